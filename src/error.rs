@@ -8,7 +8,7 @@ use memc_onnx_import::ImportError;
 use memc_onnx_proto::ReadError;
 use memc_passes::PipelineError;
 
-use crate::nearest::nearest;
+use memc_ir::nearest;
 
 /// Why a request could not be carried out.
 #[derive(Debug, thiserror::Error)]
@@ -66,9 +66,9 @@ pub enum Error {
     Slow {
         /// Limit of the first space, in bytes.
         limit: u64,
-        /// Time allowed beyond that of the model as it was given, in hundredths of a per cent.
+        /// Time allowed beyond that of the model as it was given, in hundredths of a percent.
         slowdown: u32,
-        /// Time that the fastest plan within the bytes takes beyond it, in hundredths of a per cent.
+        /// Time that the fastest plan within the bytes takes beyond it, in hundredths of a percent.
         takes: u32,
         /// Bytes that this plan needs.
         needs: u64,
@@ -394,7 +394,7 @@ fn at_least(bound: u64) -> String {
 fn relief(short: &memc_passes::Shortage) -> String {
     let room = short.least;
     let kept = match short.capacity.filter(|capacity| *capacity < room) {
-        Some(capacity) => format!("{} has a capacity of {}", short.space, capacity.exact()),
+        Some(_) => format!("the smallest plan needs {}: use a target with more memory", room.exact()),
         None => format!("`--budget {}` is enough", room.0),
     };
     let parts = &short.parts;
@@ -412,16 +412,28 @@ fn relief(short: &memc_passes::Shortage) -> String {
         format!("`--io external` leaves graph outputs to the caller: {}", of_all(parts.outputs))
     } else if fills(parts.inputs) {
         format!("`--io outputs` leaves graph inputs to the caller: {}", of_all(parts.inputs))
-    } else if fills(parts.waiting) {
+    } else if fills(parts.waiting) && !short.has_link {
         format!("`--link host=16GB/s` moves values out that wait for later steps: {}", of_all(parts.waiting))
     } else {
-        format!(
-            "the node of the step itself needs {}: use a smaller batch (`--dim`) or `--micro-batches N`, or leave out `--exact` and \
-             `--no-rewrite`, so that the node can be split",
-            of_all(parts.own)
-        )
+        let options = smaller_nodes(short);
+        if options.is_empty() {
+            return kept;
+        }
+        format!("make the nodes of the step smaller ({}): {}", of_all(parts.own), options.join(", or "))
     };
     format!("{kept}; to need less, {option}")
+}
+
+/// Lists the options that make nodes smaller and are not in use.
+fn smaller_nodes(short: &memc_passes::Shortage) -> Vec<&'static str> {
+    let allowed = &short.allowed;
+    let options = [
+        (short.has_dims, "bind a smaller batch with `--dim`"),
+        (allowed.exact, "leave out `--exact`"),
+        (!allowed.enabled, "leave out `--no-rewrite`"),
+        (allowed.micro_batches.is_none() && allowed.enabled && !allowed.exact, "split the batch with `--micro-batches N`"),
+    ];
+    options.into_iter().filter(|(applies, _)| *applies).map(|(_, option)| option).collect()
 }
 
 /// Lists the step of the peak of the smallest plan, the tensors alive at it, and those that

@@ -25,7 +25,6 @@ mod external;
 mod layout;
 mod limits;
 mod link;
-mod nearest;
 mod outputs;
 mod plan;
 mod planned;
@@ -43,11 +42,14 @@ pub use {
 
 pub use error::Error;
 pub use link::{LinkError, LinkOption};
+pub use memc_cost::Target;
+pub use memc_ir::nearest;
 pub use memc_onnx_export::sha256;
 pub use memc_onnx_proto::ModelFile as Model;
-pub use memc_passes::{Io, Silent};
+pub use memc_ops::Assumption;
+pub use memc_passes::{Io, Observer, Rewriting, Silent, StateNames};
+pub use memc_plan::Entry;
 pub use memc_solve::Stop;
-pub use nearest::nearest;
 pub use outputs::{Outputs, read};
 pub use plan::{plan, plan_watched};
 pub use planned::{LAYOUTS, Planned, REPORTS, known_extension};

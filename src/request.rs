@@ -257,6 +257,48 @@ impl Request {
         self
     }
 
+    /// Allows extra time for less memory, in percent of the modelled time.
+    #[must_use]
+    pub fn slowdown(mut self, percent: f64) -> Self {
+        self.rewrite.slowdown = (percent * 100.0).round() as u32;
+        self
+    }
+
+    /// Splits the batch into this number of parts, computed in turn; 1 keeps it whole.
+    #[must_use]
+    pub fn micro_batches(mut self, parts: u64) -> Self {
+        self.rewrite.micro_batches = Some(parts);
+        self
+    }
+
+    /// Writes a graph output over the graph input whose new value it is.
+    #[must_use]
+    pub fn state(mut self, new: impl Into<String>, old: impl Into<String>) -> Self {
+        self.state.push(StateNames { new: new.into(), old: old.into() });
+        self
+    }
+
+    /// Keeps weights without room in the first space in a farther one.
+    #[must_use]
+    pub fn weights(mut self, space: impl Into<String>) -> Self {
+        self.weights = Some(space.into());
+        self
+    }
+
+    /// Plans further budgets, between the smallest reachable arena and the need without a budget.
+    #[must_use]
+    pub fn pareto(mut self, budgets: u32) -> Self {
+        self.pareto = budgets;
+        self
+    }
+
+    /// Pins the order with dead-end nodes, for runtimes that choose an order of their own.
+    #[must_use]
+    pub fn anchors(mut self, anchors: bool) -> Self {
+        self.anchors = anchors;
+        self
+    }
+
     /// Uses measured times and workspace instead of modelled ones.
     #[must_use]
     pub fn measured(mut self, measured: Measurements) -> Self {

@@ -5,7 +5,7 @@ use memc_ir::{Module, Value};
 use memc_passes::StateNames;
 
 use crate::error::Error;
-use crate::nearest::nearest;
+use memc_ir::nearest;
 
 /// Checks pairs against the model: each name exists and occurs once, and both tensors of a pair have one
 /// type and known extents.

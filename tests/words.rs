@@ -59,6 +59,7 @@ const ROOMS: &[&str] = &[
     "README.md",
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
+    "CHANGELOG.md",
 ];
 
 /// A line of prose: its number in the file, its text without code spans, and whether it is too wide.

@@ -48,7 +48,7 @@ pub struct Rewriting {
     /// Number of equal parts in which the batch is computed, one after another. `None`: as many parts as
     /// are worth their time.
     pub micro_batches: Option<u64>,
-    /// Time that less memory may cost without a limit, in hundredths of a per cent of the modelled time.
+    /// Time that less memory may cost without a limit, in hundredths of a percent of the modelled time.
     pub slowdown: u32,
 }
 

@@ -8,7 +8,7 @@ use memc_ops::Data;
 use memc_rewrite::Replaced;
 
 use crate::memo::Memo;
-use crate::options::Options;
+use crate::options::{Options, Rewriting};
 use crate::settings::Settings;
 
 /// Whether a pass changed the module. `No` means that the printed text is identical.
@@ -87,6 +87,12 @@ pub struct Shortage {
     pub reasons: Vec<String>,
     /// Whether a stop request ended the searches early.
     pub is_early: bool,
+    /// Changes that the request allows.
+    pub allowed: Rewriting,
+    /// Whether a link leads to a farther space.
+    pub has_link: bool,
+    /// Whether the request bound dimensions.
+    pub has_dims: bool,
 }
 
 /// Bytes that a step needs, by the measure that would free them.

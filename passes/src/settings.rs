@@ -41,7 +41,7 @@ impl Seek {
 pub struct Settings {
     /// Limit of the first space's arena, in bytes; `None` if memory has a price instead.
     pub limit: Option<Bytes>,
-    /// Time that less memory may cost, in hundredths of a per cent of the modelled time.
+    /// Time that less memory may cost, in hundredths of a percent of the modelled time.
     pub slowdown: u32,
     /// Maximum modelled time of the module, in nanoseconds.
     pub time: Option<u64>,

@@ -197,7 +197,7 @@ pub struct Optimize {
     #[arg(long, value_name = "SIZE|SPACE=SIZE", value_parser = budget, help_heading = heading::USUAL)]
     pub budget: Vec<Budget>,
     /// Extra time allowed for less memory, in percent of the modelled time
-    #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "0", help_heading = heading::USUAL)]
+    #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "0", allow_negative_numbers = true, help_heading = heading::USUAL)]
     pub slowdown: u32,
     /// Allow only rewrites that keep every bit of the results (implied if random operators have seeds)
     #[arg(long, help_heading = heading::USUAL)]
@@ -216,7 +216,7 @@ pub struct Optimize {
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=64), help_heading = heading::GOAL, hide_short_help = true)]
     pub pareto: u32,
     /// End searches after SECONDS with the best plan until then. The plan then depends on the machine
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = heading::GOAL, hide_short_help = true)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true, help_heading = heading::GOAL, hide_short_help = true)]
     pub time_limit: Option<Duration>,
     /// Times and workspace that `memc profile` measured, instead of modelled ones
     #[arg(long, value_name = "P.json", help_heading = heading::MACHINE, hide_short_help = true)]

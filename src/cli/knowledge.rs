@@ -5,6 +5,7 @@ use memc_cost::target::{self, Target};
 use memc_ir::codes;
 use memc_layout as layout_file;
 use memc_ops as ops;
+use memc_passes::PassInfo;
 use memc_plan::registry;
 
 use super::args::SchemaOf;
@@ -22,17 +23,18 @@ pub fn passes(name: Option<&str>) -> Outcome {
                 "\nstrategies, in the order in which they run (`memc optimize --log-plans` shows the candidates of each)\n";
             print(&[lines.concat(), between.to_owned(), strategies.concat()].concat())
         }
-        Some(name) => match registry::find(name) {
-            Some(pass) => print(pass.page),
-            None => {
-                let known = registry::REGISTRY.iter().map(|pass| pass.name);
-                Err(usage(
-                    format!("there is no pass named `{name}`"),
-                    &did_you_mean(name, known, "`memc passes` lists all passes"),
-                ))
-            }
-        },
+        Some(name) => print(known_pass(name)?.page),
     }
+}
+
+/// Finds a pass by name.
+///
+/// # Errors
+/// No pass has this name.
+pub fn known_pass(name: &str) -> Result<&'static PassInfo, Failure> {
+    let known = registry::REGISTRY.iter().map(|pass| pass.name);
+    let list = "`memc passes` lists all passes";
+    registry::find(name).ok_or_else(|| usage(format!("there is no pass named `{name}`"), &did_you_mean(name, known, list)))
 }
 
 /// The operator table, or the entry of one operator.

@@ -148,12 +148,14 @@ impl Inputs {
         let feed = self.dim_from.as_deref().map(playing::extents).transpose()?.unwrap_or_default();
         #[cfg(not(feature = "ort"))]
         let feed = std::collections::BTreeMap::new();
-        Ok(ImportOptions {
-            dims: self.dims.iter().cloned().collect(),
-            feed,
-            assume: self.assume.iter().cloned().collect(),
-            allow_unbound: self.allow_unbound,
-        })
+        let mut dims = std::collections::BTreeMap::new();
+        for (name, extent) in &self.dims {
+            if let Some(other) = dims.insert(name.clone(), *extent).filter(|other| other != extent) {
+                let message = format!("`--dim {name}` is given twice, as {other} and as {extent}");
+                return Err(usage(message, "leave out one of both"));
+            }
+        }
+        Ok(ImportOptions { dims, feed, assume: self.assume.iter().cloned().collect(), allow_unbound: self.allow_unbound })
     }
 }
 

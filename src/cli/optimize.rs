@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use memc::{Error, Measurements, Model, Outputs, Planned, Request, known_extension, read};
-use memc_ir::text;
+use memc_ir::{Bytes, text};
 use memc_layout as layout;
 use memc_ops::profile::SessionNeeds;
 use memc_ops::{Profile, Rounding};
 use memc_passes::{PipelineError, Rewriting};
 
 use super::args::{Optimize, RuntimeArg};
+use super::knowledge;
 use super::observe::Watch;
 use super::progress::Progress;
 use super::weights::Elsewhere;
@@ -34,6 +35,9 @@ pub fn run(arguments: &Optimize, voice: &Voice) -> Outcome {
     }
     if arguments.copy_weights && arguments.output.is_none() {
         return Err(usage("`--copy-weights` needs a folder to copy to".to_owned(), "name the planned model: `-o OUT.onnx`"));
+    }
+    for name in arguments.print_ir_after.iter().filter(|name| *name != "all") {
+        knowledge::known_pass(name)?;
     }
     let file = Model::open(&arguments.input).map_err(Error::from)?;
     let request = request(arguments)?;
@@ -154,7 +158,10 @@ fn rounds(layout: &layout::Layout) -> Option<&str> {
 
 /// Formats the candidates, a line each, and the pipeline that repeats the plan.
 fn log(optimized: &Planned) -> String {
-    let bytes = |bytes: Option<memc_ir::Bytes>| bytes.map_or_else(String::new, |bytes| bytes.exact());
+    if optimized.log.is_empty() {
+        return format!("the plan repeats with --passes '{}'", optimized.trace);
+    }
+    let bytes = |bytes: Option<Bytes>| bytes.map_or_else(String::new, |bytes| bytes.exact());
     let time = |nanos: Option<u64>| nanos.map_or_else(String::new, |nanos| format!("{:.3} ms", nanos as f64 / 1e6));
     let mut text =
         format!("{:<28} {:>16} {:>14} {:>8}  {:<32} {}\n", "strategy", "bytes", "time", "effort", "verdict", "candidate");
@@ -185,9 +192,10 @@ fn curve(layout: &layout::Layout) -> String {
     let rows = layout.pareto.iter().map(|point| {
         let bound = point.bound.map_or_else(|| "?".to_owned(), |bound| format!("{:.2} %", percent(bound, time)));
         let (share, extra) = (percent(point.budget, base as f64), percent(point.extra_ns, time));
-        format!("{:>14} {share:>6.1} % {:>14} {extra:>8.2} % {bound:>10}\n", point.budget, point.arena)
+        let (budget, arena) = (Bytes(point.budget).exact(), Bytes(point.arena).exact());
+        format!("{budget:>18} {share:>6.1} % {arena:>18} {extra:>8.2} % {bound:>10}\n")
     });
-    let head = format!("{:>14} {:>8} {:>14} {:>10} {:>10}\n", "budget", "", "arena", "extra time", "bound");
+    let head = format!("{:>18} {:>8} {:>18} {:>10} {:>10}\n", "budget", "", "arena", "extra time", "bound");
     std::iter::once(head).chain(rows).collect()
 }
 

@@ -24,7 +24,7 @@ pub(crate) fn build() -> Result<PathBuf, Failure> {
     if source.exists() {
         fs::remove_dir_all(&source)?;
     }
-    expand(root, &root.join("docs"), &source)?;
+    expand(&root.join("docs"), &source)?;
     let errors = source.join("src/errors.md");
     fs::write(&errors, fs::read_to_string(&errors)?.replace(ERRORS, &codes(root)?))?;
     let status = Command::new(mdbook).arg("build").arg(&source).arg("--dest-dir").arg(&built).status()?;
@@ -52,13 +52,13 @@ fn install(root: &Path) -> Result<PathBuf, Failure> {
 
 /// Copies a folder. A page that only includes another page becomes that page, so that the copy is
 /// complete.
-fn expand(root: &Path, from: &Path, to: &Path) -> Result<(), Failure> {
+fn expand(from: &Path, to: &Path) -> Result<(), Failure> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
         let (path, name) = entry.map(|entry| (entry.path(), entry.file_name()))?;
         let copy = to.join(name);
         if path.is_dir() {
-            expand(root, &path, &copy)?;
+            expand(&path, &copy)?;
             continue;
         }
         let text = fs::read_to_string(&path).unwrap_or_default();

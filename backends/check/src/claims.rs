@@ -209,8 +209,8 @@ fn weights(ctx: &Ctx<'_>, findings: &mut Findings, summary: &mut Summary) {
     let (least, most) = baseline::weights(ctx);
     let claimed = ctx.layout.baseline.weights;
     if claimed > 0 && !(least..=most).contains(&claimed) {
-        let (least, most, claimed) = (exact(least), exact(most), exact(claimed));
-        let message = format!("the constants of the input model have {least} to {most}; the layout states {claimed}");
+        let message =
+            format!("the constants of the input model have {}; the layout states {}", between(least, most), exact(claimed));
         findings.add(Kind::Weights, At::default(), message);
     }
     summary.weights = found;
@@ -224,6 +224,11 @@ fn weights(ctx: &Ctx<'_>, findings: &mut Findings, summary: &mut Summary) {
             summary.external_constants
         ));
     }
+}
+
+/// A range of byte counts, or one count if both ends are equal.
+fn between(least: u64, most: u64) -> String {
+    if least == most { exact(least) } else { format!("{} to {}", exact(least), exact(most)) }
 }
 
 fn baseline(ctx: &Ctx<'_>, findings: &mut Findings, summary: &mut Summary) {
@@ -248,10 +253,9 @@ fn baseline(ctx: &Ctx<'_>, findings: &mut Findings, summary: &mut Summary) {
     }
     if (bounded && found.claimed_own > found.most_own) || (found.claimed_own < found.least && found.claimed_own > 0) {
         let message = format!(
-            "the layout states an own_peak of {}; the input model needs between {} and {}",
+            "the layout states an own_peak of {}; the input model needs {}",
             exact(found.claimed_own),
-            exact(found.least),
-            exact(found.most_own)
+            between(found.least, found.most_own)
         );
         findings.add(Kind::Baseline, At::default(), message);
     }

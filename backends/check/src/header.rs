@@ -53,7 +53,7 @@ fn versions(out: &ModelFile, layout: &Layout, findings: &mut Findings) {
         })
         .collect();
     if found != stated {
-        let message = format!("the layout states opset_imports {stated:?}; the output model has {found:?}");
+        let message = format!("the layout states opset_imports {}; the output model has {}", listed(&stated), listed(&found));
         findings.add(Kind::ModelHeader, At::default(), message);
     }
     let ir_version = model.ir_version.unwrap_or(0);
@@ -70,4 +70,10 @@ fn sha256(bytes: &[u8]) -> String {
         let _ = write!(text, "{byte:02x}");
     }
     text
+}
+
+/// Operator sets as text: `ai.onnx 15, com.microsoft 1`.
+fn listed(sets: &BTreeSet<(String, i64)>) -> String {
+    let name = |domain: &String| if domain.is_empty() { "ai.onnx".to_owned() } else { domain.clone() };
+    sets.iter().map(|(domain, version)| format!("{} {version}", name(domain))).collect::<Vec<_>>().join(", ")
 }

@@ -15,7 +15,7 @@ use crate::compare::{Difference, Tolerances, difference};
 
 /// A rewritten fragment whose results differ.
 #[derive(Clone, Debug, PartialEq)]
-pub struct WindowDifference {
+pub struct FragmentDifference {
     /// Number of the fragment in the layout.
     pub window: u64,
     /// Rules that rewrote the fragment.
@@ -26,7 +26,7 @@ pub struct WindowDifference {
     pub difference: Difference,
 }
 
-impl std::fmt::Display for WindowDifference {
+impl std::fmt::Display for FragmentDifference {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "window {} (", self.window)?;
         for (number, rule) in self.rules.iter().enumerate() {
@@ -78,13 +78,13 @@ pub(crate) fn before_softmaxes<'l>(given: &GraphProto, layout: &'l Layout, most:
 
 /// Returns the first fragment, in the order of the written model, with a result that differs beyond the
 /// tolerance.
-pub(crate) fn first_window(
+pub(crate) fn first_fragment(
     layout: &Layout,
     order: &[NodeProto],
     expected: &BTreeMap<String, Array>,
     found: &BTreeMap<String, Array>,
     tolerances: &Tolerances,
-) -> Option<WindowDifference> {
+) -> Option<FragmentDifference> {
     let position: BTreeMap<&str, usize> =
         order.iter().enumerate().flat_map(|(step, node)| node.output.iter().map(move |name| (name.as_str(), step))).collect();
     let pairs = layout.rewrites.iter().flat_map(|window| window.outputs.iter().map(move |value| (window, value)));
@@ -96,7 +96,7 @@ pub(crate) fn first_window(
             difference(&expected.get(&value.given)?.view(), &found.get(&value.written)?.view(), tolerances.of(&value.given))?;
         let difference = Difference { output: value.written.clone(), kind };
         let rules = window.rules.keys().cloned().collect();
-        let beyond = WindowDifference { window: window.window, rules, given: value.given.clone(), difference };
+        let beyond = FragmentDifference { window: window.window, rules, given: value.given.clone(), difference };
         (!beyond.difference.is_within()).then_some(beyond)
     })
 }

@@ -59,7 +59,7 @@ mod whole;
 
 pub use allocator::Tally;
 pub use arrays::{Array, TensorView};
-pub use blame::WindowDifference;
+pub use blame::FragmentDifference;
 pub use compare::{Difference, DifferenceKind, Tolerance, Tolerances, compare};
 pub use content::{Content, digest, views};
 pub use element::Element;

@@ -8,7 +8,7 @@ use memc_layout::Layout;
 use memc_onnx_proto::ModelFile;
 
 use crate::arrays::Array;
-use crate::blame::{WindowDifference, before_softmaxes, first_node, first_window, traceable};
+use crate::blame::{FragmentDifference, before_softmaxes, first_fragment, first_node, traceable};
 use crate::claims::first_false;
 use crate::compare::{Difference, DifferenceKind, Tolerance, Tolerances, compare};
 use crate::content::Content;
@@ -103,7 +103,7 @@ pub struct Verified {
     pub first: Option<String>,
     /// First rewritten fragment whose results differ beyond the tolerance between the written and the
     /// given model.
-    pub window: Option<WindowDifference>,
+    pub window: Option<FragmentDifference>,
     /// Result of the last play of the plan.
     pub played: Option<Played>,
 }
@@ -381,14 +381,14 @@ impl Trial<'_> {
 
     /// Returns the first node and the first rewritten fragment of the written model whose results
     /// differ.
-    fn first_in_model(&self, set: &BTreeMap<String, Array>) -> Result<(Option<String>, Option<WindowDifference>), Error> {
+    fn first_in_model(&self, set: &BTreeMap<String, Array>) -> Result<(Option<String>, Option<FragmentDifference>), Error> {
         let Some(mut names) = traceable(self.layout, MAX_TRACE) else { return Ok((None, None)) };
         names.extend(self.layout.rewrites.iter().flat_map(|window| &window.outputs).map(|value| value.given.as_str()));
         let expected = Whole::traced(self.runtime, self.given, &names, reference(self.layout))?.run(set)?.0;
         let found = Whole::traced(self.runtime, self.out, &names, reference(self.layout))?.run(set)?.0;
         let order = &self.out.graph().node;
         let node = first_node(order, &expected, &found, &self.tolerances);
-        let window = first_window(self.layout, order, &expected, &found, &self.tolerances);
+        let window = first_fragment(self.layout, order, &expected, &found, &self.tolerances);
         Ok((node.map(|node| format!("{} ({})", node.name(), node.op_type())), window))
     }
 

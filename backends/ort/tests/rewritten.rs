@@ -96,7 +96,7 @@ fn a_sound_rewrite_holds_and_blames_nobody() {
 }
 
 #[test]
-fn the_first_window_that_differs_is_named() {
+fn the_first_differing_fragment_is_named() {
     let given = layers(0);
     let (_, _, layout) = damaged("rewritten_window", &given, |_| {});
     let window = &layout.rewrites[layout.rewrites.len() / 2];

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use memc_ir::{Module, Value, ValueType};
+use memc_ir::{Module, Value, ValueType, nearest};
 
 use crate::ImportOptions;
 use crate::error::ImportError;
@@ -28,7 +28,7 @@ pub(crate) fn assume(stated: &Module, module: &mut Module, options: &ImportOptio
     let mut assumptions = BTreeMap::new();
     for (name, assumption) in &options.assume {
         let Some(value) = named.get(name.as_str()) else {
-            let nearest = named.keys().min_by_key(|known| distance(known, name)).map(|known| (*known).to_owned());
+            let nearest = nearest(name, named.keys().copied()).map(str::to_owned);
             return Err(ImportError::UnknownAssumed { name: name.clone(), nearest });
         };
         assumptions.insert(*value, assumption.clone());
@@ -46,32 +46,4 @@ pub(crate) fn assume(stated: &Module, module: &mut Module, options: &ImportOptio
         }
     }
     Ok(())
-}
-
-/// Edit distance of two names: characters to add, remove or replace. Quadratic, but names are short.
-fn distance(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().take(MAX_NAME).collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (at, letter) in from.chars().take(MAX_NAME).enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], at + 1);
-        for (column, other) in to.iter().enumerate() {
-            let replaced = diagonal + usize::from(letter != *other);
-            diagonal = row[column + 1];
-            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
-        }
-    }
-    row.last().copied().unwrap_or(0)
-}
-
-/// Maximum number of characters of a name that are compared.
-const MAX_NAME: usize = 64;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn distances_count_edits() {
-        assert_eq!([distance("", "abc"), distance("boxes", "boxs"), distance("a", "b"), distance("t11", "t11")], [3, 1, 1, 0]);
-    }
 }

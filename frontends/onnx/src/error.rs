@@ -1,6 +1,6 @@
 //! Errors of import: the reasons why memc cannot plan a model file.
 
-use memc_ir::{Bytes, Diagnostic, Severity};
+use memc_ir::{Bytes, Diagnostic, Severity, nearest};
 use memc_onnx_proto::ReadError;
 
 /// Reason why a model is rejected. The model is at fault unless the variant says otherwise.
@@ -140,7 +140,7 @@ pub enum ImportError {
     UnknownAssumed {
         /// The requested name.
         name: String,
-        /// The most similar name; `None` if the graph has no values.
+        /// The most similar name; `None` if no name is similar.
         nearest: Option<String>,
     },
     /// An assumed size is impossible (the request's fault).
@@ -262,14 +262,18 @@ impl ImportError {
             Self::FeedExtents { .. } => "give arrays of the shapes that the model states".to_owned(),
             Self::Conflict { .. } => "give the inputs of one call, and leave out `--dim` options that contradict them".to_owned(),
             Self::Contradiction { .. } => "give extents that fit the operands of this node".to_owned(),
-            Self::UnknownDimension { known, .. } => format!("the model has: {}", known.join(", ")),
+            Self::UnknownDimension { name, known } => {
+                let meant = nearest(name, known.iter().map(String::as_str));
+                let meant = meant.map(|nearest| format!("did you mean `{nearest}`? ")).unwrap_or_default();
+                format!("{meant}the model has: {}", known.join(", "))
+            }
             Self::Cycle { .. } => {
                 "no order of these nodes can run; use the operator Loop or Scan for values of an earlier iteration".to_owned()
             }
             Self::UnknownAssumed { nearest: Some(nearest), .. } => {
                 format!("did you mean `{nearest}`? The layout lists values of unknown size under `unplanned`")
             }
-            Self::UnknownAssumed { .. } => "this model has no nodes; leave out `--assume`".to_owned(),
+            Self::UnknownAssumed { .. } => "the layout lists values of unknown size under `unplanned`".to_owned(),
             Self::Assumption { .. } => {
                 "give its number of elements, or all its extents, for example 2x50; sizes that follow from the model need no `--assume`"
                     .to_owned()

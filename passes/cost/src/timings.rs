@@ -48,10 +48,10 @@ pub struct TimedResult {
     pub shape: Option<Vec<u64>>,
 }
 
-/// Why a text is no profile.
+/// Rejects a text that is not a profile.
 #[derive(Debug, Error)]
 pub enum ProfileError {
-    /// The text is no JSON, or a key is missing or of the wrong type.
+    /// The text is not JSON, or a key is missing or of the wrong type.
     #[error("line {}, column {}: {source}", source.line(), source.column())]
     Form {
         /// Error of the parser.
@@ -76,7 +76,7 @@ pub enum ProfileError {
 /// Reads a profile. Unknown keys are ignored.
 ///
 /// # Errors
-/// The text is no profile of this version.
+/// The text is not a profile of this version.
 pub fn read(text: &str) -> Result<Timings, ProfileError> {
     #[derive(Deserialize)]
     struct Head {

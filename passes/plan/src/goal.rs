@@ -99,12 +99,12 @@ impl Goal {
     }
 }
 
-/// Adds a slowdown, in hundredths of a per cent, to a time in nanoseconds.
+/// Adds a slowdown, in hundredths of a percent, to a time in nanoseconds.
 pub fn slowed(nanos: u64, slowdown: u32) -> u64 {
     nanos.saturating_add((u128::from(nanos) * u128::from(slowdown) / 10_000) as u64)
 }
 
-/// Returns the slowdown of `nanos` against `given`, in hundredths of a per cent, rounded up: [`slowed`]
+/// Returns the slowdown of `nanos` against `given`, in hundredths of a percent, rounded up: [`slowed`]
 /// with it is at least `nanos`.
 pub fn slowdown(nanos: u64, given: u64) -> u32 {
     let more = u128::from(nanos.saturating_sub(given)) * 10_000;

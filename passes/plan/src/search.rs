@@ -21,7 +21,7 @@ use crate::{peak, split};
 pub struct Wish {
     /// Limit of the first space in bytes: for the arena, and for constants if the plan places weights.
     pub limit: Option<Bytes>,
-    /// Slowdown allowed in exchange for memory, in hundredths of a per cent of the input model's time.
+    /// Slowdown allowed in exchange for memory, in hundredths of a percent of the input model's time.
     /// With a limit, both hold.
     pub slowdown: u32,
 }

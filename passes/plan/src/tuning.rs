@@ -5,7 +5,7 @@
 #[derive(Clone, PartialEq, Debug)]
 pub struct Tuning {
     /// The search stops once the overhead of the best plan over the fastest unlimited plan is at most
-    /// 1/n of that plan's time. One per cent is below the resolution of the time model.
+    /// 1/n of that plan's time. One percent is below the resolution of the time model.
     pub small_overhead: u64,
     /// Slow strategies run only if the best plan takes more than 1/n longer than the fastest unlimited
     /// plan.
@@ -16,10 +16,10 @@ pub struct Tuning {
     /// Smaller limits to try if the limit itself has no plan, in hundredths of the limit: regions
     /// planned for a smaller limit may keep the whole limit.
     pub smaller_limits: [u64; 4],
-    /// First slowdown for a search for regions if no plan keeps the limit, in hundredths of a per cent.
+    /// First slowdown for a search for regions if no plan keeps the limit, in hundredths of a percent.
     /// Each further search halves the slowdown while plans keep the limit, down to `frugal_slowdown`.
     pub lavish_slowdown: u32,
-    /// Smallest slowdown for which regions are searched on their own, in hundredths of a per cent.
+    /// Smallest slowdown for which regions are searched on their own, in hundredths of a percent.
     pub frugal_slowdown: u32,
     /// Maximum need of a single node, in hundredths of the limit, so that recomputation can free the
     /// rest. The second number is tried if the first finds no smaller plan.

@@ -6,6 +6,8 @@
 //! measured with ONNX Runtime 1.31.1. The C interface has no function for the order of execution and the
 //! reuse of buffers, so only Python can set them.
 
+use memc_ir::Bytes;
+
 /// A language with an interface to ONNX Runtime.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Language {
@@ -200,15 +202,15 @@ fn remarks(language: Language, recipe: Recipe, needs: SessionNeeds) -> Vec<Strin
     match recipe {
         Recipe::Fast => {
             remarks.push("Recipe fast: the session's own optimizations stay on. They fuse nodes and change the layout of images, so the peak".to_owned());
-            remarks.push(format!("may differ from the planned {} bytes; results may differ in last bits.", needs.peak));
+            remarks.push(format!("may differ from the planned {}; results may differ in last bits.", Bytes(needs.peak).exact()));
             if needs.recomputed {
                 remarks
                     .push("The optimization that merges equal nodes is off: it would undo the plan's recomputation.".to_owned());
             }
         }
         Recipe::Smallest => remarks.push(format!(
-            "Recipe smallest: the nodes run as written, in the planned {} bytes; slower if the session would fuse nodes.",
-            needs.peak
+            "Recipe smallest: the nodes run as written, in the planned {}; slower if the session would fuse nodes.",
+            Bytes(needs.peak).exact()
         )),
     }
     if language != Language::Python {

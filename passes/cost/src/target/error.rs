@@ -2,10 +2,10 @@
 
 use thiserror::Error;
 
-/// Why a text is no target description. Lines count from 1.
+/// Rejects a text that is not a target description. Lines count from 1.
 #[derive(Clone, PartialEq, Debug, Error)]
 pub enum TargetError {
-    /// The text is no TOML, or a key is missing, unknown or of the wrong type.
+    /// The text is not TOML, or a key is missing, unknown or of the wrong type.
     #[error("line {line}: {message}")]
     Form {
         /// Line of the error.
@@ -80,7 +80,7 @@ pub enum TargetError {
         /// Name of the space that is written.
         to: String,
     },
-    /// An alignment is no power of two, or is too large.
+    /// An alignment is not a power of two, or is too large.
     #[error("line {line}: the alignment {value} is not a power of two up to {most}")]
     Alignment {
         /// Line of the alignment.

@@ -49,6 +49,9 @@ pub(crate) fn shortage(
         parts,
         reasons: reasons(stated),
         is_early: ctx.options.stop.is_due(),
+        allowed: ctx.options.rewrite,
+        has_link: !ctx.options.cost.target.links.is_empty(),
+        has_dims: !placed.dims.is_empty(),
     })
 }
 

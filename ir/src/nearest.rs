@@ -1,9 +1,14 @@
 //! The known name that a mistyped name most likely means.
 
-/// Returns the known name with the fewest typing errors, or `None` if it shares less than half of its
-/// letters with `name`.
+/// Number of characters that are compared. Names in models may be long, and the time is quadratic.
+const MAX_NAME: usize = 64;
+
+/// Returns the known name with the fewest typing errors, or `None` if it shares less than half of its letters
+/// with `name`.
 pub fn nearest<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
-    let ranked = known.into_iter().map(|other| (strsim::damerau_levenshtein(name, other), other));
+    let start = |name: &str| name.chars().take(MAX_NAME).collect::<String>();
+    let name = start(name);
+    let ranked = known.into_iter().map(|other| (strsim::damerau_levenshtein(&name, &start(other)), other));
     ranked.min().filter(|(errors, other)| errors * 2 <= other.chars().count()).map(|(_, other)| other)
 }
 
