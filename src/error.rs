@@ -419,7 +419,7 @@ fn relief(short: &memc_passes::Shortage) -> String {
         if options.is_empty() {
             return kept;
         }
-        format!("make the nodes of the step smaller ({}): {}", of_all(parts.own), options.join(", or "))
+        format!("the node of the step itself needs {}: {}", of_all(parts.own), options.join(", or "))
     };
     format!("{kept}; to need less, {option}")
 }
