@@ -18,11 +18,11 @@ static WHERE_NOT: PassInfo = PassInfo {
     needs: Stage::Typed,
     gives: Stage::Typed,
     reads: &[],
-    run: where_not,
+    run: remove_negated_conditions,
 };
 
 /// Rewrites `Where(Not(c), a, b)` to `Where(c, b, a)`; a later `dce` erases the Not.
-fn where_not(module: &mut Module, _: &mut PassContext<'_>) -> Result<Changed, PassError> {
+fn remove_negated_conditions(module: &mut Module, _: &mut PassContext<'_>) -> Result<Changed, PassError> {
     let nodes = module.graph(module.main()).nodes.clone();
     let mut rewriter = Rewriter::new(module);
     for node in nodes {

@@ -110,7 +110,7 @@ mod tests {
         %b = Abs(%a) : f32[1024]\n  %c = Exp(%x) : f32[1024]\n  %y = Add(%b, %c) : f32[1024]\n  return %y\n}\n";
 
     #[test]
-    fn results_of_anchors_take_gaps_and_nothing_else_moves() {
+    fn anchor_results_take_gaps_and_move_no_other_tensor() {
         let options = Options::default();
         let before = planned(BRANCHES, &options);
         let mut module = before.clone();

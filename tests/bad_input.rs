@@ -24,7 +24,7 @@ fn refuse_model(name: &str, model: &ModelProto, code: &str, says: &str) {
 }
 
 #[test]
-fn the_models_of_these_tests_are_sound_but_for_what_they_show() {
+fn undamaged_test_models_are_planned_without_violations() {
     let folder = Folder::new("sound");
     for (name, model) in [("sound", sound()), ("hungry", hungry())] {
         folder.write("in.onnx", bytes(&model));
@@ -85,7 +85,7 @@ fn damaged_models_never_panic() {
 }
 
 #[test]
-fn graphs_that_make_no_sense() {
+fn inconsistent_graphs_are_refused() {
     let cycle = model(vec![node("Add", &["b", "x"], &["a"]), node("Relu", &["a"], &["b"]), node("Relu", &["b"], &["y"])]);
     refuse_model("cycle", &cycle, "E0106", "cyclic");
     let twice = model(vec![node("Relu", &["x"], &["y"]), node("Tanh", &["x"], &["y"])]);
@@ -204,7 +204,7 @@ fn initializers_that_do_not_fit() {
 }
 
 #[test]
-fn functions_without_end() {
+fn recursive_and_exponential_functions_are_refused() {
     let mut recursive = model(vec![call("f", &["x"], &["y"])]);
     recursive.functions = vec![function("f", vec![call("g", &["a"], &["b"])]), function("g", vec![call("f", &["a"], &["b"])])];
     refuse_model("recursive", &recursive, "E0115", "local::");
@@ -221,7 +221,7 @@ fn functions_without_end() {
 }
 
 #[test]
-fn bodies_without_end() {
+fn deeply_nested_bodies_are_refused() {
     let mut graph = branch(vec![node("Relu", &["x"], &["t"])], "t");
     for _ in 0..80 {
         let mut inner = node("If", &["flag"], &["t"]);
@@ -241,7 +241,7 @@ fn bodies_without_end() {
 }
 
 #[test]
-fn versions_that_nobody_knows() {
+fn unknown_versions_are_refused() {
     for (name, opset, ir) in [
         ("opset-99", 99, 10),
         ("opset-0", 0, 10),
@@ -302,7 +302,7 @@ fn pipelines_that_do_not_plan() {
 }
 
 #[test]
-fn budgets_that_cannot_be_kept() {
+fn unreachable_budgets_are_refused() {
     let model = bytes(&hungry());
     // %wide has 4096 bytes and %y 8192, both at the last step: 12288 in any order, because %wide cannot
     // be a sub-view of %y.
@@ -330,7 +330,7 @@ fn budgets_that_cannot_be_kept() {
 }
 
 #[test]
-fn arguments_that_are_wrong() {
+fn wrong_arguments_are_refused() {
     let folder = Folder::new("usage");
     folder.write("in.onnx", bytes(&sound()));
     // Arguments that the grammar of the command line rejects.
@@ -375,7 +375,7 @@ fn arguments_that_are_wrong() {
 }
 
 #[test]
-fn targets_and_profiles_that_are_none() {
+fn malformed_targets_and_timings_are_refused() {
     let folder = Folder::new("targets");
     folder.write("in.onnx", bytes(&sound()));
     folder.write("list.toml", "name = [1, 2");
@@ -392,7 +392,7 @@ fn targets_and_profiles_that_are_none() {
 }
 
 #[test]
-fn layouts_that_are_none() {
+fn malformed_layouts_are_refused() {
     let folder = Folder::new("layouts");
     folder.write("in.onnx", bytes(&sound()));
     folder.memc("optimize in.onnx -o out.onnx").done();
@@ -417,7 +417,7 @@ fn layouts_that_are_none() {
 }
 
 #[test]
-fn texts_that_are_no_modules() {
+fn malformed_module_texts_are_refused() {
     let folder = Folder::new("mem");
     for (text, code) in [("graph", "E06"), ("graph @g {\n  %y = Relu(%x) : f32[4]\n  return %y\n}\n", "E0"), ("\u{7f}ELF", "E06")]
     {
@@ -430,7 +430,7 @@ fn texts_that_are_no_modules() {
 }
 
 #[test]
-fn problems_that_are_none() {
+fn malformed_solver_problems_are_refused() {
     let folder = Folder::new("problems");
     for text in
         ["", "id,lower,upper,size\na,5,2,1\n", "id,lower,upper\na,0,1\n", "id,lower,upper,size\na,0,1,99999999999999999999999\n"]

@@ -59,7 +59,7 @@ fn network() -> ModelProto {
 }
 
 #[test]
-fn every_form_gives_the_numbers_of_the_model_as_given() {
+fn every_blocked_form_matches_the_input_model() {
     let Some(block) = block() else { return };
     let folder = Folder::new("blocks");
     folder.write("in.onnx", bytes(&network()));
@@ -73,7 +73,7 @@ fn every_form_gives_the_numbers_of_the_model_as_given() {
 }
 
 #[test]
-fn blocks_of_the_other_size_are_found_out() {
+fn verification_finds_blocks_of_the_wrong_size() {
     let Some(block) = block() else { return };
     let folder = Folder::new("other-blocks");
     folder.write("in.onnx", bytes(&network()));
@@ -86,7 +86,7 @@ fn blocks_of_the_other_size_are_found_out() {
 }
 
 #[test]
-fn only_runtimes_with_such_kernels_take_blocks() {
+fn blocks_are_refused_for_runtimes_without_blocked_kernels() {
     let folder = Folder::new("no-blocks");
     folder.write("in.onnx", bytes(&network()));
     let refused = |arguments: &str| {

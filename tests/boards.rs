@@ -92,7 +92,7 @@ fn the_help_names_the_option_that_frees_most() {
 }
 
 #[test]
-fn what_alias_state_does_not_pair_is_listed_and_pairs_can_be_named() {
+fn outputs_without_a_state_pair_are_listed_and_can_be_paired_by_name() {
     let folder = folder("pairs", &momentum(3));
     let ran = folder.memc("optimize in.onnx -o out.onnx --alias-state").done();
     let layout = json(&folder.read("out.layout.json"));
@@ -132,7 +132,7 @@ fn pairs_that_cannot_share_storage_are_refused() {
 }
 
 #[test]
-fn weights_are_held_to_the_space_that_they_lie_in() {
+fn weights_must_fit_the_space_that_holds_them() {
     let folder = folder("weights", &convolution());
     let plan = |spaces: &str| {
         folder.write("board.toml", board(spaces));
@@ -160,7 +160,7 @@ fn weights_are_held_to_the_space_that_they_lie_in() {
 }
 
 #[test]
-fn a_board_needs_no_workspace_of_another_runtime() {
+fn boards_plan_no_workspace_of_another_runtime() {
     let folder = folder("workspace", &convolution());
     let scratch = |target: &str| {
         folder.memc(&format!("optimize in.onnx -o out.onnx --layout out.json --layout out.h {target}")).done();
@@ -210,7 +210,7 @@ fn a_header_has_ends_and_steps_that_compile() {
 }
 
 #[test]
-fn targets_say_what_their_offsets_are_multiples_of() {
+fn targets_state_the_alignment_of_their_offsets() {
     let folder = Folder::new("alignments");
     let said = folder.memc("targets").done().out;
     assert!(said.contains("sram     512.0 KiB, offsets are multiples of 16\n"), "{said}");

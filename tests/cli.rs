@@ -62,7 +62,7 @@ fn every_model_is_planned_and_the_checker_finds_nothing() {
 }
 
 #[test]
-fn the_same_input_gives_the_same_bytes() {
+fn equal_inputs_give_equal_bytes() {
     for name in ["ort_mlp_tiny", "control_flow_loop_if", "light_squeezenet"] {
         let folder = with_model(&format!("same-{name}"), name);
         let line = "optimize in.onnx -o out.onnx --layout out.json --layout out.h --layout out.rs --layout out.csv --report out.html --report out.txt";
@@ -219,7 +219,7 @@ fn the_summary_ends_with_one_line() {
 }
 
 #[test]
-fn the_checker_finds_what_was_changed() {
+fn the_checker_finds_a_changed_offset_and_another_model() {
     let folder = with_model("changed", "ort_mlp_tiny");
     folder.memc("optimize in.onnx -o out.onnx").done();
     let mut layout = json(&folder.read("out.layout.json"));
@@ -240,7 +240,7 @@ fn the_checker_finds_what_was_changed() {
 }
 
 #[test]
-fn text_goes_out_and_comes_back() {
+fn printed_text_round_trips() {
     for (name, dims) in MODELS {
         let folder = with_model(&format!("text-{name}"), name);
         folder.memc(&format!("print in.onnx -o a.mem {dims}")).done();
@@ -256,7 +256,7 @@ fn text_goes_out_and_comes_back() {
 }
 
 #[test]
-fn passes_can_be_watched() {
+fn passes_can_be_printed_timed_and_dumped() {
     let folder = with_model("watched", "ort_mlp_tiny");
     let ran = folder.memc("optimize in.onnx -o out.onnx --print-ir-after schedule --time-passes --dump-dir dump").done();
     assert!(ran.err.contains("// after schedule\nmem 1\n") && ran.err.contains(" edits\n"), "{ran:#?}");
@@ -294,7 +294,7 @@ fn a_plan_says_how_it_was_found_and_is_repeated_by_its_trace() {
 }
 
 #[test]
-fn what_it_knows_in_its_own_words() {
+fn lists_of_passes_operators_targets_and_codes_are_printed() {
     let folder = Folder::new("words");
     let say = |arguments: &str| folder.memc(arguments).done().out;
     assert_snapshot!("passes", say("passes"));
@@ -422,7 +422,7 @@ fn summary_and_check_in_words() {
 }
 
 #[test]
-fn solvers_alone() {
+fn solvers_run_without_a_model() {
     let folder = Folder::new("solvers");
     // Two of three buffers are live at each step. The best arena is 8 + 4.
     folder.write("a.csv", "id,lower,upper,size\na,0,2,8\nb,1,3,4\nc,2,4,8\n");

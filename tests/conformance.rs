@@ -94,7 +94,7 @@ fn planned(file: &ModelFile, import: &ImportOptions, exact: bool) -> Result<Mode
 }
 
 #[test]
-fn conformance_models_survive_and_compute_the_same() {
+fn conformance_models_are_planned_and_keep_their_results() {
     let scratch = Path::new(env!("CARGO_TARGET_TMPDIR")).join("conformance");
     let _ = fs::remove_dir_all(&scratch);
     let (root, made) = (scratch.join("cases"), scratch.join("made"));

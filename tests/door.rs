@@ -81,7 +81,7 @@ fn batched() -> ModelProto {
 }
 
 #[test]
-fn a_plan_for_bound_dimensions_says_so_wherever_it_goes() {
+fn a_plan_states_its_bound_dimensions_in_model_and_layout() {
     let (folder, ran) = sound_plan("door-bound", &batched(), "--dim batch=4 --dim width=3 --passes view,schedule,in-place,place");
     assert!(ran.err.contains("for batch = 4, width = 3 only"), "{ran:#?}");
     let model = written(&folder);
@@ -106,7 +106,7 @@ fn a_plan_for_bound_dimensions_says_so_wherever_it_goes() {
 }
 
 #[test]
-fn what_nobody_bound_stays_as_the_file_says() {
+fn unbound_dimensions_stay_symbolic() {
     let model = batched();
     let folder = Folder::new("door-free");
     folder.write("in.onnx", bytes(&model));
@@ -123,7 +123,7 @@ fn what_nobody_bound_stays_as_the_file_says() {
 }
 
 #[test]
-fn unnamed_dimensions_are_bound_by_where_they_stand() {
+fn unnamed_dimensions_are_bound_by_input_and_axis() {
     let unnamed = with(vec![node("Relu", &["x"], &["y"])], |graph| {
         graph.input = vec![fixed("x", &[-1, 3])];
         graph.output = vec![fixed("y", &[-1, 3])];
@@ -250,7 +250,7 @@ fn adding(carried: &str, result: &str) -> GraphProto {
 }
 
 #[test]
-fn bodies_may_give_their_results_the_names_of_what_the_node_gives() {
+fn body_results_may_have_the_names_of_the_node_results() {
     let nested = branch(vec![choose(naming("Relu", "x", "y"), naming("Abs", "x", "y"), "y")], "y");
     let looped = |carried| stated(node("Loop", &["turns", "", "x"], &["y"]), vec![body("body", adding(carried, "y"))]);
     let scanned = GraphProto {
@@ -278,7 +278,7 @@ fn bodies_may_give_their_results_the_names_of_what_the_node_gives() {
 }
 
 #[test]
-fn names_in_bodies_that_hide_others_never_change_what_is_read() {
+fn names_in_bodies_that_hide_outer_names_never_change_reads() {
     // %i equals %t, and the body that reads %i defines its own %t.
     let hiding = |inside: GraphProto| {
         let nodes = vec![
@@ -327,7 +327,7 @@ fn of_version_3(version: i64) -> ModelProto {
 }
 
 #[test]
-fn weights_leave_the_inputs_where_the_version_rises_past_3() {
+fn weights_leave_the_inputs_if_the_ir_version_rises_past_3() {
     let (folder, _) = sound_plan("door-ir-3", &of_version_3(3), "--exact");
     let model = written(&folder);
     let graph = model.graph.as_ref().unwrap();
@@ -352,7 +352,7 @@ fn weights_leave_the_inputs_where_the_version_rises_past_3() {
 }
 
 #[test]
-fn weight_files_are_found_wherever_they_are_named() {
+fn weight_files_are_found_for_every_kind_of_tensor() {
     let place = |name: &str, file: &str| external(name, &[4], file);
     let sparse = SparseTensorProto {
         values: Some(TensorProto { dims: vec![2], ..place("thin", "sparse.bin") }),

@@ -59,12 +59,12 @@ fn without_seeds_no_random_operator_runs_twice() {
 }
 
 #[test]
-fn with_seeds_gradients_are_those_of_the_model_as_given() {
+fn with_seeds_gradients_match_the_input_model() {
     same_bits(Returns::Gradients, "dropout-gradients");
 }
 
 #[test]
-fn with_seeds_a_step_of_adam_over_its_own_state_is_that_of_the_model_as_given() {
+fn with_seeds_an_adam_step_over_its_state_matches_the_input_model() {
     same_bits(Returns::Adam, "dropout-adam");
 }
 

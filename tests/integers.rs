@@ -162,7 +162,7 @@ fn every_kernel_gives_the_numbers_of_the_group_that_it_stands_for() {
 }
 
 #[test]
-fn seeds_do_not_undo_what_was_asked() {
+fn seeds_do_not_disable_requested_integer_kernels() {
     let folder = Folder::new("integers-seed");
     let mut model = network(UINT8, INT8);
     let graph = model.graph.as_mut().unwrap();
@@ -176,7 +176,7 @@ fn seeds_do_not_undo_what_was_asked() {
 }
 
 #[test]
-fn nothing_computes_with_integers_unasked() {
+fn integer_kernels_are_used_only_on_request() {
     let folder = Folder::new("no-integers");
     folder.write("in.onnx", bytes(&network(UINT8, INT8)));
     let ran = folder.memc("optimize in.onnx -o out.onnx --runtime ort");

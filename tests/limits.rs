@@ -74,7 +74,7 @@ fn an_input_that_nothing_reads_takes_no_place_in_the_arena() {
 }
 
 #[test]
-fn what_a_runtime_keeps_longer_counts_before_and_after() {
+fn values_that_a_runtime_keeps_longer_count_in_both_peaks() {
     // A session keeps the second half to the end, though no node reads it.
     let halves = stated(node("Split", &["x"], &["used", "unread"]), vec![int("axis", 0), int("num_outputs", 2)]);
     let nodes = vec![halves, node("Exp", &["used"], &["e"]), node("Concat", &["e", "e", "e"], &["y"])];
@@ -121,7 +121,7 @@ fn bytes_and_time_are_kept_together() {
 }
 
 #[test]
-fn checkpoints_made_by_hand_are_merged_where_that_needs_less_and_is_faster() {
+fn manual_checkpoints_are_merged_if_that_saves_bytes_and_time() {
     let mut nodes: Vec<NodeProto> = (0..8).map(|k| node("Sin", &[&format!("h{k}")], &[&format!("h{}", k + 1)])).collect();
     nodes.push(stated(node("ReduceSum", &["h8"], &["loss"]), vec![int("keepdims", 0)]));
     let mut gradient = "h8".to_owned();
@@ -201,7 +201,7 @@ fn narrowing() -> ModelProto {
 }
 
 #[test]
-fn parts_of_an_input_lie_in_what_the_caller_gives() {
+fn parts_of_an_input_lie_in_the_buffer_of_the_caller() {
     let optimized = planned_by(&narrowing(), &request(|request| request.rewrite.micro_batches = Some(2))).unwrap();
     let (peak, before) = peaks(&optimized);
     assert!(peak <= before, "{peak} > {before}");
@@ -246,7 +246,7 @@ fn weights_that_folding_copies_are_counted() {
 }
 
 #[test]
-fn a_result_that_loses_its_reader_is_not_held_longer_than_in_the_file() {
+fn a_result_without_readers_is_held_no_longer_than_in_the_input_model() {
     // Nothing reads the sum, so it is removed. Then nothing reads the summed half, which a session
     // keeps to the end.
     let halves = stated(node("Split", &["x"], &["a", "b"]), vec![int("axis", 0), int("num_outputs", 2)]);
@@ -272,7 +272,7 @@ fn a_result_that_loses_its_reader_is_not_held_longer_than_in_the_file() {
 }
 
 #[test]
-fn an_output_that_is_known_counts_before_as_it_does_after() {
+fn a_constant_output_counts_in_both_peaks() {
     // Once the shape is folded, the output is made from a constant. In the file it is a view of the
     // shape.
     let nodes = vec![node("Shape", &["x"], &["s"]), node("Reshape", &["s", "k"], &["y"])];

@@ -143,7 +143,7 @@ fn positions_of_the_largest_count_in_each_part() {
 }
 
 #[test]
-fn a_training_step_gives_the_same_gradients_in_parts() {
+fn micro_batches_keep_the_gradients_of_a_training_step() {
     let folder = Folder::new("parts-mlp");
     let model = fs::read(command::model("mlp_grad_tiny")).unwrap();
     folder.write("in.onnx", &model);
@@ -153,7 +153,7 @@ fn a_training_step_gives_the_same_gradients_in_parts() {
 }
 
 #[test]
-fn a_budget_is_kept_by_parts_where_that_is_faster_than_computing_again() {
+fn a_budget_is_kept_by_parts_if_recomputation_is_slower() {
     let folder = Folder::new("parts-budget");
     folder.write("in.onnx", bytes(&wide()));
     folder.memc("optimize in.onnx -o out.onnx --no-rewrite").done();
@@ -186,7 +186,7 @@ fn dropout_is_drawn_for_the_whole_batch_and_its_masks_are_read_in_parts() {
 }
 
 #[test]
-fn who_fixes_seeds_gets_every_bit_back() {
+fn parts_keep_every_bit_of_a_model_with_fixed_seeds() {
     let folder = Folder::new("parts-seeds");
     folder.write("in.onnx", bytes(&dropped(true)));
     folder.memc("optimize in.onnx -o out.onnx --no-rewrite").done();
@@ -198,7 +198,7 @@ fn who_fixes_seeds_gets_every_bit_back() {
 }
 
 #[test]
-fn a_budget_that_parts_nearly_keep_is_kept_by_parts_that_compute_again() {
+fn a_budget_slightly_too_small_for_parts_is_kept_by_recomputing_parts() {
     let folder = Folder::new("parts-again");
     folder.write("in.onnx", bytes(&wide()));
     // Slightly below the need of 64 parts, the maximum that the planner tries.
@@ -213,7 +213,7 @@ fn a_budget_that_parts_nearly_keep_is_kept_by_parts_that_compute_again() {
 }
 
 #[test]
-fn a_batch_that_parts_do_not_divide_stays_whole_and_that_is_said() {
+fn an_indivisible_batch_stays_whole_with_a_remark() {
     let folder = Folder::new("parts-uneven");
     folder.write("in.onnx", bytes(&wide()));
     let ran = folder.memc("optimize in.onnx -o out.onnx --micro-batches 7").done();

@@ -46,7 +46,7 @@ fn the_page_fills_itself_in_a_browser() {
 }
 
 #[test]
-fn a_budget_plan_shows_what_was_computed_again() {
+fn a_budget_plan_lists_recomputed_values() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let file = ModelFile::open(root.join("tests/models/unet_grad_tiny.onnx")).unwrap();
     let optimized = plan(&file, &Request::new().budget(Size::Percent(75.0)).exact(true)).unwrap();

@@ -13,7 +13,7 @@ use std::process::Command;
 const SEEDS: &str = "0,2,3,706,834,985,1312,1509,1611,1693,1699,1855";
 
 #[test]
-fn random_models_are_planned_and_give_the_same_results() {
+fn random_models_are_planned_and_keep_their_results() {
     let python = std::env::var("MEMC_PYTHON")
         .expect("MEMC_PYTHON names no Python with onnx and onnxruntime: run the tests with `cargo xtask test`");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/random/run.py");

@@ -9,7 +9,7 @@ use command::Folder;
 use models_made::{bytes, fixed, node, with};
 
 #[test]
-fn a_kernel_that_reads_again_gives_the_same_bits_in_place() {
+fn a_kernel_that_rereads_its_operand_keeps_its_bits_in_place() {
     let nodes = vec![node("Neg", &["x"], &["n"]), node("Gelu", &["n"], &["g"]), node("Neg", &["g"], &["y"])];
     let mut model = with(nodes, |graph| {
         graph.input = vec![fixed("x", &[8, 257])];

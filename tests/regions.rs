@@ -358,7 +358,7 @@ fn parts_of_heads_and_rows_give_the_numbers_of_the_whole() {
 }
 
 #[test]
-fn less_memory_costs_no_time_unless_it_is_said_how_much() {
+fn less_memory_costs_no_time_without_a_stated_slowdown() {
     let folder = Folder::new("regions-slowdown");
     folder.write("in.onnx", bytes(&attention()));
     let plain = planned(&folder, "--no-rewrite");
@@ -381,7 +381,7 @@ fn more_time_never_needs_more_memory() {
 }
 
 #[test]
-fn many_equal_layers_need_no_more_than_few() {
+fn many_equal_layers_need_no_more_bytes_than_few() {
     let arena = |count: usize| {
         let folder = Folder::new(&format!("regions-layers-{count}"));
         folder.write("in.onnx", bytes(&layers(count)));
@@ -413,7 +413,7 @@ fn moved_weights(count: usize) -> ModelProto {
 }
 
 #[test]
-fn weights_that_many_paths_lead_to_are_moved_once_a_part() {
+fn weights_on_many_paths_are_moved_once_per_part() {
     let folder = runs("regions-moved-weights", &moved_weights(40), "arena", 60);
     let written = memc_onnx_proto::ModelFile::open(folder.path("out.onnx")).unwrap();
     assert!(written.graph().node.len() < 1000, "{} nodes", written.graph().node.len());
@@ -447,7 +447,7 @@ fn a_budget_costs_no_more_time_than_less_memory_does() {
 }
 
 #[test]
-fn nodes_that_need_too_much_by_themselves_are_in_parts_and_the_rest_is_computed_again() {
+fn nodes_too_large_by_themselves_are_in_parts_and_others_recomputed() {
     let folder = Folder::new("regions-again");
     folder.write("in.onnx", bytes(&step()));
     // A transposed convolution needs 810,948 bytes by itself, and the kept images take nearly as many.
@@ -467,7 +467,7 @@ fn number(said: &str, text: &str) -> u64 {
 }
 
 #[test]
-fn a_refusal_names_what_parts_reach() {
+fn a_refusal_names_the_smallest_budget_that_parts_reach() {
     for (name, model, most) in [("whole", images(), u64::MAX), ("again", step(), 450_000)] {
         let folder = Folder::new(&format!("regions-refused-{name}"));
         folder.write("in.onnx", bytes(&model));
@@ -506,12 +506,12 @@ fn rows_of_images_overlap_as_far_as_windows_go() {
 }
 
 #[test]
-fn rows_end_at_waists_and_are_read_apart_where_a_budget_needs_it() {
+fn parts_of_rows_end_at_waists_and_are_read_apart_for_a_budget() {
     runs("regions-bottlenecks", &bottlenecks(), "player", 14);
 }
 
 #[test]
-fn what_was_joined_is_taken_apart() {
+fn joined_values_are_taken_apart() {
     for runtime in ["arena", "ort", "player"] {
         let folder = runs(&format!("regions-joined-{runtime}"), &joined(), runtime, 70);
         let layout = memc_layout::read(&folder.read("out.layout.json")).unwrap();

@@ -67,7 +67,7 @@ fn pair(folder: &Path, module: &Module, forms: &[Module]) {
 }
 
 #[test]
-fn forms_compute_the_same_and_refused_ones_do_not() {
+fn forms_keep_results_and_refused_forms_change_them() {
     let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("rules");
     let _ = fs::remove_dir_all(&root);
     for rule in RuleBook::standard().unwrap().rules() {

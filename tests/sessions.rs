@@ -78,7 +78,7 @@ fn holds(counted: u64, planned: u64) -> bool {
 }
 
 #[test]
-fn the_smallest_recipe_takes_the_planned_bytes_and_the_fast_one_keeps_what_is_computed_again() {
+fn the_smallest_recipe_takes_planned_bytes_and_the_fast_keeps_copies() {
     let folder = with_model("recipes", &chain());
     let plan = "optimize in.onnx -o out.onnx --runtime ort --budget 60% --no-rewrite";
     let both = folder.memc(&format!("{plan} --session python")).done();
@@ -103,7 +103,7 @@ fn the_smallest_recipe_takes_the_planned_bytes_and_the_fast_one_keeps_what_is_co
 }
 
 #[test]
-fn a_plan_that_computes_nothing_again_needs_no_remark() {
+fn a_plan_without_recomputation_needs_no_remark() {
     let folder = with_model("recipes-once", &hungry());
     let fast = folder.memc("optimize in.onnx -o out.onnx --runtime ort --session python=fast").done();
     assert!(!fast.err.contains("W0314") && !fast.out.contains("disable_specified_optimizers"), "{fast:#?}");

@@ -84,7 +84,7 @@ fn a_plan_beside_values_without_size_is_not_called_optimal() {
 }
 
 #[test]
-fn operators_bound_what_they_give() {
+fn operators_bound_the_sizes_of_their_results() {
     let folder = Folder::new("sizes-bounded");
     folder.write("in.onnx", non_zero(None));
     let (ran, layout) = planned(&folder, "--runtime ort");

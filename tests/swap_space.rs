@@ -192,7 +192,7 @@ fn inputs_and_outputs_are_held_once() {
 }
 
 #[test]
-fn what_a_killed_run_leaves_is_removed_by_the_next() {
+fn files_of_a_killed_run_are_removed_by_the_next() {
     let folder = planned("swap-killed");
     let mut run = running(&folder);
     run.kill().unwrap();

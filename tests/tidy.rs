@@ -97,7 +97,7 @@ fn none(wrong: Vec<String>) {
 }
 
 #[test]
-fn every_file_says_what_it_is_for() {
+fn every_file_opens_with_its_purpose() {
     let sentence = |text: &str| {
         let opens = text.strip_prefix("//! ").is_some_and(|rest| rest.starts_with(|c: char| c.is_uppercase() || c == '`'));
         let paragraph: Vec<&str> = text.lines().map_while(|line| line.strip_prefix("//! ")).collect();
@@ -119,7 +119,7 @@ fn no_file_is_too_long() {
 }
 
 #[test]
-fn no_file_is_a_drawer() {
+fn no_file_has_a_catch_all_name() {
     let drawers = ["utils", "util", "misc", "helpers", "helper", "common"];
     let mut wrong = Vec::new();
     for (path, text) in sources() {
@@ -147,7 +147,7 @@ fn a_module_with_children_is_in_their_folder() {
 }
 
 #[test]
-fn nothing_is_left_for_later() {
+fn no_unfinished_code_is_left() {
     // Markers are split in halves, so that the test does not find itself.
     let markers =
         [("to", "do!"), ("unimpl", "emented!"), ("TO", "DO"), ("FIX", "ME"), ("XX", "X"), ("for", " now"), ("#[ig", "nore")];
@@ -180,7 +180,7 @@ fn cargo(words: &[&str]) -> String {
 }
 
 #[test]
-fn rooms_use_only_whom_they_may() {
+fn crates_use_only_the_crates_allowed_to_them() {
     let metadata = cargo(&["metadata", "--no-deps", "--format-version", "1", "--offline"]);
     let metadata: serde_json::Value = serde_json::from_str(&metadata).unwrap();
     let packages = metadata["packages"].as_array().unwrap();
@@ -404,7 +404,7 @@ fn named_paths(text: &str, module: &[String]) -> BTreeSet<Vec<String>> {
 }
 
 #[test]
-fn files_use_each_other_in_no_ring() {
+fn files_have_no_dependency_cycles() {
     let mut wrong = Vec::new();
     for room in WITHOUT_RINGS {
         let texts: BTreeMap<String, String> = sources()

@@ -64,7 +64,7 @@ fn kinds(given: &ModelFile, optimized: &Planned, layout: &Layout) -> Vec<Kind> {
 }
 
 #[test]
-fn weights_larger_than_the_near_space_are_fetched_and_give_the_same_bits() {
+fn weights_larger_than_the_near_space_are_fetched_and_keep_the_bits() {
     let folder = Folder::new("weights");
     let bytes = bytes(&chain());
     let file = ModelFile::from_bytes(bytes.clone()).unwrap();
@@ -91,7 +91,7 @@ fn weights_larger_than_the_near_space_are_fetched_and_give_the_same_bits() {
 
 /// The first step reads a large table. Its fetch would delay the run, so the table stays near.
 #[test]
-fn what_is_read_first_stays_near_though_it_is_the_largest() {
+fn the_weight_of_the_first_step_stays_near_although_it_is_largest() {
     // The first step reads an embedding, so no computation can hide its copy. All later layers compute
     // longer than their weights take to copy.
     let mut model = chain();
@@ -156,7 +156,7 @@ fn with_state() -> (ModelFile, Planned) {
 }
 
 #[test]
-fn what_a_step_updates_takes_the_storage_of_the_old_value() {
+fn an_updated_value_takes_the_storage_of_the_old_one() {
     let (file, optimized) = with_state();
     let pairs: Vec<(&str, &str)> = optimized.layout.state.iter().map(|row| (row.tensor.as_str(), row.result.as_str())).collect();
     assert_eq!(pairs.len(), 12);

@@ -75,7 +75,7 @@ fn rounded() -> ModelProto {
 }
 
 #[test]
-fn where_rounding_decides_integers_exactness_is_named() {
+fn rewrites_before_roundings_to_integers_suggest_exact() {
     let folder = Folder::new("verified-rounds");
     folder.write("in.onnx", bytes(&rounded()));
     let ran = folder.memc("optimize in.onnx -o out.onnx").done();
@@ -118,7 +118,7 @@ fn half_sums() -> ModelProto {
 }
 
 #[test]
-fn parts_end_where_sessions_with_default_options_round_anyway() {
+fn parts_end_at_roundings_of_sessions_with_default_options() {
     let folder = Folder::new("verified-halves");
     folder.write("in.onnx", bytes(&half_sums()));
     let verified = |runtime: &str| {

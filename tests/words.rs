@@ -1,5 +1,5 @@
-//! The words of comments and pages: few fillers, short lines. Fillers are pronouns and comparisons that
-//! replace a noun.
+//! The words of comments, pages and names of functions: few fillers, short lines. Fillers are pronouns and
+//! comparisons that replace a noun.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeMap;
@@ -35,6 +35,7 @@ const MAX_COLUMNS: usize = 110;
 /// Rooms whose words are counted apart: each crate, the tests, and the pages at the top.
 const ROOMS: &[&str] = &[
     "ir/src",
+    "ir/tests",
     "ir/ops",
     "passes/src",
     "passes/doc",
@@ -122,6 +123,24 @@ fn fillers(words: &[String]) -> usize {
     (0..words.len()).filter(|at| is_filler(*at)).count()
 }
 
+/// Names of functions in Rust code, with the numbers of their lines.
+fn functions(text: &str) -> Vec<(usize, String)> {
+    let name = |line: &str| {
+        let at = if line.starts_with("fn ") { 0 } else { line.find(" fn ")? + 1 };
+        let is_code = !line[..at].contains("//") && !line[..at].contains('"');
+        let rest = &line[at + "fn ".len()..];
+        let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+        (is_code && end > 0).then(|| rest[..end].to_owned())
+    };
+    text.lines().enumerate().filter_map(|(number, line)| Some((number + 1, name(line)?))).collect()
+}
+
+/// Whether a name contains a filler or a pronoun for a person.
+fn has_filler(name: &str) -> bool {
+    let words = words(name);
+    fillers(&words) > 0 || words.iter().any(|word| ["nobody", "somebody"].contains(&word.as_str()))
+}
+
 /// Rust files and pages below a path, by path; results, generated code and expectations are left out.
 fn files(path: &Path) -> Vec<PathBuf> {
     let name = path.file_name().unwrap().to_string_lossy().into_owned();
@@ -167,6 +186,24 @@ fn comments_and_pages_name_things() {
 }
 
 #[test]
+fn function_names_name_things() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let sources = ROOMS.iter().flat_map(|room| files(&root.join(room)));
+    let mut wrong = Vec::new();
+    let mut total = 0;
+    for file in sources.filter(|file| file.extension().is_some_and(|extension| extension == "rs")) {
+        for (line, name) in functions(&fs::read_to_string(&file).unwrap()) {
+            total += 1;
+            if has_filler(&name) {
+                wrong.push(format!("{}:{line}: {name}", file.display()));
+            }
+        }
+    }
+    assert!(total > 1000, "{total} functions: are they counted?");
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+#[test]
 fn comments_and_pages_fit_their_width() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let wide: Vec<String> = ROOMS
@@ -177,6 +214,14 @@ fn comments_and_pages_fit_their_width() {
         .map(|(file, line)| format!("{}:{} is wider than {MAX_COLUMNS} columns", file.display(), line.line))
         .collect();
     assert!(wide.is_empty(), "\n{}", wide.join("\n"));
+}
+
+#[test]
+fn functions_are_found_and_names_with_fillers_are_counted() {
+    let text = "fn one() {\n    pub(crate) fn at_once(\n// a fn two()\n\"a fn three()\"\nf: fn(u8)\n";
+    assert_eq!(functions(text), [(1, "one".to_owned()), (2, "at_once".to_owned())]);
+    assert!(["what_is_kept", "as_many_axes", "keeps_the_same", "nobody_asks"].into_iter().all(has_filler));
+    assert!(!["whatnot", "as_bytes", "so_far", "the_copy", "operators_such_as_conv"].into_iter().any(has_filler));
 }
 
 #[test]

@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_pass_through_arithmetic_and_prove_nothing_the_same() {
+    fn bounds_pass_through_arithmetic_and_prove_no_equality() {
         let few = Dim::AtMost(12);
         assert_eq!(few.add(&Dim::Known(3)), Dim::AtMost(15));
         assert_eq!(few.mul(&Dim::AtMost(2)), Dim::AtMost(24));

@@ -47,7 +47,7 @@ fn bodies_round_trip_with_captures_and_repeated_names() {
 }
 
 #[test]
-fn what_a_parse_reads_is_what_the_text_says() {
+fn a_parsed_module_has_the_facts_of_its_text() {
     let module = read(include_str!("text/every_feature.mem"));
     let value = |name: &str| module.values().iter().find(|(_, data)| data.name == name).unwrap();
     let (floats, _) = value("floats");
@@ -185,7 +185,7 @@ fn one_line_form_elides_bodies_and_long_lists() {
 }
 
 #[test]
-fn syntax_errors_say_what_was_expected() {
+fn syntax_errors_state_the_expected_token() {
     let cases = [
         ("%y = Relu(%x : f32[4]", "E0601 line 4, column 14: expected `)`, found `:`"),
         ("%y = Relu(%x)", "E0601 line 4, column 14: 1 results but 0 types"),

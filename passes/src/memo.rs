@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_same_question_at_the_same_limit_is_answered_from_memory() {
+    fn only_an_equal_question_at_an_equal_limit_is_answered_from_memory() {
         let known: Known<u32, u64> = Known::default();
         let ask = |question: u32, nodes: u64, answer: u64| {
             known.ask(&question, 1, &Limit::nodes(nodes), || outcome(answer)).unwrap().value.unwrap()
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_heuristics_prove_is_the_answer_at_every_higher_limit() {
+    fn an_optimum_proved_by_heuristics_answers_every_higher_limit() {
         let known: Known<u32, u64> = Known::default();
         let ask = |nodes: u64, answer: u64, stop: StopReason, effort: u64| {
             let outcome = |value| outcome(value).map(|outcome| Outcome { stop, effort, ..outcome });
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn one_object_a_type_is_kept_for_all_clones() {
+    fn clones_share_one_object_per_type() {
         let memo = Memo::default();
         memo.clone().kept::<Cell<u32>>().set(7);
         assert_eq!(memo.kept::<Cell<u32>>().get(), 7);

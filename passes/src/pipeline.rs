@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn passes_take_of_given_settings_what_they_read_and_their_text_leaves_open() {
+    fn given_settings_fill_only_open_settings_of_passes_that_read_them() {
         let settings = Settings { effort: Some(1), below: Some(2), parts: Some(3), ..Settings::default() };
         let pipeline = parse("micro-batch,dce,schedule[effort=9]").unwrap().with(&settings);
         assert_eq!(pipeline.to_string(), "micro-batch[parts=3],dce,schedule[effort=9,below=2]");

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn under_a_limit_effort_never_places_higher_than_none() {
+    fn under_a_limit_more_effort_never_raises_the_placement() {
         let options = Options::default();
         let mut ctx = PassContext::new(&options, SecondaryMap::default());
         ctx.settings.limit = Some(Bytes(1));

@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chains_end_at_owners_and_circles_nowhere() {
+    fn alias_chains_end_at_owners_and_alias_cycles_have_none() {
         let target = [None, Some(0), Some(1), Some(4), Some(5), Some(4)];
         assert_eq!(roots(&target), [Some(0), Some(0), Some(0), None, None, None]);
     }

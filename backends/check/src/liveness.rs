@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_join_where_they_touch() {
+    fn adjacent_live_ranges_are_merged() {
         assert_eq!(joined(vec![(5, 7), (0, 2), (2, 3), (6, 9)]), [(0, 3), (5, 9)]);
     }
 }

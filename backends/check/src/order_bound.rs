@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_surely_lives_is_what_lives_in_all_orders() {
+    fn surely_live_owners_are_those_live_in_every_order() {
         const STEPS: usize = 6;
         let mut state = 7u64;
         let mut random = move |below: u64| {

@@ -144,7 +144,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_sweep_finds_what_comparing_all_pairs_finds(extents in extents()) {
+        fn the_sweep_finds_all_overlaps_of_a_pairwise_comparison(extents in extents()) {
             let mut swept = BTreeSet::new();
             sweep(&extents, |a, b| {
                 swept.insert((a.tensor.min(b.tensor), a.tensor.max(b.tensor)));

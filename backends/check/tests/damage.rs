@@ -482,7 +482,7 @@ fn a_tensor_listed_twice_does_not_overlap_itself() {
 }
 
 #[test]
-fn a_violation_says_where() {
+fn a_violation_names_its_tensor_step_and_node() {
     let mut case = Case::default();
     case.tensor("d").live[0].end -= 1;
     let step = case.step("store");

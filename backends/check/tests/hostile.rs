@@ -156,7 +156,7 @@ proptest! {
 }
 
 #[test]
-fn models_that_have_nothing_to_do_with_each_other_are_told_apart() {
+fn unrelated_models_are_told_apart() {
     let mut case = Case::default();
     let layout = case.layout().clone();
     let other = Case::same(vec![node("only", "Relu", &["x"], &["z"])], |graph| graph.output = vec![info("z", FLOAT, &[4, 16])]);

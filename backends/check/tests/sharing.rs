@@ -173,7 +173,7 @@ fn rows() -> Vec<Row> {
 }
 
 #[test]
-fn windows_lie_where_the_operator_says() {
+fn sub_views_lie_at_the_offsets_of_their_operator() {
     for (what, item, shapes, constants, expected, opset) in rows() {
         for offset in [0, 16, 64, 128] {
             let found = as_view(&mut around(&item, &shapes, &constants, opset), "y", "x", offset);
@@ -187,7 +187,7 @@ fn windows_lie_where_the_operator_says() {
 }
 
 #[test]
-fn operands_may_be_written_where_a_result_wants_them() {
+fn operands_may_be_views_of_a_concat_or_reshape_result() {
     let concat = |axis: i64| with(node("it", "Concat", &["q", "x"], &["y"]), int("axis", axis));
     let shapes: Vec<(&'static str, &'static [u64])> = vec![("x", &[2, 16]), ("q", &[2, 16]), ("y", &[4, 16])];
     assert_eq!(as_view(&mut around(&concat(0), &shapes, &[], 17), "x", "y", 128), []);
@@ -204,7 +204,7 @@ fn operands_may_be_written_where_a_result_wants_them() {
 }
 
 #[test]
-fn a_start_that_a_caller_gives_is_no_window() {
+fn a_slice_with_starts_from_the_caller_is_no_sub_view() {
     let item = node("it", "Slice", &["x", "b", "e"], &["y"]);
     let shapes: Vec<(&'static str, &'static [u64])> = vec![("x", &[4, 16]), ("y", &[2, 16])];
     let mut case = around(&item, &shapes, &[ints("b", &[1]), ints("e", &[3])], 17);

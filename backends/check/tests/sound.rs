@@ -79,7 +79,7 @@ fn a_wider_live_range_is_a_remark() {
 }
 
 #[test]
-fn what_the_caller_holds_needs_no_live_range() {
+fn values_held_by_the_caller_need_no_live_range() {
     let mut case = Case::default();
     case.tensor("w").live.clear();
     case.tensor("flag").live = vec![memc_layout::LiveRange { start: 6, end: 7 }];
@@ -140,7 +140,7 @@ fn constants_identities_and_idle_reshapes_do_not_change_the_meaning() {
 }
 
 #[test]
-fn a_folded_shape_computation_equals_its_result_unless_a_caller_may_change_it() {
+fn a_folded_shape_equals_its_computation_unless_a_caller_may_change_it() {
     let nodes = |folded: bool| {
         let reshape = node("fold", "Reshape", &["x", if folded { "flat" } else { "sum" }], &["z"]);
         if folded { vec![reshape] } else { vec![node("add", "Add", &["half", "half"], &["sum"]), reshape] }
@@ -238,7 +238,7 @@ fn absent_external_data_is_compared_by_its_place() {
 }
 
 #[test]
-fn an_order_proved_optimal_passes_where_nothing_is_recomputed_or_moved() {
+fn an_order_proved_optimal_passes_without_recomputes_and_transfers() {
     let chain = vec![node("one", "Relu", &["x"], &["a"]), node("two", "MatMul", &["a", "w"], &["z"])];
     let mut case = Case::same(chain, |graph| graph.output = vec![info("z", FLOAT, &[4, 16])]);
     case.shapes.extend([("w", (FLOAT, vec![16, 16])), ("flag", (BOOL, vec![]))]);
@@ -292,7 +292,7 @@ fn a_bound_of_orders_that_no_single_step_shows_is_a_remark() {
 }
 
 #[test]
-fn a_bound_of_orders_counts_once_what_may_be_overwritten() {
+fn the_order_bound_counts_bytes_overwritten_in_place_once() {
     let bound = |nodes: Vec<NodeProto>, shapes: &[(&'static str, Vec<u64>)], views: &[(&'static str, u64)]| {
         let mut case = Case::same(nodes, |graph| graph.output = vec![info("z", FLOAT, &[-1, -1])]);
         case.shapes.extend([("w", (FLOAT, vec![16, 16])), ("flag", (BOOL, vec![]))]);
@@ -359,7 +359,7 @@ fn many_tensors_are_swept_quickly_and_one_overlap_is_found() {
 }
 
 #[test]
-fn where_nothing_runs_nothing_needs_a_place() {
+fn a_model_without_nodes_needs_no_offsets() {
     let mut case = Case::same(vec![], |graph| {
         graph.input = vec![info("x", FLOAT, &[4]), info("y", FLOAT, &[4])];
         graph.output = vec![info("y", FLOAT, &[4])];

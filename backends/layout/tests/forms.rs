@@ -146,7 +146,7 @@ fn the_header_compiles_as_c99_and_as_cpp() {
 }
 
 #[test]
-fn identifiers_are_short_unique_and_the_same_in_a_changed_plan() {
+fn identifiers_are_short_unique_and_stable_across_plans() {
     let header = to_c_header(&long());
     let defined: Vec<&str> = header.lines().filter_map(|line| line.strip_prefix("#define ")?.split([' ', '(']).next()).collect();
     assert_eq!(defined.iter().collect::<BTreeSet<_>>().len(), defined.len());
@@ -161,7 +161,7 @@ fn identifiers_are_short_unique_and_the_same_in_a_changed_plan() {
 }
 
 #[test]
-fn a_step_names_what_it_reads_writes_and_needs() {
+fn a_step_lists_the_tensors_it_accesses_and_its_workspace() {
     let layout = wired();
     let header = to_c_header(&layout);
     let table = header.split_once("memc_step_tensors[] = {").unwrap().1.split_once("};").unwrap().0;

@@ -51,7 +51,7 @@ fn other_versions_and_formats_are_refused_before_anything_else() {
 }
 
 #[test]
-fn errors_say_where() {
+fn errors_name_line_and_column() {
     let Err(ReadError::Json { line, column, .. }) = read("{\n  \"schema\": 7\n}") else { panic!() };
     assert_eq!((line, column), (2, 13));
     for text in ["", "{", "[]", "null", "\u{0}", "{\"schema\": \"memc.layout/1\"}"] {
@@ -103,7 +103,7 @@ fn a_cost_that_is_no_number_is_not_written() {
 }
 
 #[test]
-fn the_schema_requires_what_the_contract_does() {
+fn the_schema_requires_the_keys_of_the_contract() {
     let schema: Value = serde_json::from_str(schema()).unwrap();
     let required = |pointer: &str| -> Vec<String> {
         serde_json::from_value(schema.pointer(&format!("{pointer}/required")).unwrap().clone()).unwrap()

@@ -9,7 +9,7 @@ fn block() -> Layout {
 }
 
 #[test]
-fn the_fixture_claims_what_the_profile_finds() {
+fn the_live_curve_agrees_with_peak_and_arena_of_the_fixture() {
     let layout = block();
     let profile = LiveCurve::of(&layout);
     assert_eq!(profile.spaces.iter().map(|space| space.space.as_str()).collect::<Vec<_>>(), ["device", "host"]);
@@ -22,7 +22,7 @@ fn the_fixture_claims_what_the_profile_finds() {
 }
 
 #[test]
-fn who_is_alive_at_the_peak() {
+fn owners_live_at_the_peak_are_listed() {
     let layout = block();
     let profile = LiveCurve::of(&layout);
     let device = profile.space("device").unwrap();
@@ -36,7 +36,7 @@ fn who_is_alive_at_the_peak() {
 }
 
 #[test]
-fn an_owner_is_live_from_the_first_window_that_is_written() {
+fn an_owner_is_live_from_its_first_written_sub_view() {
     let layout = block();
     let profile = LiveCurve::of(&layout);
     let cat = profile.spaces[0].owners.iter().find(|owner| layout.tensors[owner.tensor].name == "cat").unwrap();
@@ -44,7 +44,7 @@ fn an_owner_is_live_from_the_first_window_that_is_written() {
 }
 
 #[test]
-fn ranges_that_touch_are_one() {
+fn adjacent_live_ranges_are_merged() {
     let mut layout = block();
     let live = |start, end| vec![LiveRange { start, end }];
     layout.tensors.truncate(6);
@@ -55,7 +55,7 @@ fn ranges_that_touch_are_one() {
 }
 
 #[test]
-fn rings_strangers_and_far_steps_are_cut() {
+fn alias_cycles_unknown_owners_and_distant_steps_are_ignored() {
     let mut layout = block();
     layout.tensors.truncate(9);
     let alias = |of: &str| Some(Alias { of: of.to_owned(), kind: AliasKind::View, alias_offset: 0 });

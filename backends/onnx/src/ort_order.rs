@@ -59,14 +59,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_highest_number_goes_first_at_every_choice() {
+    fn the_default_order_runs_the_highest_ready_node_first() {
         // Two branches 0-1 and 2-3 that meet in 4, and a dead end 5 that reads node 0.
         let reads = vec![vec![], vec![0], vec![], vec![2], vec![1, 3], vec![0]];
         assert_eq!(default_order(&reads), [0, 5, 2, 3, 1, 4]);
     }
 
     #[test]
-    fn cycles_and_strange_numbers_do_no_harm() {
+    fn cycles_and_unknown_operands_never_panic() {
         assert_eq!(default_order(&[vec![1], vec![0], vec![7, 7]]), [2]);
         assert_eq!(default_order(&[vec![0]]), Vec::<usize>::new());
     }

@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_open_fits_and_known_extents_must_be_equal() {
+    fn open_extents_fit_and_known_extents_must_be_equal() {
         let fixed = ValueType::Tensor(TensorType::fixed(ElementType::Float, &[2, 3]));
         let open = ValueType::Tensor(TensorType::new(ElementType::Float, vec![Dim::from_name("N"), Dim::Known(3)]));
         let other = ValueType::Tensor(TensorType::fixed(ElementType::Float, &[2, 4]));

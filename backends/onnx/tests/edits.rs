@@ -282,7 +282,7 @@ fn two_values_of_one_name_are_refused() {
 }
 
 #[test]
-fn what_takes_the_place_of_a_node_brings_its_operator_set() {
+fn a_redefined_node_imports_its_operator_set() {
     let file = open(&model_of(graph(vec![node("neg", "Neg", &["x"], &["out"])], &["out"])));
     let mut module = read(&file);
     let node = module.graph(module.main()).nodes[0];

@@ -26,7 +26,7 @@ fn fixed(dims: &[u64]) -> ValueType {
 }
 
 #[test]
-fn metadata_says_what_the_plan_says() {
+fn metadata_states_the_decisions_of_the_plan() {
     let mut model = everything();
     let main = model.graph.as_mut().unwrap();
     main.value_info[0].metadata_props = entries(&[("memc.offset", "7"), ("note", "kept")]);
@@ -113,7 +113,7 @@ fn types_are_added_refined_and_corrected() {
 }
 
 #[test]
-fn bound_extents_stand_in_the_interface_and_all_else_stays() {
+fn bound_dimensions_become_numbers_and_free_ones_stay() {
     let mut main = graph(vec![node("neg", "Neg", &["x"], &["a"]), node("abs", "Abs", &["a"], &["out"])], &["out"]);
     main.input = vec![symbolic("x", "N"), symbolic("free", "M"), info("fixed", &[2])];
     main.output = vec![symbolic("out", "N")];

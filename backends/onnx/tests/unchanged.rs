@@ -103,7 +103,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn import_then_export_gives_the_same_nodes(
+    fn import_then_export_keeps_all_nodes(
         drawn in prop::collection::vec((prop::collection::vec(any::<prop::sample::Index>(), 1..4), any::<bool>(), any::<bool>()), 1..20),
     ) {
         let model = model_from(&drawn);

@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sum_that_cancels_may_be_off_by_what_its_terms_round() {
+    fn small_elements_may_differ_by_roundings_of_the_largest_element() {
         let usual = Tolerance::of_roundings();
         assert!(is_within(&[1000.0, 0.01], &[1000.1, 0.05], usual));
         assert!(!is_within(&[1000.0, 0.01], &[1000.1, 0.25], usual));
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_of_a_byte_is_no_element() {
+    fn spare_bits_of_the_last_byte_are_not_compared() {
         let element = Element::from_name("int4").expect("a type of arrays");
         let view = |bytes: &'static [u8]| TensorView { element, shape: vec![3], bytes };
         let differ = |one, other| difference(&view(one), &view(other), Tolerance::default());
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_of_the_size_of_one_may_be_off_by_roundings_of_one() {
+    fn values_of_unit_scale_may_differ_by_roundings_of_one() {
         let units = BTreeSet::from(["y".to_owned()]);
         let of = |all, name: &str| Tolerances { all, units: units.clone(), ..Tolerances::default() }.of(name);
         let usual = Tolerance::of_roundings();
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_are_off_by_steps_only_where_kernels_round_to_them() {
+    fn integers_may_differ_by_steps_only_in_rounded_outputs() {
         let of =
             |all, name: &str| Tolerances { all, integers: BTreeSet::from(["z".to_owned()]), ..Tolerances::default() }.of(name);
         let at = |found: u8, tolerance| match differ(DataType::Uint8, &[100, 200], &[found, 200], tolerance) {
@@ -455,14 +455,14 @@ mod tests {
     }
 
     #[test]
-    fn a_mask_loosens_nothing() {
+    fn masks_and_infinities_do_not_widen_the_tolerance() {
         assert!(!is_within(&[-1e9, 1.0], &[-1e9, 1.1], Tolerance::of_roundings()));
         assert!(!is_within(&[f32::NEG_INFINITY, 1.0], &[0.0, 1.0], Tolerance::of_roundings()));
         assert!(!is_within(&[f32::NAN, 1.0], &[0.0, 1.0], Tolerance::of_roundings()));
     }
 
     #[test]
-    fn the_sign_of_what_is_no_number_counts_where_bits_do() {
+    fn the_sign_of_nan_is_compared_only_by_an_exact_tolerance() {
         let (one, other) = (f32::from_bits(0x7fc0_0000), f32::from_bits(0xffc0_0000));
         assert!(is_within(&[one, 1.0], &[other, 1.0], Tolerance::of_roundings()));
         assert!(!is_within(&[one, 1.0], &[other, 1.1], Tolerance::of_roundings()));

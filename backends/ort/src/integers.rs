@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_rounded_and_what_is_computed_of_it_is_reached() {
+    fn rounded_values_and_values_computed_from_them_are_reached() {
         let choice = |name: &str, body: GraphProto| {
             let attribute = AttributeProto { g: Some(body), ..AttributeProto::default() };
             NodeProto { attribute: vec![attribute], ..node("If", &["choice"], name) }
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_moves_dequantized_numbers_lies_as_far_apart() {
+    fn operators_that_move_dequantized_values_keep_their_scale() {
         let scale = |name: &str, number: f32| TensorProto {
             name: Some(name.to_owned()),
             data_type: Some(DataType::Float as i32),

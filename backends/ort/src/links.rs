@@ -306,7 +306,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_failed_copy_is_told_and_spoils_what_needs_it() {
+    fn a_failed_copy_is_reported_and_fails_its_dependents() {
         let near = Block::new(128, 64, 1).unwrap();
         let full = std::fs::OpenOptions::new().read(true).write(true).open("/dev/full").unwrap();
         let file = Region::File { file: 0, offset: 0, bytes: 128 };

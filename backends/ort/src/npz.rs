@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_reads_back() {
+    fn written_arrays_read_back_unchanged() {
         let mut bytes = Vec::new();
         write(&views(&arrays()), &mut bytes).unwrap();
         let path = file(&bytes, "round");
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn no_damage_is_a_crash() {
+    fn damaged_archives_never_panic() {
         let mut bytes = Vec::new();
         write(&views(&arrays()), &mut bytes).unwrap();
         let path = file(&bytes, "damage");
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sum_is_that_of_zip() {
+    fn the_checksum_is_the_crc_of_zip() {
         assert_eq!(!crc(u32::MAX, b"123456789"), 0xcbf4_3926);
     }
 }

@@ -52,7 +52,7 @@ mod tests {
     use memc_onnx_proto::onnx::NodeProto;
 
     #[test]
-    fn readers_of_a_pinned_result_get_what_is_given() {
+    fn readers_of_a_pinned_result_get_the_pinned_array() {
         let node = |op: &str, input: &str, output: &str| NodeProto {
             op_type: Some(op.to_owned()),
             input: vec![input.to_owned()],

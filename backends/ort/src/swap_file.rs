@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_at_any_offset_and_length() {
+    fn written_bytes_read_back_at_any_offset_and_length() {
         let folder = folder("swap_bytes");
         for alignment in [64, SECTOR as u64] {
             let file = SwapFile::create(&folder, "disk", 5 << 20, alignment).unwrap();
@@ -288,7 +288,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_full_disk_says_so() {
+    fn a_full_disk_is_reported() {
         let full = OpenOptions::new().read(true).write(true).open("/dev/full").unwrap();
         let error = SwapFile::over(full).write(&[1; 100], 0, &mut None).expect_err("no room");
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_waits_for_a_store_that_nobody_waited_for() {
+    fn a_load_waits_for_an_unfinished_store_of_its_bytes() {
         let requests = [
             Request { step: 1, earliest: 1, link: 0, from: near(0), to: far(0) },
             Request { step: 2, earliest: 2, link: 1, from: far(0), to: near(20) },

@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn what_moves_keeps_its_scale_and_what_computes_does_not() {
+    fn moved_values_keep_unit_scale_and_arithmetic_loses_it() {
         let given = GraphProto {
             node: vec![
                 node("Conv", &["x", "w"], "c"),

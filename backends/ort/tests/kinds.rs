@@ -167,7 +167,7 @@ fn results_of_every_kind_are_read_and_compared() {
 }
 
 #[test]
-fn what_differs_in_a_result_of_any_kind_is_found() {
+fn differences_are_found_in_results_of_every_kind() {
     let given = written("kinds_differ", &all_kinds());
     let mut other = all_kinds();
     let graph = other.graph.as_mut().unwrap();
@@ -186,7 +186,7 @@ fn what_differs_in_a_result_of_any_kind_is_found() {
 }
 
 #[test]
-fn nothing_compared_is_no_success() {
+fn a_verification_without_comparisons_does_not_hold() {
     let found = |outputs| Verified {
         outputs,
         left_out: Vec::new(),
@@ -338,7 +338,7 @@ fn rounded(number: f32, factor: f32) -> ModelProto {
 }
 
 #[test]
-fn what_follows_from_integers_one_step_apart_is_computed_again_of_equal_ones() {
+fn values_behind_integers_one_step_apart_are_rerun_from_equal_integers() {
     // 1.5 steps, which round to 2; a slightly smaller number rounds to 1.
     let given = written("kinds_steps", &rounded(0.75, 20.0));
     let against = |name: &str, number: f32, factor: f32| {
@@ -364,7 +364,7 @@ fn what_follows_from_integers_one_step_apart_is_computed_again_of_equal_ones() {
 }
 
 #[test]
-fn a_claim_that_does_not_hold_is_named_where_a_node_that_rests_on_it_fails() {
+fn a_false_claim_of_the_model_is_named_when_a_dependent_node_fails() {
     let model = model(GraphProto {
         name: Some("turned".to_owned()),
         node: vec![node("NonZero", &["x"], &["i"]), node("Transpose", &["i"], &["t"])],

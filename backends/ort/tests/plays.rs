@@ -57,7 +57,7 @@ fn a_network_of_joins_plays() {
 }
 
 #[test]
-fn joins_of_what_is_written_in_place_have_nothing_to_do() {
+fn concat_of_operands_written_in_place_is_skipped() {
     let graph = GraphProto {
         name: Some("join".to_owned()),
         input: vec![value("x", FLOAT, Some(&[4, 8]))],
@@ -75,7 +75,7 @@ fn joins_of_what_is_written_in_place_have_nothing_to_do() {
 }
 
 #[test]
-fn what_is_written_by_index_lies_where_the_data_did() {
+fn scatter_results_overwrite_their_data_operand() {
     let constant = |name: &str, dims: &[i64], items: &[i64]| TensorProto {
         name: Some(name.to_owned()),
         data_type: Some(INT64),
@@ -132,7 +132,7 @@ fn operators_of_training_builds_are_named_in_one_line() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_bits_again() {
+fn equal_seeds_give_equal_outputs() {
     let file = corpus("plays_again", "mlp_grad_tiny");
     let (out, layout) = plan(&file, |_| {});
     let runtime = runtime();
@@ -238,7 +238,7 @@ fn half_precision_is_rounded_as_the_model_states() {
 }
 
 #[test]
-fn half_precision_is_rounded_inside_functions_and_beside_results_that_are_left_out() {
+fn half_precision_is_rounded_in_functions_and_beside_omitted_results() {
     const HALF: i32 = 10;
     let opset_import = vec![OperatorSetIdProto { domain: None, version: Some(8) }];
     let own = OperatorSetIdProto { domain: Some("own".to_owned()), version: Some(1) };
@@ -277,7 +277,7 @@ fn half_precision_is_rounded_inside_functions_and_beside_results_that_are_left_o
 }
 
 #[test]
-fn bfloat16_plays_where_bodies_cannot_give_it() {
+fn bfloat16_plays_although_bodies_cannot_return_it() {
     const COARSE: i64 = 16;
     let to = |element: i64, from: &str, name: &str| NodeProto {
         attribute: vec![integer("to", element)],
@@ -398,7 +398,7 @@ fn either(yes: Vec<NodeProto>, no: Vec<NodeProto>) -> ModelProto {
 }
 
 #[test]
-fn values_whose_types_nobody_states_play() {
+fn values_without_stated_types_play() {
     let axis = |op: &str, inputs: &[&str], outputs: &[&str]| NodeProto {
         attribute: vec![integer("axis", 1)],
         ..node(op, inputs, outputs)

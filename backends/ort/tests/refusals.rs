@@ -105,7 +105,7 @@ fn a_tensor_beyond_its_arena_is_refused() {
 }
 
 #[test]
-fn a_layout_that_contradicts_itself_is_refused_though_nobody_watches() {
+fn an_overlapping_layout_is_refused_under_default_options() {
     let (out, layout) = plan(&corpus("refusals_overlap", "mlp_grad_tiny"), |_| {});
     let runtime = runtime();
     let mut damaged = layout.clone();

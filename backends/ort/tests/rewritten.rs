@@ -87,7 +87,7 @@ fn verified(given: &ModelFile, out: &ModelFile, layout: &Layout) -> Verified {
 }
 
 #[test]
-fn a_sound_rewrite_holds_and_blames_nobody() {
+fn a_sound_rewrite_holds_and_names_no_fragment() {
     let (given, out, layout) = damaged("rewritten_sound", &layers(1), |_| {});
     assert!(layout.rewrites.len() > 1, "{:?}", layout.rewrites);
     let found = verified(&given, &out, &layout);
@@ -118,7 +118,7 @@ fn the_first_differing_fragment_is_named() {
 }
 
 #[test]
-fn what_a_softmax_hides_is_found() {
+fn differences_hidden_by_a_softmax_are_found() {
     let (given, out, layout) = damaged("rewritten_softmax", &layers(1), |graph| {
         // Adding one number to all elements does not change a softmax.
         let bias = graph.initializer.iter_mut().find(|tensor| tensor.name() == "bias").expect("a bias");
@@ -132,7 +132,7 @@ fn what_a_softmax_hides_is_found() {
 }
 
 #[test]
-fn before_a_softmax_whose_operand_was_rewritten_the_nearest_value_is_compared() {
+fn the_nearest_value_before_a_rewritten_softmax_operand_is_compared() {
     let (given, out, layout) = damaged("rewritten_nearest", &layers(2), |_| {});
     let is_there = |name: &str| layout.tensors.iter().any(|tensor| tensor.name == name);
     assert!(!is_there("sum1"), "two constants are one");
@@ -168,7 +168,7 @@ fn scaled_in_halves() -> ModelProto {
 }
 
 #[test]
-fn what_is_computed_of_halves_is_allowed_their_roundings() {
+fn values_computed_from_float16_may_differ_by_float16_roundings() {
     let by = |distances: u16| {
         let (given, out, layout) = damaged(&format!("rewritten_halves_{distances}"), &scaled_in_halves(), |graph| {
             let one = graph.initializer.iter_mut().find(|tensor| tensor.name() == "one").expect("a factor");
@@ -199,7 +199,7 @@ fn rounded() -> ModelProto {
 }
 
 #[test]
-fn behind_roundings_to_integers_steps_are_allowed() {
+fn values_behind_roundings_to_integers_may_differ_by_steps() {
     let with = |name: &str, value: f32| {
         damaged(&format!("rewritten_rounded_{name}"), &rounded(), |graph| {
             let factor = graph.initializer.iter_mut().find(|tensor| tensor.name() == name).expect("a factor");

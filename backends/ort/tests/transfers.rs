@@ -54,17 +54,17 @@ fn holds(test: &str, name: &str, space: &str, alignment: u64) -> Played {
 }
 
 #[test]
-fn values_spend_their_pauses_in_memory() {
+fn transferred_values_wait_in_memory() {
     holds("transfers_host", "unet_grad_tiny", "host", 64);
 }
 
 #[test]
-fn values_spend_their_pauses_in_a_file() {
+fn transferred_values_wait_in_a_file() {
     holds("transfers_disk", "unet_grad_tiny", "disk", 64);
 }
 
 #[test]
-fn values_spend_their_pauses_in_whole_sectors_of_a_file() {
+fn transferred_values_wait_in_whole_sectors_of_a_file() {
     holds("transfers_sectors", "unet_grad_tiny", "disk", 4096);
 }
 

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_change_unit_where_rounding_does() {
+    fn sizes_that_round_to_1024_use_the_next_unit() {
         let cases = [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (1_048_524, "1023.9 KiB"), (1_048_525, "1.0 MiB")];
         for (size, text) in cases {
             assert_eq!(bytes(size), text);

@@ -104,7 +104,7 @@ fn the_script_never_makes_markup_of_text() {
 }
 
 #[test]
-fn nothing_is_fetched() {
+fn the_page_loads_nothing_from_the_network() {
     let page = page(&plans::training(60));
     for way in ["http:", "https:", "src=", "href=", "@import", "url(", "fetch(", "XMLHttpRequest", "import("] {
         assert!(!page.contains(way), "{way}");
@@ -141,7 +141,7 @@ fn pages_stay_small() {
 
 /// Writes pages for manual inspection and for a browser test.
 #[test]
-fn pages_are_written_for_the_eye() {
+fn pages_are_written_for_manual_inspection() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let before = plans::training(480);
     for (name, layout, before) in [

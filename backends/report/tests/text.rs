@@ -52,7 +52,7 @@ fn screen_of_a_budget_plan() {
 }
 
 #[test]
-fn decisions_say_what_they_free_and_cost() {
+fn decisions_state_bytes_freed_and_time_added() {
     let summary: Value = serde_json::from_str(&json(&plans::timed())).unwrap();
     let decisions = summary["decisions"].as_array().unwrap();
     let way = |way: &str| decisions.iter().find(|decision| decision["way"] == way).unwrap();
@@ -76,7 +76,7 @@ fn decisions_say_what_they_free_and_cost() {
 }
 
 #[test]
-fn a_copy_that_is_overwritten_frees_from_the_end_of_what_was_wanted() {
+fn an_overwritten_copy_frees_bytes_from_the_end_of_its_original() {
     let mut layout = plans::timed();
     // A copy of /branch/b overwrites /branch/a@1. /branch/b and /branch/a are sub-views of one value.
     let copy = layout.tensors.iter_mut().find(|tensor| tensor.name == "/add/out").unwrap();
@@ -96,7 +96,7 @@ fn a_copy_that_is_overwritten_frees_from_the_end_of_what_was_wanted() {
 }
 
 #[test]
-fn a_node_with_two_results_is_paid_by_the_one_that_frees_more() {
+fn a_node_with_two_results_is_charged_to_the_one_that_frees_more() {
     let mut layout = plans::timed();
     let mut smaller = layout.tensors.iter().find(|tensor| tensor.name == "/branch/a@1").unwrap().clone();
     (smaller.name, smaller.bytes, smaller.offset) = ("/branch/b@1".to_owned(), 64, Some(2048));
@@ -138,7 +138,7 @@ fn screen_of_a_training_step() {
 }
 
 #[test]
-fn screen_of_nothing() {
+fn screen_of_an_empty_plan() {
     insta::assert_snapshot!(text(&plans::empty()));
 }
 

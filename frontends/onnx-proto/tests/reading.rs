@@ -148,7 +148,7 @@ fn nested(levels: usize) -> Vec<u8> {
 }
 
 #[test]
-fn nesting_is_limited_where_the_decoder_limits_it() {
+fn nesting_is_limited_to_the_depth_of_the_decoder() {
     // Graph k is 3k - 2 messages below the model; 34 graphs make 100 levels.
     ModelFile::from_bytes(nested(34)).unwrap();
     let error = ModelFile::from_bytes(nested(35)).unwrap_err();
@@ -210,7 +210,7 @@ proptest! {
     }
 
     #[test]
-    fn what_the_check_refuses_the_decoder_refuses(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
+    fn bytes_refused_by_the_check_are_refused_by_the_decoder(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
         let framed = field(MODEL_GRAPH, &bytes);
         let decoded = ModelProto::decode(framed.as_slice());
         if memc_onnx_proto::schema::check_model(&framed).is_err() {

@@ -69,7 +69,7 @@ fn count(bytes: &[u8], needle: &[u8]) -> usize {
 }
 
 #[test]
-fn nothing_changed_means_the_same_bytes() {
+fn an_empty_edit_keeps_every_byte() {
     for bytes in [model().encode_to_vec(), with_unknown_fields()] {
         let file = ModelFile::from_bytes(bytes.clone()).unwrap();
         assert_eq!(ModelSplice::new(&file, &ModelEdit::default()).unwrap().to_vec(), bytes);
@@ -80,7 +80,7 @@ fn nothing_changed_means_the_same_bytes() {
 }
 
 #[test]
-fn restating_what_is_there_changes_no_byte() {
+fn an_edit_that_restates_the_model_keeps_every_byte() {
     let file = open(&model());
     let nodes = file.graph().node.iter().enumerate().map(|(index, node)| NodePiece::Original {
         index,
@@ -261,7 +261,7 @@ fn value_descriptions_are_dropped_added_and_annotated() {
 }
 
 #[test]
-fn nodes_that_are_scattered_come_together_where_the_first_stood() {
+fn scattered_nodes_move_to_the_place_of_the_first() {
     let mut graph = field(2, b"g");
     graph.extend(field(GRAPH_NODE, &node("a", "Relu", &["x"], &["y"]).encode_to_vec()));
     graph.extend(field(GRAPH_INITIALIZER, &tensor("w", &[1.0]).encode_to_vec()));

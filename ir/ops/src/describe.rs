@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_says_what_runtimes_do() {
+    fn a_page_states_aliasing_and_kernel_facts_of_each_runtime() {
         let page = describe(find("com.microsoft", "Gelu").unwrap());
         assert!(page.starts_with("com.microsoft::Gelu\n"), "{page}");
         assert!(page.contains("--runtime arena   in place 0, view -\n"), "{page}");

@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn what_agrees_is_not_reported() {
+    fn a_missing_stated_type_is_filled_without_diagnostics() {
         let (mut module, y) = relu(ValueType::Unknown);
         assert!(infer(&mut module).diagnostics.is_empty());
         assert_eq!(module.ty(y), &float(&[2, 3]));

@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn constants_read_and_write_the_same_bytes() {
+    fn constants_keep_their_bytes_through_reading_and_writing() {
         for element in [ElementType::Int64, ElementType::Bool, ElementType::Int8, ElementType::Float, ElementType::Double] {
             let width = element.bits().unwrap() as usize / 8;
             let raw: Vec<u8> = (0..3).flat_map(|_| (0..width).map(|byte| u8::from(byte == 0))).collect();

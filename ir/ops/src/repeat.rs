@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn dropout_repeats_only_where_it_surely_does_not_train() {
+    fn dropout_is_repeatable_only_if_surely_not_training() {
         assert!(case("", "Dropout", None));
         assert!(case("", "Dropout", Some(0)));
         assert!(!case("", "Dropout", Some(1)));
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_count() {
+    fn a_random_operator_in_a_body_forbids_repeating_the_node() {
         for (inner, expected) in [("Relu", true), ("RandomNormalLike", false)] {
             let mut builder = ModuleBuilder::new();
             let main = builder.module().main();

@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn types_must_provably_be_the_same() {
+    fn operand_and_result_types_must_provably_be_equal() {
         let rows = [
             ("Flatten", "2,N", "2,N", Some(0)),
             ("Flatten", "2,?", "2,?", None),
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_rests_on_defaults_is_followed() {
+    fn values_computed_from_default_inputs_are_marked() {
         let mut builder = ModuleBuilder::new();
         builder.module_mut().ir_version = 8;
         let main = builder.module().main();

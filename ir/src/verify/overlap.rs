@@ -75,7 +75,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_sweep_finds_what_comparing_all_pairs_finds(
+        fn the_sweep_finds_all_overlaps_of_a_pairwise_comparison(
             raw in prop::collection::vec((0u64..20, 0u64..6, 0u32..20, 1u32..6), 0..12)
         ) {
             let blocks: Vec<Block> = raw.into_iter().map(block).collect();

@@ -50,7 +50,7 @@ const BRANCH: &str = "%a = Exp(%x) : f32[4]\n%b = If(%x) {then = graph @t {\n%i 
                       return %a\n}} : f32[4]\nreturn %b";
 
 #[test]
-fn sound_modules_pass_and_the_token_says_what_was_verified() {
+fn sound_modules_pass_and_the_token_holds_module_and_stage() {
     for text in [CHAIN, BRANCH, "return", "return %x, %x"] {
         let module = read(text);
         for stage in Stage::ALL {
@@ -258,7 +258,7 @@ fn lists_hold_their_own_nodes_once() {
 }
 
 #[test]
-fn originals_are_there() {
+fn originals_of_recomputed_nodes_are_in_sight() {
     let mut module = read(CHAIN);
     module.nodes[Node::new(0)].recompute_of = Some(Node::new(0));
     assert_violations(&module, Stage::Imported, &["E0207 a node recomputes itself"]);
@@ -331,7 +331,7 @@ fn aliases_end_at_an_owner_in_sight() {
 }
 
 #[test]
-fn aliases_lie_inside_what_they_share() {
+fn aliases_lie_inside_the_value_that_they_share() {
     let view =
         |size: u64, offset: u64| format!("%a = Exp(%x) : f32[4]\n%b = Slice(%a) : u8[{size}] view(%a, {offset})\nreturn %b");
     planned(&view(8, 8), 0, &[]);
@@ -343,7 +343,7 @@ fn aliases_lie_inside_what_they_share() {
 }
 
 #[test]
-fn in_place_writes_spare_what_is_needed() {
+fn in_place_writes_never_overwrite_bytes_that_are_read_later() {
     // Valid: a chain with a view of the overwritten value that dies too, and a sub-view whose remaining
     // bytes stay live.
     let sound = "%a = Exp(%x) : f32[4]\n%v = Reshape(%a) : f32[2,2] view(%a)\n%b = Exp(%v) : f32[2,2] in_place(%v)\n\
@@ -450,7 +450,7 @@ fn an_owner_is_live_while_an_alias_is() {
 }
 
 #[test]
-fn aliases_lie_where_their_owner_puts_them() {
+fn aliases_lie_at_the_offset_that_their_owner_implies() {
     let view = |place: &str| {
         format!("%a = Exp(%x) : f32[4] @d+16\n%v = Slice(%a) : f32[2] view(%a, 8){place}\n%b = Exp(%v) : f32[2]\nreturn %b")
     };
@@ -499,7 +499,7 @@ fn bodies_have_the_room_that_their_node_gives_them() {
 }
 
 #[test]
-fn arenas_and_spaces_are_what_they_claim() {
+fn arenas_and_spaces_have_valid_sizes_alignments_and_names() {
     let mut module = with_arena(read("%a = Exp(%x) : f32[4] @d+0\nreturn %a"), 16);
     module.plan.arenas[0].lower_bound = Bytes(17);
     assert_violations(&module, Stage::Planned, &["E0244 the arena of `@d` has 16 B, below its lower bound of 17 B"]);

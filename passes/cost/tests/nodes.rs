@@ -28,7 +28,7 @@ fn a_matrix_product_is_charged_its_multiply_adds() {
 }
 
 #[test]
-fn a_table_that_is_looked_up_is_charged_what_is_found() {
+fn gather_is_charged_the_rows_that_it_reads() {
     let found = 4 * 8 * 10;
     assert_eq!(charged(&["f32[30000,8]", "i64[10]"], "Gather(%a, %b)", "f32[10,8]"), (Some(0), Some(2 * found + 80)));
     // With more lookups than rows, the table is read once.
@@ -42,7 +42,7 @@ fn extents_cost_nothing_to_read_and_views_nothing_at_all() {
 }
 
 #[test]
-fn what_kernels_do_one_by_one_takes_its_time() {
+fn scalar_steps_of_kernels_are_counted() {
     let steps = |inputs: &[&str], node: &str, result: &str| {
         let module = module(inputs, node, result);
         scalar_steps(&module, module.graph(module.main()).nodes[0])
@@ -69,7 +69,7 @@ fn what_kernels_do_one_by_one_takes_its_time() {
 }
 
 #[test]
-fn what_windows_cover_is_gathered_once_for_all_filters() {
+fn convolution_windows_are_gathered_once_for_all_filters() {
     let convolution = |filters: &str, attributes: &str, result: &str| {
         let module = module(&["f32[1,4,10,10]", filters], &format!("Conv(%a, %b){attributes}"), result);
         let node = module.graph(module.main()).nodes[0];
@@ -85,7 +85,7 @@ fn what_windows_cover_is_gathered_once_for_all_filters() {
 }
 
 #[test]
-fn what_nobody_knows_is_charged_a_bound() {
+fn unknown_extents_and_operators_are_charged_an_upper_bound() {
     let module = module(&["f32[?]"], "Relu(%a)", "f32[?]");
     let node = module.graph(module.main()).nodes[0];
     assert_eq!(CostModel::default().nanos(&module, node), Nanos(UNKNOWN_NANOS));

@@ -30,7 +30,7 @@ fn made(made: u64) -> Traffic {
 }
 
 #[test]
-fn what_comes_with_memc_can_be_read() {
+fn built_in_targets_parse_and_state_their_sources() {
     for (name, text) in BUILT_IN {
         let target = Target::parse(text).unwrap();
         assert_eq!(target.name, name);
@@ -49,7 +49,7 @@ fn the_default_is_the_file_cpu() {
 }
 
 #[test]
-fn rates_and_spaces_are_what_the_file_says() {
+fn rates_and_spaces_are_read_from_the_file() {
     let target = Target::parse(SMALL).unwrap();
     assert_eq!((target.spaces[0].capacity, target.spaces[0].alignment), (Some(Bytes(65_536)), Some(16)));
     assert_eq!((target.spaces[1].capacity, target.spaces[1].alignment), (None, None));
@@ -64,7 +64,7 @@ fn rates_and_spaces_are_what_the_file_says() {
 }
 
 #[test]
-fn a_cache_serves_what_it_holds() {
+fn a_cache_serves_reads_up_to_its_capacity() {
     let cached = SMALL.replace("[machine.flops", "[machine.cache]\ncapacity = 1000\nbytes_per_second = 10e9\n[machine.flops");
     let machine = Target::parse(&cached).unwrap().machine;
     assert_eq!(machine.time(0, made(1_000), ElementType::Float).0.round(), 200.0);

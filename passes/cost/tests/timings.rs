@@ -48,7 +48,7 @@ fn measured(text: &str, module: &Module) -> CostModel {
 }
 
 #[test]
-fn what_is_measured_counts_and_what_is_not_is_scaled() {
+fn measured_nodes_keep_their_time_and_others_are_scaled() {
     let module = module();
     let costs = measured(PROFILE, &module);
     let times: Vec<f64> = nodes(&module).iter().map(|node| costs.nanos(&module, *node).0.round()).collect();
@@ -74,7 +74,7 @@ fn each_operator_has_a_ratio_of_its_own() {
 }
 
 #[test]
-fn workspace_is_what_was_measured() {
+fn workspace_is_taken_from_the_timings() {
     let module = module();
     let costs = measured(PROFILE, &module);
     let found: Vec<Option<Bytes>> = nodes(&module).iter().map(|node| costs.workspace(&module, *node)).collect();
@@ -121,7 +121,7 @@ graph @g {
 "#;
 
 #[test]
-fn fused_and_renamed_nodes_take_what_was_measured_of_their_kernel() {
+fn fused_and_renamed_nodes_take_the_timings_of_their_kernel() {
     let text = r#"{"schema": "memc.profile/1", "nodes": [
       {"node": "conv", "op": "Conv", "ns": 90000, "workspace": 4096, "results": [{"name": "c", "shape": [2, 4, 8, 8]}]},
       {"node": "relu", "op": "Relu", "ns": 900, "workspace": 0, "results": [{"name": "r", "shape": [2, 4, 8, 8]}]},
@@ -150,7 +150,7 @@ fn an_empty_profile_changes_nothing() {
 }
 
 #[test]
-fn what_is_no_profile_is_refused() {
+fn malformed_timings_are_refused() {
     let refusal = |text: &str| timings::read(text).unwrap_err().to_string();
     assert!(refusal("{").starts_with("line 1, column 1: "), "{}", refusal("{"));
     assert!(refusal("{}").contains("missing field `schema`"));

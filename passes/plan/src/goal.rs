@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slowdown_allows_the_time_that_it_was_made_of() {
+    fn a_slowdown_allows_the_time_that_it_was_computed_from() {
         for (nanos, given) in [(1000, 1000), (1001, 1000), (3, 7), (7, 3), (123_457, 99_991), (1, 0)] {
             let slowdown = slowdown(nanos, given);
             assert!(given == 0 || slowed(given, slowdown) >= nanos, "{nanos} {given}");
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_cost_time_where_nothing_limits_them() {
+    fn without_a_limit_bytes_are_priced_in_time() {
         // Reading ten bytes takes a nanosecond.
         let price = Goal::price(&Options::default(), Bytes(1000), 1000);
         assert!(price.score(Bytes(900), 1099, 1) < price.score(Bytes(1000), 1000, 1));
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_arena_of_a_long_run_is_worth_a_fiftieth_of_it() {
+    fn the_arena_of_a_long_run_is_priced_at_a_fiftieth_of_its_time() {
         let price = Goal::price(&Options::default(), Bytes(1000), 1_000_000);
         assert!(price.score(Bytes(500), 1_009_999, 1) < price.score(Bytes(1000), 1_000_000, 1));
         assert!(price.score(Bytes(500), 1_010_001, 1) > price.score(Bytes(1000), 1_000_000, 1));

@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn families_leave_out_every_set_of_kernels() {
+    fn families_cover_every_subset_of_kernel_options() {
         let mut options = Options::default();
         assert_eq!(families(&options).len(), 1);
         (options.rewrite.nchwc, options.rewrite.integer_kernels) = (Some(8), true);

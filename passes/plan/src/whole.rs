@@ -252,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_most_bytes_with_which_something_holds_are_found_by_halving() {
+    fn bisection_finds_the_most_bytes_that_satisfy_a_condition() {
         assert_eq!(most(0, 100, |bytes| bytes < 37), 36);
         assert_eq!(most(10, 100, |_| true), 100);
         assert_eq!(most(10, 5, |bytes| bytes <= 10), 10);

@@ -74,7 +74,7 @@ fn free(text: &str) -> u64 {
 }
 
 #[test]
-fn a_refusal_names_what_is_in_the_way_and_what_is_reachable() {
+fn a_refusal_names_obstacles_and_the_smallest_arena() {
     let text = net(&[64], &[0, 2, 0, 1]);
     let short = within(&text, 100).unwrap_err();
     assert!(Bytes(100) < short.bound, "{short:?}");
@@ -88,7 +88,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 6, ..ProptestConfig::default() })]
 
     #[test]
-    fn budgets_are_kept_or_refused_down_to_what_is_reachable(
+    fn budgets_are_kept_down_to_the_smallest_arena_and_refused_below(
         extents in prop::collection::vec(prop_oneof![Just(16u64), Just(48), Just(64), Just(3)], 1..5),
         kinds in prop::collection::vec(0usize..5, 2..7),
     ) {
@@ -112,7 +112,7 @@ proptest! {
 }
 
 #[test]
-fn refusals_know_what_windows_save() {
+fn refusals_count_the_bytes_that_sub_views_save() {
     let text = "opset \"\" 21\ngraph @net {\ninput %x : f32[16,16]\nconst %rows : i64[1] = [0]\n%a = Exp(%x) : f32[16,16]\n\
         %b = Sin(%x) : f32[16,16]\n%c = Concat(%a, %b) {axis = 0} : f32[32,16]\n%y = ReduceMax(%c, %rows) {keepdims = 0} : f32[16]\nreturn %y\n}\n";
     let free = free(text);
@@ -123,7 +123,7 @@ fn refusals_know_what_windows_save() {
 }
 
 #[test]
-fn the_smallest_arena_is_looked_for_unless_another_way_is_tried() {
+fn a_refusal_seeks_the_smallest_arena_unless_stopped_soon() {
     let case = case(&net(&[64], &[0, 3, 0, 3, 0, 1]), Some(100));
     let least = |seek: &str| short(&case, &format!("schedule,budget{seek}")).least;
     assert!(least("") < least("[seek=soon]"));
@@ -140,7 +140,7 @@ fn short(case: &Case, pipeline: &str) -> Box<Shortage> {
 }
 
 #[test]
-fn plans_no_smaller_than_a_known_one_are_not_looked_for() {
+fn plans_no_smaller_than_a_known_one_are_not_searched() {
     let text = net(&[64], &[0, 3, 0, 3, 0, 1]);
     let case = case(&text, Some(100));
     let short = |known: Option<Bytes>| {

@@ -149,7 +149,7 @@ fn check(case: &Case) -> Option<String> {
 }
 
 #[test]
-fn every_file_prints_what_it_says() {
+fn every_file_prints_its_expectation() {
     let mut failures = Vec::new();
     for path in files(&root().join("tests/filetests")) {
         let name = path.strip_prefix(root()).unwrap().display().to_string();
@@ -169,7 +169,7 @@ fn every_file_prints_what_it_says() {
 }
 
 #[test]
-fn every_example_of_the_pages_prints_what_it_says() {
+fn every_example_of_the_pages_prints_its_expectation() {
     for info in REGISTRY {
         let path = page_of(info.name);
         let page = fs::read_to_string(&path).unwrap();

@@ -117,7 +117,7 @@ proptest! {
     }
 
     #[test]
-    fn the_same_question_has_the_same_answer(text in nets()) {
+    fn equal_requests_give_equal_plans(text in nets()) {
         let case = case(&text);
         let (first, second) = (case.plan().unwrap(), case.plan().unwrap());
         prop_assert_eq!(text::print(&first.planned.module), text::print(&second.planned.module));

@@ -305,7 +305,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(192))]
 
     #[test]
-    fn nodes_find_what_they_read(
+    fn reads_find_the_bytes_of_their_operands(
         numbers in prop::collection::vec(any::<u64>(), 10..160),
         nodes in 1usize..24,
         some in any::<u64>(),

@@ -51,7 +51,7 @@ fn a_node_that_stays_for_another_result_keeps_its_first() {
 }
 
 #[test]
-fn zeros_are_known_behind_the_window_that_makes_them() {
+fn zeros_are_known_behind_the_fragment_that_makes_them() {
     let module = module(
         "graph @g {
   input %a : f32[6,4]

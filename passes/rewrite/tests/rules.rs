@@ -18,7 +18,7 @@ fn graph(module: &Module) -> String {
 }
 
 #[test]
-fn each_rule_does_what_its_snapshot_shows() {
+fn each_rule_applies_as_its_snapshot_shows() {
     let mut wrong = Vec::new();
     for rule in rules() {
         let book = cases::book(rule, None);

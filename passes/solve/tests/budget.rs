@@ -75,7 +75,7 @@ proptest! {
     }
 
     #[test]
-    fn a_plan_for_less_is_never_below_the_bound_for_more(seeds in seeds(40), percents in prop::collection::btree_set(20_u64..110, 4)) {
+    fn a_plan_for_less_room_respects_the_bound_for_more_room(seeds in seeds(40), percents in prop::collection::btree_set(20_u64..110, 4)) {
         let problem = rich(&seeds);
         sweep_down(&problem, given(&problem).unwrap().peak, &percents)?;
     }
@@ -125,7 +125,7 @@ fn there_and_back(steps: u32, link: Option<Link>) -> Problem {
 }
 
 #[test]
-fn half_of_the_memory_costs_less_than_another_way_there() {
+fn half_of_the_memory_costs_less_than_half_more_time() {
     let problem = there_and_back(40, None);
     let base = given(&problem).unwrap();
     let plan = solve(&problem, base.peak / 2, Limit::default()).unwrap().solution.unwrap();
@@ -133,7 +133,7 @@ fn half_of_the_memory_costs_less_than_another_way_there() {
 }
 
 #[test]
-fn a_search_goes_on_from_a_plan() {
+fn a_search_continues_from_a_given_plan() {
     let problem = there_and_back(40, None);
     let capacity = given(&problem).unwrap().peak / 2;
     let from = solve(&problem, capacity / 2, Limit::nodes(0)).unwrap().solution.unwrap();
@@ -158,7 +158,7 @@ fn a_search_goes_on_from_a_plan() {
 }
 
 #[test]
-fn a_fast_link_hides_all() {
+fn a_fast_link_hides_all_transfers() {
     let link = Link { space: 0, store_rate: 20, load_rate: 20, store_latency: 0, load_latency: 0 };
     let problem = there_and_back(40, Some(link));
     let base = given(&problem).unwrap();
@@ -168,7 +168,7 @@ fn a_fast_link_hides_all() {
 }
 
 #[test]
-fn results_run_late_where_what_they_are_made_of_is_moved_away() {
+fn results_run_late_if_their_operands_are_transferred() {
     // A wide value and a kept result of it. The result fits next to another wide value only if the first
     // wide value is gone by then.
     let run = |reads: &[u32], value: u32| Run {
@@ -193,7 +193,7 @@ fn results_run_late_where_what_they_are_made_of_is_moved_away() {
 }
 
 #[test]
-fn what_runs_once_is_never_run_twice() {
+fn unrepeatable_runs_are_never_repeated() {
     let mut problem = there_and_back(10, None);
     problem.runs.iter_mut().for_each(|run| run.repeatable = false);
     let base = given(&problem).unwrap();

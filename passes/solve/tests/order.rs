@@ -48,7 +48,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_no_better_than_known_is_excluded(mut problem in problem(7), off in 0..3_u64) {
+    fn orders_no_better_than_a_known_peak_are_excluded(mut problem in problem(7), off in 0..3_u64) {
         // The sizes have a common divisor, but `below` need not be a multiple of it.
         problem.buffers.iter_mut().for_each(|buffer| buffer.size *= 3);
         problem.operations.iter_mut().for_each(|operation| operation.scratch *= 3);
@@ -78,7 +78,7 @@ proptest! {
 }
 
 #[test]
-fn stretches_that_cost_nothing_keep_the_given_order() {
+fn spans_without_cost_keep_the_given_order() {
     // Two wide values, narrowed one after the other or both at the end; then four small values.
     let mut problem = Problem::default();
     for (index, (size, reads)) in [(8, None), (8, None), (1, Some(0)), (1, Some(1))].into_iter().chain([(1, None); 4]).enumerate()
@@ -94,7 +94,7 @@ fn stretches_that_cost_nothing_keep_the_given_order() {
 }
 
 #[test]
-fn several_takers_share_in_the_best_way() {
+fn several_takers_are_matched_to_the_most_operands() {
     // Buffer 2 can take over 0 or 1, buffer 3 only 0: both find a partner.
     let buffer = |users: &[u32], takes_over: &[u32]| Buffer {
         size: 8,
@@ -123,7 +123,7 @@ fn wrong_orders_and_problems_are_refused() {
 }
 
 #[test]
-fn files_say_all_that_problems_say() {
+fn problem_files_hold_every_field_of_problems() {
     let text = r#"{"nodes": [{"id": 4, "scratch": 3}, {"id": 9}], "edges": [[4, 9]], "buffers": [
         {"size": 8, "users": [4, 9], "live_from_start": true}, {"size": 7, "users": [9], "kept": true, "takes_over": [0]}]}"#;
     let problem = order::json::read(text).unwrap().problem().unwrap();
@@ -161,7 +161,7 @@ fn files_become_problems_and_answers() {
 }
 
 #[test]
-fn small_problems_alone_are_worth_more_looks() {
+fn only_small_problems_get_the_thorough_limit() {
     let operations = |count: usize| Problem { operations: vec![Operation::default(); count], ..Problem::default() };
     assert_eq!(order::thorough_limit(&operations(1_024)).nodes, 20 * Limit::default().nodes);
     assert_eq!(order::thorough_limit(&operations(1_025)), Limit::default());

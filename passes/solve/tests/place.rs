@@ -106,7 +106,7 @@ proptest! {
     }
 
     #[test]
-    fn csv_reads_what_it_writes(problem in problem(true, true)) {
+    fn csv_tables_survive_writing_and_reading(problem in problem(true, true)) {
         let ids = (0..problem.buffers.len()).map(|index| format!("b{index}")).collect();
         let table = place::csv::Table { ids, problem };
         prop_assert_eq!(place::csv::read(&place::csv::write(&table, None)).unwrap(), table);
@@ -172,7 +172,7 @@ fn cut_rectangle(pieces: usize) -> Vec<Buffer> {
 }
 
 #[test]
-fn rectangles_without_slack_are_put_together_again() {
+fn rectangles_without_slack_are_packed_exactly() {
     for pieces in [40, 120, 200] {
         let problem = Problem { buffers: cut_rectangle(pieces), capacity: None };
         let outcome = place::solve(&problem, &Limit::default()).unwrap();

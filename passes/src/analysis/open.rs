@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_that_is_never_worse_is_not_whatever_the_sizes() {
+    fn a_never_worse_order_is_no_worse_for_any_sizes() {
         let (mut better, mut refused) = (0, 0);
         for seed in 0..400 {
             let (problem, open) = case(seed);

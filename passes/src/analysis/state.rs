@@ -296,7 +296,7 @@ mod tests {
         %m1 = Add(%decay, %g) : f32[8,8]\n%step = Mul(%m1, %rate) : f32[8,8]\n%p1 = Sub(%p, %step) : f32[8,8]\n";
 
     #[test]
-    fn a_parameter_and_its_moment_are_told_apart_by_the_shorter_way() {
+    fn a_parameter_and_its_moment_are_paired_by_the_shorter_path() {
         let module = module(&format!("{STEP}return %p1, %m1"));
         assert_eq!(names(&module, &pairs(&module, &external())), ["p -> p1", "m -> m1"]);
         assert_eq!(shared(&module, &external()).len(), 2);
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_after_the_update_is_not_shared() {
+    fn old_values_read_after_the_update_are_not_shared() {
         // The second reader of %p comes after the update.
         let module = module(&format!("{STEP}%late = MatMul(%p, %x) : f32[8,8]\nreturn %p1, %m1, %late"));
         assert_eq!(names(&module, &pairs(&module, &external())), ["p -> p1", "m -> m1"]);
@@ -340,7 +340,7 @@ mod tests {
         %s = Mul(%m1, %rate) : f32[8]\n%p1 = Sub(%p, %s) : f32[8]\nreturn %m1, %p1";
 
     #[test]
-    fn what_is_not_paired_is_said_with_the_reason() {
+    fn unpaired_outputs_are_listed_with_the_reason() {
         let module = module(MOMENT);
         let open = unpaired(&module, &external());
         let value = |name: &str| module.values().keys().find(|value| module.value(*value).name == name).unwrap();
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn optimizers_say_themselves_what_they_update() {
+    fn optimizer_operators_state_their_pairs() {
         let module = module(
             "input %r : f32[]\ninput %t : i64[]\ninput %x : f32[8]\ninput %g : f32[8]\ninput %v : f32[8]\ninput %h : f32[8]\n\
              %x1, %v1, %h1 = ai.onnx.preview.training::Adam(%r, %t, %x, %g, %v, %h) : (f32[8], f32[8], f32[8])\n\
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn writers_wait_for_readers() {
+    fn updates_in_place_wait_for_readers_of_the_old_value() {
         let module =
             module(&format!("{STEP}%loss = MatMul(%p, %g) : f32[8,8]\n%p2 = Sub(%p, %step) : f32[8,8]\nreturn %p2, %m1, %loss"));
         let mut before = crate::analysis::predecessors(&module, module.main());

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_model_joins_is_taken_apart_at_its_borders() {
+    fn joined_values_are_taken_apart_at_their_borders() {
         let text = read_joined("", &[(0, 4), (4, 12)], "");
         assert!(!text.contains("%j ") && !text.contains("Slice"), "{text}");
         assert!(text.contains("%r0 = Relu(%a)"), "{text}");
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_needs_whole_stays_joined() {
+    fn joined_values_read_whole_stay_joined() {
         let text = read(&[(0, 4), (3, 9)], ", %j");
         assert!(text.contains("%j = Concat(%a, %b, %c)") && text.contains("%p0 = Slice(%j, "), "{text}");
     }

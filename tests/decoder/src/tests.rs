@@ -92,7 +92,7 @@ fn graph(model: &mut ModelProto) -> &mut GraphProto {
 }
 
 #[test]
-fn a_copy_lost_nothing() {
+fn an_identical_copy_has_no_losses() {
     assert_eq!(after(|_| {}), [""; 0]);
 }
 

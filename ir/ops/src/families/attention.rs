@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn other_kinds() {
+    fn linear_flex_and_rotary_operators() {
         let linear = Case::new("LinearAttention", 27).input("f32[B,T,8]").input("f32[B,T,8]").input("f32[B,T,12]").outputs(2);
         assert_eq!(linear.int("q_num_heads", 2).int("kv_num_heads", 2).show_all(), "f32[B,T,12]; f32[B,2,4,6]");
         let flex =

@@ -103,7 +103,7 @@ mod tests {
     use crate::families::testing::Case;
 
     #[test]
-    fn conversion_follows_what_is_certain() {
+    fn casts_follow_only_elements_with_a_certain_result() {
         let (float, uint8, int32, int64, boolean, float16, double) = (1, 2, 6, 7, 9, 10, 11);
         let rows = [
             ("i64[3]", "2147483653,-1,N", int32, "i32[3] = {-2147483643,-1,N}"),
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn bits_are_read_again() {
+    fn bit_casts_reinterpret_elements() {
         assert_eq!(Case::new("BitCast", 26).data("f32[1]", "1.0").int("to", 6).show(), "i32[1] = {1065353216}");
         assert_eq!(Case::new("BitCast", 26).data("u8[1]", "255").int("to", 3).show(), "i8[1] = {-1}");
         let wider = Case::new("BitCast", 26).input("f32[N]").int("to", 7);

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn relations_are_decided_where_they_hold_for_all_extents() {
+    fn relations_are_decided_only_if_they_hold_for_all_extents() {
         let rows = [
             ("Equal", "N,N,N+1,N", "-1,N,N,0", "0,1,0,?"),
             ("Less", "N,N,N,2", "-1,N,N+1,3", "0,0,1,1"),

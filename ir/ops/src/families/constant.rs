@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_count_and_follow() {
+    fn ranges_state_length_and_elements() {
         let rows = [
             ("i64[]", "3", "9", "3", "i64[2] = {3,6}"),
             ("i64[]", "10", "4", "-2", "i64[3] = {10,8,6}"),

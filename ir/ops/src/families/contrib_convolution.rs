@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn resampling_takes_its_extents_from_where_they_are_stated() {
+    fn resampling_takes_its_extents_from_the_stating_operand() {
         let crop = case("CropAndResize").input("f32[1,3,64,64]").input("f32[R,4]").input("i32[R]").data("i32[2]", "7,9");
         assert_eq!(crop.show(), "f32[R,3,7,9]");
         assert_eq!(case("GridSample").input("f32[2,3,8,8]").input("f32[2,4,5,2]").show(), "f32[2,3,4,5]");

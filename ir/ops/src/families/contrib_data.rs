@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn axes_come_and_go() {
+    fn expansion_unfolding_and_fourier_shapes() {
         assert_eq!(case("ExpandDims").input("f32[2,N]").data("i32[]", "-1").show(), "f32[2,N,1]");
         assert_eq!(case("ExpandDims").input("f32[2,N]").input("i32[]").show(), "f32[?,?,?]");
         assert!(case("ExpandDims").input("f32[2]").data("i32[]", "9").show().starts_with("error: operand 1"));
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn indexing_keeps_the_rest() {
+    fn indexing_keeps_the_other_axes() {
         assert_eq!(case("GatherND").input("f32[2,3,4]").input("i64[N,2]").show(), "f32[N,4]");
         assert!(case("GatherND").input("f32[2]").input("i64[N,2]").show().starts_with("error: operand 1"));
         assert!(case("GatherND").input("f32[2]").input("i64[2]").int("batch_dims", -1).show().starts_with("error: operand 1"));
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn words_and_tokens() {
+    fn token_and_padding_shapes() {
         assert_eq!(case("Tokenizer").input("string[2,3]").show(), "string[2,3,?]");
         let padding = case("RemovePadding").input("f32[2,4,8]").data("i32[2]", "3,1").outputs(4).show_all();
         assert_eq!(padding, "f32[4,8]; i32[2,4]; i32[3]; i32[1]");

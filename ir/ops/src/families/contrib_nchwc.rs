@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn reordering_knows_channels_only_where_no_machine_rounds_them() {
+    fn reordered_channels_are_known_if_all_block_sizes_round_alike() {
         assert_eq!(case("ReorderInput").input("f32[1,64,7,7]").show(), "f32[1,64,7,7]");
         assert_eq!(case("ReorderInput").input("f32[1,7,7,32]").int("channels_last", 1).show(), "f32[1,32,7,7]");
         assert_eq!(case("ReorderInput").input("f32[1,58,7,7]").show(), "f32[1,64,7,7]");

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_have_statistics() {
+    fn normalizations_return_statistics_of_rows() {
         let skip = case("SkipLayerNormalization").input("f16[B,S,768]").input("f16[B,S,768]").input("f16[768]").outputs(4);
         assert_eq!(skip.show_all(), "f16[B,S,768]; f32[B,S,1]; f32[B,S,1]; f16[B,S,768]");
         let simplified = Case::new("SimplifiedLayerNormalization", 17).input("f16[2,3,4]").input("f16[3,4]");
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn mixing_removes_the_branches() {
+    fn mixing_removes_the_branch_axis() {
         assert_eq!(case("HyperConnectionPreMix").input("f32[B,4,64]").input("f32[B,4]").show(), "f32[B,64]");
         let flat = case("HyperConnectionPreMix").input("f32[B,256]").input("f32[B,4]").int("num_branches", 4);
         assert_eq!(flat.show(), "f32[B,64]");

@@ -333,14 +333,14 @@ mod tests {
     }
 
     #[test]
-    fn gradients_of_biased_activations_copy_what_is_biased() {
+    fn gradients_of_biased_activations_copy_their_biased_operand() {
         let workspace = |name: &str| case(name, &["f32[8,64]", "f32[8,64]", "f32[64]"]).costs().1;
         assert_eq!(["BiasGeluGrad_dX", "BiasFastGeluGrad_dX"].map(workspace), [Some(Bytes(8 * 64 * 4)); 2]);
         assert_eq!(workspace("GeluGrad"), None);
     }
 
     #[test]
-    fn attention_covers_what_was_measured() {
+    fn attention_workspace_covers_the_measured_bytes() {
         let projected = |operands: &[&str]| case("Attention", operands).int("num_heads", 4);
         let mask = 2 * 128 * 128 * 4;
         check(projected(&["f32[2,128,256]", "f32[256,768]"]), 1_573_376, mask + 4096);
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn quantized_kernels_cover_what_was_measured() {
+    fn quantized_kernel_workspace_covers_the_measured_bytes() {
         let bare =
             |data: &str, weight: &str| case("QLinearConv", &[data, "f32[]", "u8[]", weight, "f32[]", "i8[]", "f32[]", "u8[]"]);
         let conv = |data: &str, weight: &str| bare(data, weight).ints("pads", &[1, 1, 1, 1]);

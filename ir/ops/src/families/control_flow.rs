@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn carried_values_keep_what_no_round_changes() {
+    fn carried_values_keep_extents_that_no_iteration_changes() {
         assert_eq!(shown(Some(4), None, None), "f32[2,N]; f32[4,3]");
         assert_eq!(shown(Some(4), Some(true), Some(0)), "f32[?,N]; f32[4,3]");
         assert_eq!(shown(None, Some(true), Some(1)), "f32[2,?]; f32[?,3]");
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rank_that_grows_every_round_is_given_up() {
+    fn a_rank_that_grows_every_iteration_becomes_unknown() {
         let mut sketch = Sketch(ModuleBuilder::new());
         let main = sketch.0.module().main();
         let carried = sketch.0.input(main, "x", ty("f32[2,N]"), None);

@@ -275,7 +275,7 @@ fn try_node(info: &OpInfo, random: &mut Random, bindings: &BTreeMap<String, u64>
 }
 
 #[test]
-fn less_knowledge_never_states_what_more_knowledge_denies() {
+fn inference_with_fewer_facts_never_contradicts_inference_with_more() {
     let bindings: BTreeMap<String, u64> = (0..100).map(|extent| (format!("s{extent}"), extent)).collect();
     let mut accepted = 0;
     let mut wrong = Vec::new();

@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn compress_keeps_what_is_flagged() {
+    fn compress_keeps_flagged_elements() {
         let of = |case: Case| case.show();
         assert_eq!(of(Case::new("Compress", 11).input("f32[3,N]").data("bool[3]", "1,0,1").int("axis", 0)), "f32[2,N]");
         assert_eq!(of(Case::new("Compress", 11).input("f32[3,N]").input("bool[3]").int("axis", 1)), "f32[3,?<=3]");

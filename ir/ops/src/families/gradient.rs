@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn gradients_are_like_what_they_belong_to() {
+    fn gradients_have_the_types_of_their_operands() {
         let conv = all("ConvGrad", &["f32[32,512,7,7]", "f32[32,256,14,14]", "f32[512,256,3,3]"]).outputs(3).show_all();
         assert_eq!(conv, "f32[32,256,14,14]; f32[512,256,3,3]; f32[512]");
         let norm = all("LayerNormalizationGrad", &["f32[8,16,64]", "f32[8,16,64]", "f32[64]", "f32[8,16,1]", "f32[8,16,1]"]);

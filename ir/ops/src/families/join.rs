@@ -110,7 +110,7 @@ mod tests {
         }
     }
     #[test]
-    fn what_grows_in_a_round_has_no_bound() {
+    fn an_extent_that_grows_in_an_iteration_has_no_bound() {
         let after = |before: &str, after: &str| {
             let fact = |text: &str| Fact::of(ty(text));
             carry_facts(&fact(before), &fact(after)).ty.to_string()

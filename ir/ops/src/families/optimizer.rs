@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn optimizers_update_what_they_are_given() {
+    fn optimizer_results_have_the_types_of_updated_operands() {
         let adam = case("AdamOptimizer").input("f32[]").input("i64[]").input("f32[3]").input("f16[3]").input("f32[3]");
         assert_eq!(adam.input("f32[3]").outputs(5).show_all(), "i64[]; f32[3]; f32[3]; f32[3]; f16[3]");
         let sequence = "seq<f32[*]>";

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_way_back() {
+    fn unpooling_restores_extents() {
         let unpool = || {
             Case::new("MaxUnpool", 11)
                 .input("f32[1,1,2,2]")

@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn none_is_ever_run_twice() {
+    fn random_operators_never_run_twice() {
         for name in ["Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"] {
             assert_eq!(find("", name).unwrap().repeat, Repeat::Random);
         }

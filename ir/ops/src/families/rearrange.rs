@@ -180,7 +180,7 @@ fn trilu(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-fn where_items(ctx: &Infer<'_>) -> Option<Vec<Item>> {
+fn selected_items(ctx: &Infer<'_>) -> Option<Vec<Item>> {
     if ctx.data(1).is_none() && ctx.data(2).is_none() {
         return None;
     }
@@ -208,7 +208,7 @@ fn choose(ctx: &mut Infer<'_>) -> Result<(), InferError> {
         ElementType::Undefined => ctx.element(2),
         element => element,
     };
-    let items = where_items(ctx);
+    let items = selected_items(ctx);
     ctx.set_tensor(0, element, shape);
     if let Some(items) = items {
         ctx.set_items(0, items);
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn where_chooses_and_broadcasts() {
+    fn selection_follows_conditions_and_broadcasts() {
         assert_eq!(Case::new("Where", 16).input("bool[N,1]").input("f32[3]").input("f32[]").show(), "f32[N,3]");
         let case = Case::new("Where", 16).data("bool[4]", "1,0,?,?").data("i64[4]", "1,2,3,N").data("i64[4]", "5,M,3,4");
         assert_eq!(case.show(), "i64[4] = {1,M,3,?}");

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn layers_cover_what_was_counted() {
+    fn layer_workspace_covers_the_counted_bytes() {
         check(layer("RNN", 1, 2, [26, 12, 34, 95]).outputs(2), 118_592);
         check(layer("RNN", 1, 2, [29, 7, 109, 6]).wanted(&[false, true]), 14_720);
         check(layer("GRU", 3, 2, [19, 11, 13, 24]).int("linear_before_reset", 1).wanted(&[false, true]), 158_080);

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn older_kinds() {
+    fn upsample_and_resize_10() {
         assert_eq!(Case::new("Resize", 10).input("f32[1,1,2,2]").data("f32[4]", "1.0,1.0,3.0,3.0").show(), "f32[1,1,6,6]");
         let scales = Attribute::Floats(vec![1.0, 1.0, 2.0, 3.0]);
         assert_eq!(Case::new("Upsample", 7).input("f32[1,1,2,2]").attribute("scales", scales).show(), "f32[1,1,4,6]");

@@ -331,7 +331,7 @@ mod tests {
     use crate::families::testing::Case;
 
     #[test]
-    fn windows_of_known_axes_count_like_python() {
+    fn slices_of_known_axes_count_like_python() {
         // Like Python, except that a backward start stops at the first position.
         let rows = [
             (10, 0, 10, 1, 10),
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_of_symbolic_axes_are_decided_where_they_hold_for_all_extents() {
+    fn slices_of_symbolic_axes_are_known_only_if_true_for_all_extents() {
         let max = i64::MAX.to_string();
         let rows = [
             ("f32[N,4]", "0", max.as_str(), 0, 1, "f32[N,4]"),

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn symbols_stay_where_the_stride_divides_them() {
+    fn symbols_stay_if_the_stride_divides_their_extent() {
         assert_eq!(pool("f32[1,1,2*N]").show(), "f32[1,1,N+1]");
         assert_eq!(pool("f32[1,1,2*N+1]").int("ceil_mode", 1).show(), "f32[1,1,N+1]");
         assert_eq!(pool("f32[1,1,N]").show(), "f32[1,1,?]");

@@ -93,7 +93,7 @@ fn axis(value: i64) -> (&'static str, Attribute) {
 }
 
 #[test]
-fn products_are_cut_by_rows_columns_and_batches_and_added_along_the_inner_axis() {
+fn products_are_cut_by_outer_axes_and_added_along_the_inner_axis() {
     let product = |left, right, result| asked("MatMul", 13, &[left, right], &[], &[result]);
     assert_eq!(product("f32[8,4] @0", "f32[4,6]", "f32[8,6]"), "0 w -> 0");
     assert_eq!(product("f32[8,4]", "f32[4,6] @1", "f32[8,6]"), "w 1 -> 1");
@@ -118,7 +118,7 @@ fn products_are_cut_by_rows_columns_and_batches_and_added_along_the_inner_axis()
 }
 
 #[test]
-fn general_products_add_to_what_they_are_given() {
+fn parts_of_gemm_are_added_with_the_addend_counted_once() {
     let gemm =
         |operands: &[&str], result: &str, attributes: &[(&str, Attribute)]| asked("Gemm", 13, operands, attributes, &[result]);
     assert_eq!(gemm(&["f32[8,4] @0", "f32[4,6]", "f32[6]"], "f32[8,6]", &[]), "0 w w -> 0");
@@ -134,7 +134,7 @@ fn general_products_add_to_what_they_are_given() {
 }
 
 #[test]
-fn elements_keep_to_the_axis_they_share() {
+fn element_wise_operators_keep_the_axis_of_their_parts() {
     let add = |left, right, result| asked("Add", 13, &[left, right], &[], &[result]);
     assert_eq!(add("f32[8,4] @0", "f32[4]", "f32[8,4]"), "0 w -> 0");
     assert_eq!(add("f32[8,4] @0", "f32[8,4]", "f32[8,4]"), "0 0 -> 0");
@@ -197,7 +197,7 @@ fn reductions_over_the_batch_are_added_averaged_or_refused() {
 }
 
 #[test]
-fn extents_may_change_behind_as_many_elements() {
+fn reshapes_keep_parts_if_the_outer_extents_have_equal_products() {
     let shape = |from, to| asked("Reshape", 13, &[from, "i64[2]"], &[], &[to]);
     assert_eq!(shape("f32[8,3,4] @0", "f32[24,4]"), "0 w -> 0, extents 1");
     assert_eq!(shape("f32[24,4] @0", "f32[8,3,4]"), "0 w -> 0, extents 1");
@@ -211,7 +211,7 @@ fn extents_may_change_behind_as_many_elements() {
 }
 
 #[test]
-fn indices_are_shared_and_what_they_write_into_zeros_is_added() {
+fn indices_are_cut_into_parts_and_scatters_into_zeros_are_added() {
     assert_eq!(asked("Gather", 13, &["f32[9,4]", "i64[8,2] @0"], &[], &["f32[8,2,4]"]), "w 0 -> 0");
     assert_eq!(asked("Gather", 13, &["f32[9,4] @1", "i64[8,2]"], &[], &["f32[8,2,4]"]), "1 w -> 2");
     assert_eq!(asked("Gather", 13, &["f32[8,4] @0", "i64[3]"], &[], &["f32[3,4]"]), "-");
@@ -260,7 +260,7 @@ fn layers_are_normalized_before_their_axis() {
 }
 
 #[test]
-fn losses_count_each_label_alike() {
+fn losses_are_cut_only_if_every_label_counts_equally() {
     let ignore = ("ignore_index", Attribute::Int(-1));
     let sum = ("reduction", Attribute::String("sum".into()));
     let loss = |attributes: &[(&str, Attribute)]| {
@@ -293,7 +293,7 @@ fn gradients_of_convolutions_are_cut_by_batch() {
 }
 
 #[test]
-fn numbers_that_count_in_a_share_go_where_they_keep_their_meaning() {
+fn positions_within_a_part_pass_only_operators_that_keep_them() {
     assert_eq!(asked("Reshape", 13, &["i64[8,4] #0", "i64[1]"], &[], &["i64[32]"]), "in 0 w -> in 0, extents 1");
     assert_eq!(asked("Add", 13, &["i64[8,4] #0", "i64[1]"], &[], &["i64[8,4]"]), "-");
     assert_eq!(asked("Transpose", 13, &["i64[8,4] #0"], &[], &["i64[4,8]"]), "-");
@@ -333,7 +333,7 @@ fn convolutions_are_cut_by_batch_and_filters_and_added_over_channels() {
 }
 
 #[test]
-fn shares_that_are_not_equal_are_those_of_one_extent() {
+fn unequal_parts_pass_only_operators_that_keep_the_extent() {
     let between = |name: &str, operands: &[&str], attributes: &[(&str, Attribute)], result: &str| {
         let mut builder = ModuleBuilder::new();
         let main = builder.module().main();
@@ -363,7 +363,7 @@ fn shares_that_are_not_equal_are_those_of_one_extent() {
 }
 
 #[test]
-fn a_kernel_that_adds_takes_the_place_of_one_that_does_not() {
+fn a_kernel_with_an_addend_replaces_one_without() {
     let found = |may: bool| {
         let mut builder = ModuleBuilder::new();
         let main = builder.module().main();
@@ -382,7 +382,7 @@ fn a_kernel_that_adds_takes_the_place_of_one_that_does_not() {
 }
 
 #[test]
-fn channels_keep_their_numbers() {
+fn pooling_and_normalization_are_cut_by_channels_or_refused() {
     let image = "f32[2,4,6,6]";
     let pool =
         |results: &[&str], text: &str| asked("MaxPool", 12, &[text], &[("kernel_shape", Attribute::Ints(vec![2, 2]))], results);
@@ -434,7 +434,7 @@ fn shares_of_a_result_come_from_the_first_operand_that_gives_them() {
 }
 
 #[test]
-fn a_batch_behind_a_sequence_is_in_blocks_where_both_are_one_axis() {
+fn a_batch_axis_merged_behind_another_is_cut_in_blocks() {
     let asked = |name, operands: &[&str], attributes: &[(&str, Attribute)], result| {
         asked_of(pieces_in_blocks, name, 18, operands, attributes, &[result])
     };

@@ -300,7 +300,7 @@ mod tests {
         SessionNeeds { anchored: false, quantized: true, transfers: true, recomputed: true, peak: 4096 };
 
     #[test]
-    fn every_language_turns_off_what_takes_more() {
+    fn every_language_disables_the_options_that_raise_the_peak() {
         for (name, language) in Language::ALL {
             assert_eq!(Language::named(name), Some(language));
             for recipe in [None, Some(Recipe::Smallest)] {
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fast_recipe_turns_off_only_what_undoes_the_plan() {
+    fn the_fast_recipe_disables_only_options_that_undo_the_plan() {
         for (name, language) in Language::ALL {
             let again = text(language, Some(Recipe::Fast), ALL_NEEDS);
             assert!(
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_language_cannot_reach_is_said() {
+    fn options_missing_from_a_language_are_stated() {
         let smallest = |language, needs| text(language, Some(Recipe::Smallest), needs);
         assert!(smallest(Language::Python, ALL_NEEDS).contains("PRIORITY_BASED"));
         assert!(smallest(Language::Cpp, ALL_NEEDS).contains("--anchors"));

@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn element_wise_expansions_cover_what_was_measured() {
+    fn element_wise_expansions_cover_the_measured_bytes() {
         let cube = "f32[64,64,64]";
         for operator in ["Max", "Min", "Sum", "Mean"] {
             check(operator, &[cube, cube], cube, &[], 0, 0);
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn products_and_losses_cover_what_was_measured() {
+    fn products_and_losses_cover_the_measured_bytes() {
         check("Einsum", &["f32[64,64,64]", "f32[64,64]"], "f32[64,64,64]", &[], 2_129_920, 2 << 20);
         check("DeformConv", &["f32[1,16,32,32]", "f32[16,16,3,3]", "f32[1,18,30,30]"], "f32[1,16,30,30]", &[], 778_752, 2048);
         let (scores, labels) = ("f32[4096,1000]", "i64[4096]");
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn resizing_covers_what_was_measured() {
+    fn resizing_covers_the_measured_bytes() {
         let resize = |mode: &str, antialias: i64, result: &str, measured: u64, slack: u64| {
             let mode = ("mode".to_owned(), Attribute::String(mode.as_bytes().to_vec().into()));
             let attributes = vec![mode, ("antialias".to_owned(), Attribute::Int(antialias))];

@@ -73,7 +73,7 @@ fn profiles_have_names() {
 }
 
 #[test]
-fn the_arena_overwrites_what_the_table_allows() {
+fn the_arena_profile_overwrites_operands_that_the_table_allows() {
     let whole = "f32[2,3]";
     for (operator, operands, result, expected) in [
         ("Relu", vec![whole], whole, vec![0]),
@@ -100,7 +100,7 @@ fn the_arena_overwrites_what_the_table_allows() {
 }
 
 #[test]
-fn onnx_runtime_overwrites_only_what_it_was_seen_to() {
+fn the_ort_profile_overwrites_only_operands_seen_overwritten() {
     let whole = "f32[2,3]";
     for (operator, operands, result, expected) in [
         ("Relu", vec![whole], whole, vec![0]),
@@ -166,7 +166,7 @@ fn views_share_unless_the_runtime_copies() {
 }
 
 #[test]
-fn workspace_adds_what_the_runtime_holds() {
+fn workspace_includes_temporaries_of_the_runtime() {
     let workspace = |profile: &Profile, (module, node): (Module, Node)| profile.workspace(&Typed { module: &module, node });
     let softmax = |axis| graph_with("Softmax", &["f32[4,8]"], "f32[4,8]", false, vec![("axis".to_owned(), Attribute::Int(axis))]);
     assert_eq!(workspace(&Profile::ORT, softmax(0)), Some(Bytes(256)));

@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn outputs_stay_to_the_end_and_what_was_given_does_not_count() {
+    fn outputs_count_to_the_end_and_inputs_do_not_count() {
         let text = "opset \"\" 13\nstage typed\ngraph @g {\n  input %x : f32[64,64]\n  %a = Exp(%x) : f32[64,64]\n  %b = Tanh(%a) : f32[64,64]\n  return %b\n}\n";
         let module = memc_ir::text::parse(text).unwrap();
         let options = Options::default();
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_with_more_room_is_changed_until_it_keeps_the_capacity() {
+    fn a_plan_found_with_more_room_is_changed_until_it_fits() {
         let module = memc_ir::text::parse(TEXT).unwrap();
         let options = Options::default();
         let ctx = context(&options, 1600);
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_that_needs_less_than_there_is_becomes_faster() {
+    fn a_plan_below_the_limit_becomes_faster() {
         let module = memc_ir::text::parse(TEXT).unwrap();
         let options = Options::default();
         let ctx = context(&options, 1600);
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_short_search_leaves_far_behind_a_known_plan_is_not_searched_further() {
+    fn a_short_search_far_behind_a_known_plan_is_not_continued() {
         let module = memc_ir::text::parse(TEXT).unwrap();
         let options = Options::default();
         let ctx = context(&options, 1600);
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_ends_the_search_for_the_smallest_arena() {
+    fn a_known_arena_ends_the_search_for_the_smallest_one() {
         let module = memc_ir::text::parse(TEXT).unwrap();
         let options = Options::default();
         let stated = state(&module, &options, &[]);

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_stands_before_the_run_that_it_begins_with() {
+    fn a_load_is_listed_before_the_run_that_starts_with_it() {
         let listed = [load(0), Event::Run(0), load(1), Event::Run(1), load(2), Event::Run(2)];
         let issued = [load(0), load(1), Event::Run(0), load(2), Event::Run(1), Event::Run(2)];
         assert_eq!(issue(&chain(3, 5), &listed), issued);
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_stays_behind_who_reads_the_copy_before_it() {
+    fn a_load_stays_behind_readers_of_the_previous_copy() {
         let problem = chain(2, 5);
         let listed = [load(0), Event::Run(0), load(0), load(1), Event::Run(1)];
         assert_eq!(issue(&problem, &listed), [load(0), load(1), Event::Run(0), load(0), Event::Run(1)]);

@@ -137,7 +137,7 @@ pub(super) mod tests {
         %w = Mul(%a, %v) : f32[16,16]\n  %y = ReduceMax(%w, %rows) {keepdims = 0} : f32[16]\n  return %y\n}\n";
 
     #[test]
-    fn what_sticks_out_is_mended_by_running_something_again() {
+    fn an_arena_above_the_limit_is_mended_by_recomputation() {
         let module = memc_ir::text::parse(TEXT).unwrap();
         let (options, limit) = (Options::default(), Bytes(2304));
         let mut ctx = PassContext::new(&options, SecondaryMap::default());

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_copy_that_follows_soon_is_read_no_more() {
+    fn only_copies_soon_after_the_original_are_merged() {
         let mut module = module();
         merge_near_copies(&mut module);
         let operands = |name: &str| module.node(named(&module, name)).operands().collect::<Vec<_>>();
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_copy_takes_the_place_of_an_original_that_is_erased() {
+    fn the_first_copy_replaces_an_erased_original() {
         let mut module = module();
         let (a, c, d) = (named(&module, "a"), named(&module, "c"), named(&module, "d"));
         let result = |node: Node| module.node(node).results().next().unwrap();

@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_of_the_room_hold_more_and_more_of_the_smallest() {
+    fn larger_shares_of_the_room_hold_more_of_the_smallest_weights() {
         assert_eq!(prefixes(&[1, 1, 2, 4, 100], 16, 8), [0, 2, 3, 4]);
         assert_eq!(prefixes(&[], 16, 8), [0]);
         assert_eq!(prefixes(&[100], 16, 8), [0]);

@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fragments_with_the_same_key_have_the_same_candidates() {
+    fn candidates_are_searched_once_per_fragment_key() {
         let (found, asked) = (Found::default(), std::cell::Cell::new(0));
         let ask = |key: &str| {
             let find = || {

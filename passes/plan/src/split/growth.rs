@@ -545,7 +545,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_of_what_was_joined_end_where_operands_do() {
+    fn parts_of_a_joined_value_end_at_operand_borders() {
         let all = [0, 16, 40, 48, 80];
         assert_eq!(borders(&all, 4), all);
         assert_eq!(borders(&all, 2), [0, 40, 80]);

@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_that_are_lowered_count_no_more() {
+    fn lowered_steps_are_not_counted_as_high() {
         let mut high = High::of(&[6, 1, 2, 4], 8);
         assert_eq!([high.count((0, 7)), high.count((2, 4)), high.count((3, 3)), high.count((6, 7))], [4, 2, 0, 1]);
         high.lower((2, 5));

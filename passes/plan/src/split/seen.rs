@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_of_one_module_is_forgotten_at_the_next() {
+    fn trials_of_one_module_are_forgotten_at_the_next() {
         let (seen, trial) = (Seen::default(), Trial { nodes: 1, peak: 10, nanos: 20 });
         seen.begin(&module(0));
         seen.note(Chosen::default(), trial);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_grew_is_taken_out_where_it_was_put() {
+    fn estimates_are_taken_once_by_choice_and_way() {
         let (seen, way) = (Seen::default(), Way { between_waists: true, joins: true, apart: false });
         let seed = Seed {
             value: module(0).graph(module(0).main()).outputs[0],

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn waists_are_those_that_a_walk_finds() {
+    fn waists_agree_with_a_plain_walk() {
         let mut number = 1_u64;
         let mut next = |below: u64| {
             number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -32,7 +32,7 @@ pub(super) fn predicate(name: &str) -> Option<Predicate> {
 
 /// All conditions; `doc/rules.md` explains each.
 const PREDICATES: &[Predicate] = &[
-    Predicate { name: "as-many-axes", arguments: 2, holds: as_many_axes },
+    Predicate { name: "as-many-axes", arguments: 2, holds: equal_ranks },
     Predicate { name: "axis-last", arguments: 2, holds: axis_last },
     Predicate { name: "before-last", arguments: 2, holds: before_last },
     Predicate {
@@ -99,7 +99,7 @@ fn int(arguments: &[Argument], position: usize) -> Option<i64> {
 }
 
 /// `as-many-axes ?x ?y`: both ranks are known and equal.
-fn as_many_axes(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
+fn equal_ranks(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
     let rank = |position: usize| tensor(scene, arguments, position).and_then(TensorType::rank);
     rank(0).is_some() && rank(0) == rank(1)
 }

@@ -57,7 +57,7 @@ mod tests {
     use super::matched;
 
     #[test]
-    fn the_first_takers_keep_a_partner_and_hand_others_on() {
+    fn earlier_takers_stay_matched_while_their_partners_change() {
         let find = |partners: &[&[u32]]| {
             let takers: Vec<u32> = (0..partners.len() as u32).collect();
             matched(&takers, |taker| partners[taker as usize].iter().copied())

@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn searches_in_turn_go_by_other_chances_and_lose_nothing() {
+    fn search_turns_draw_other_random_numbers_and_never_get_worse() {
         let problem = many_at_random();
         let model = Model::new(&problem, &BudgetTuning::DEFAULT);
         let peak = State::new(&model, &model.given()).peak();
@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn annealing_goes_on_where_it_pays() {
+    fn further_annealing_lowers_the_cost() {
         let problem = many_at_random();
         let model = Model::new(&problem, &BudgetTuning::DEFAULT);
         let peak = State::new(&model, &model.given()).peak();

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_for_less_repeats_more_and_keeps_what_it_repeated() {
+    fn tightening_adds_repeats_and_keeps_earlier_ones() {
         let (none, stop) = (Limit::nodes(0), Stop::default());
         let mut problem = there_and_back(&[5, 5, 5, 5, 5, 5]);
         let order: Vec<Event> = (0..problem.runs.len() as u32).map(Event::Run).collect();

@@ -106,7 +106,7 @@ proptest! {
     }
 
     #[test]
-    fn an_answer_with_few_looks_is_the_one_with_enough(problem in problem(9, true)) {
+    fn few_looks_give_no_answer_or_the_full_one(problem in problem(9, true)) {
         let model = Model::new(&problem);
         for operation in 0..model.operations as u32 {
             let least = least_bytes_at(&model, operation, &mut LOOKS.clone());
@@ -118,7 +118,7 @@ proptest! {
     }
 
     #[test]
-    fn every_order_with_the_peak_keeps_what_is_forced(problem in problem(7, true), room in 0..12_u64, looks in looks()) {
+    fn every_order_below_the_refused_peak_keeps_forced_pairs(problem in problem(7, true), room in 0..12_u64, looks in looks()) {
         let (model, orders) = (Model::new(&problem), all_orders(&problem));
         let best = orders.iter().map(|order| peak(&model, order)).min().unwrap();
         let bound = (best + 4).saturating_sub(room);
@@ -139,7 +139,7 @@ proptest! {
     }
 
     #[test]
-    fn narrowing_loses_no_order(problem in problem(7, true), room in 0..12_u64, looks in looks()) {
+    fn narrowing_keeps_every_order_within_the_bound(problem in problem(7, true), room in 0..12_u64, looks in looks()) {
         let (model, orders) = (Model::new(&problem), all_orders(&problem));
         let best = orders.iter().map(|order| peak(&model, order)).min().unwrap();
         let bound = (best + 4).saturating_sub(room);
@@ -160,7 +160,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn witnesses_spare_questions_and_change_no_answer(problem in problem(7, true), further in (0..7_u32, 0..7_u32), room in 0..8_u64) {
+    fn witnesses_save_work_and_change_no_answer(problem in problem(7, true), further in (0..7_u32, 0..7_u32), room in 0..8_u64) {
         // Witnesses come from orders and flows of the problem. They are used for a problem with one more
         // predecessor and a lower bound.
         let (model, orders) = (Model::new(&problem), all_orders(&problem));
@@ -191,7 +191,7 @@ proptest! {
     }
 
     #[test]
-    fn either_side_of_a_pair_is_decided(problem in problem(7, true), below in 1..4_u64) {
+    fn splitting_a_pair_decides_both_sides(problem in problem(7, true), below in 1..4_u64) {
         let (model, orders) = (Model::new(&problem), all_orders(&problem));
         let best = orders.iter().map(|order| peak(&model, order)).min().unwrap();
         let decision = Decision::new(&problem, &orders[0], &TUNING);
@@ -206,7 +206,7 @@ proptest! {
     }
 
     #[test]
-    fn a_problem_is_split_where_most_follows(problem in problem(7, true), room in 0..3_u64) {
+    fn a_problem_is_split_at_the_pair_with_most_consequences(problem in problem(7, true), room in 0..3_u64) {
         let (model, orders) = (Model::new(&problem), all_orders(&problem));
         let (best, order) = orders.iter().map(|order| (peak(&model, order), order)).min().unwrap();
         let mut decision = Decision::new(&problem, order, &TUNING);
@@ -287,7 +287,7 @@ proptest! {
     }
 
     #[test]
-    fn the_lowest_of_all_sets_between_is_known(problem in problem(7, true), start in 0..4_usize) {
+    fn the_fewest_bytes_of_all_sets_between_two_states_are_known(problem in problem(7, true), start in 0..4_usize) {
         let model = Model::new(&problem);
         let order = all_orders(&problem).pop().unwrap();
         let start = start.min(order.len());
@@ -331,7 +331,7 @@ fn values(list: &[(u64, &[u32], bool)]) -> Problem {
 }
 
 #[test]
-fn networks_count_as_many_looks_as_they_have_operations() {
+fn a_network_counts_a_look_per_operation() {
     let problem = values(&[(1, &[], false), (2, &[0], false), (3, &[0], false), (1, &[1, 2], true)]);
     let model = Model::new(&problem);
     let least = |mut looks: u64| least_bytes_at(&model, 1, &mut looks).map(|bytes| (bytes, looks));
@@ -341,7 +341,7 @@ fn networks_count_as_many_looks_as_they_have_operations() {
 }
 
 #[test]
-fn pairs_that_a_third_may_come_between_stay_apart() {
+fn pairs_with_a_possible_third_between_are_not_contracted() {
     // The first operation frees many bytes and the second allocates many. An operation that only waits
     // for the first runs between them.
     for (freed, result, scratch, least) in [(9, 5, [4, 0], 14), (5, 6, [0, 5], 13)] {
@@ -354,7 +354,7 @@ fn pairs_that_a_third_may_come_between_stay_apart() {
 }
 
 #[test]
-fn a_chain_between_others_becomes_fewer_operations() {
+fn a_chain_contracts_to_fewer_operations() {
     // A sum, taken over by its activation, and two convolutions; the first value is read again.
     let list: [(u64, &[u32], bool); 6] =
         [(4, &[], false), (4, &[0], false), (4, &[1], false), (4, &[2], false), (4, &[3], false), (4, &[4, 0], true)];
@@ -367,7 +367,7 @@ fn a_chain_between_others_becomes_fewer_operations() {
 }
 
 #[test]
-fn the_heart_of_a_training_step_is_seen_by_cuts_alone() {
+fn cuts_alone_prove_the_peak_of_a_training_step() {
     // Activations are needed again only through masks of a quarter of their size, which can be made at
     // any time. So no large buffer must live at any step, but one of each pair must.
     let mut problem = Problem::default();
@@ -523,7 +523,7 @@ fn ends_and_makes(count: u32, [ended, made]: [u64; 2], in_place: &[u32]) -> Prob
 }
 
 #[test]
-fn who_takes_bytes_over_is_no_twin_of_who_does_not() {
+fn operations_that_differ_in_taking_over_bytes_are_no_twins() {
     // The second operation makes room for the first.
     assert_eq!(least_without_and_with_twins(&ends_and_makes(2, [5, 3], &[1])), [11, 11]);
     assert_eq!(least_without_and_with_twins(&ends_and_makes(2, [5, 3], &[0, 1])), [10, 10]);
@@ -547,7 +547,7 @@ fn who_takes_bytes_over_is_no_twin_of_who_does_not() {
 }
 
 #[test]
-fn who_waits_for_something_else_is_no_twin() {
+fn operations_with_different_predecessors_are_no_twins() {
     // The last two operations free equally many bytes, but the first of them waits for an operation
     // whose scratch does not fit while both buffers live.
     let mut problem = Problem::default();

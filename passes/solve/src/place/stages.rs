@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn small_buffers_change_nothing_about_what_is_possible() {
+    fn small_buffers_do_not_change_feasibility() {
         let (mut random, mut impossible) = (Xorshift::new(), 0);
         for _ in 0..600 {
             // Buffers that keep a load of eight.

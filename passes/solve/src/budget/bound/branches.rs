@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_of_all_answers_counts() {
+    fn the_bound_is_the_least_over_all_branches() {
         let problem = problem();
         let bound = |rows: &Rows, _| cost(rows).or(Some(0));
         assert_eq!(Branches::new(&problem, &[2; 3], bound).least(100_000, u128::MAX), Some(5));

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_return_costs_the_runs_behind_it() {
+    fn absent_bytes_cost_the_runs_that_repeat() {
         // Of 8 bytes, 3 are free for the last run alone, and 3 more if the run before it repeats; the
         // first run cannot repeat.
         let problem = chain(&[(2, 100), (5, 10), (8, 1)], None);
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_used_later_is_counted_for_itself() {
+    fn a_value_with_a_later_use_is_counted_by_itself() {
         let problem = chain(&[(2, 100), (5, 10), (8, 1)], Some(1));
         assert_eq!(parts(&problem), Parts { absent: vec![(8, 1)], stays: 0 });
     }

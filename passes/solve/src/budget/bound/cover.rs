@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_covered_is_named() {
+    fn the_first_uncoverable_need_is_named() {
         let gap = |first, last, size| Interval { first, last, size, cost: 1 };
         let cover = Cover { needs: vec![1, 5, 2], gaps: vec![gap(0, 2, 2), gap(1, 1, 2)] };
         assert_eq!(cover.uncoverable(), Some(1));

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_a_set_needs_all_that_the_others_made() {
+    fn the_last_run_of_a_set_needs_the_results_of_all_others() {
         // The small run may be the last of all three. Of the other two runs one is last, while the
         // result of the other is present.
         let found = last_of_kept(&problem(&[(70, 10), (80, 10), (1, 1)])).map(|conflict| conflict.needed);
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_needed_by_another_is_not_the_last() {
+    fn a_predecessor_of_another_run_is_not_the_last() {
         // The run with the least need as last must execute before the other run.
         let mut given = problem(&[(1, 10), (70, 10)]);
         given.runs[3].predecessors = vec![1];

@@ -41,7 +41,7 @@ fn keeping_all_counts_operands_and_results() {
 }
 
 #[test]
-fn running_again_frees_the_gap() {
+fn recomputation_frees_the_bytes_between_uses() {
     assert_eq!(check(&chain(), 50, &plan(&runs(&[0, 1, 2, 0, 3]), 50, 11, 11)), Ok(()));
 }
 
@@ -57,7 +57,7 @@ fn a_store_keeps_its_bytes_until_it_and_its_readers_end() {
 }
 
 #[test]
-fn what_takes_over_counts_once() {
+fn a_value_in_place_counts_once_with_its_operand() {
     let mut problem = chain();
     problem.values[3].takes_over = vec![0, 2];
     problem.values[1].takes_over = vec![];

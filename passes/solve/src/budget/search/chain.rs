@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_small_and_dear_lives_on_for_what_is_wide_and_cheap() {
+    fn small_costly_values_stay_live_to_recompute_large_cheap_ones() {
         assert_eq!(chain(&row(&[900, 100, 900, 900, 500], &[10, 1000, 10, 10, 10])), Some(vec![2, 3]));
         // The narrow value is cheap here, but its operand is expensive and wide.
         assert_eq!(chain(&row(&[900, 100, 900, 900, 500], &[1_000_000, 1, 10, 10, 10])), Some(vec![2, 3]));
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_run_again_lives_on() {
+    fn results_of_unrepeatable_runs_stay_live() {
         let mut problem = row(&[100, 300, 900, 900, 500], &[10; 5]);
         assert_eq!(chain(&problem), Some(vec![0, 1, 2, 3]));
         problem.runs[1].repeatable = false;

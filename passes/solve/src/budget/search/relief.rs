@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_is_made_late_where_no_absence_helps() {
+    fn a_result_runs_late_if_no_absence_helps() {
         let problem = results_that_meet();
         let model = Model::new(&problem, &BudgetTuning::DEFAULT);
         let mut state = State::new(&model, &model.given());
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn what_transfers_were_planned_for_stays() {
+    fn runs_of_transferred_values_are_not_made_late() {
         let mut problem = results_that_meet();
         problem.spaces.push(crate::budget::problem::Space::default());
         problem.links.push(crate::budget::problem::Link { store_rate: 1, load_rate: 1, ..Default::default() });

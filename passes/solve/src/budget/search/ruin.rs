@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_with_more_room_is_made_to_keep_the_capacity() {
+    fn a_sequence_found_with_more_room_is_made_to_fit() {
         let problem = wide_ones_that_meet();
         let model = Model::new(&problem, &BudgetTuning::DEFAULT);
         let best = [0, 1, 2, 3, 0, 4];
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_late_of_a_repeat_is_made_early_without() {
+    fn moving_a_run_early_removes_an_unnecessary_repeat() {
         let problem = read_early_and_late();
         let model = Model::new(&problem, &BudgetTuning::DEFAULT);
         let sequence = [0, 1, 2, 3, 0, 4, 5];

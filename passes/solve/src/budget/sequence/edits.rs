@@ -112,7 +112,7 @@ mod tests {
     use crate::tuning::BudgetTuning;
 
     #[test]
-    fn what_is_put_in_instead_can_be_taken_back() {
+    fn replaced_insertions_can_be_undone() {
         let run = |value: u32| Run { writes: vec![value], repeatable: true, ..Run::default() };
         let value = Value { size: 1, ..Value::default() };
         let problem = Problem { runs: vec![run(0), run(1)], values: vec![value.clone(), value], ..Problem::default() };

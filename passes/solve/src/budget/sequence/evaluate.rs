@@ -237,7 +237,7 @@ mod tests {
     use crate::tuning::BudgetTuning;
 
     #[test]
-    fn what_a_store_listed_later_reads_is_not_taken_over() {
+    fn a_value_that_a_later_store_reads_is_not_overwritten() {
         let run =
             |reads: &[u32], writes: &[u32], cost| Run { reads: reads.to_vec(), writes: writes.to_vec(), cost, ..Run::default() };
         let value = |takes_over: &[u32]| Value { size: 5, movable: true, takes_over: takes_over.to_vec(), ..Value::default() };

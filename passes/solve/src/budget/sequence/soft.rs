@@ -183,7 +183,7 @@ mod tests {
     use super::SoftTree;
 
     #[test]
-    fn lies_between_the_maximum_and_a_little_above() {
+    fn the_soft_maximum_lies_slightly_above_the_maximum() {
         let mut tree = SoftTree::new(64, 0.5);
         tree.add(3, 60, 40);
         tree.add(10, 20, 10);
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_bears_changes_without_end() {
+    fn the_tree_stays_accurate_after_many_changes() {
         let mut tree = SoftTree::new(64, 0.5);
         tree.occupy(5, true);
         for _ in 0..1000 {

@@ -138,7 +138,7 @@ impl<'a> Search<'a> {
             }
             let alone = start == from && end == to || end - start < 3;
             if !alone {
-                ranks.extend(self.rank_anew(start..end));
+                ranks.extend(self.rerank(start..end));
             }
             // The lower bounds cover the items that were passed over, so the new ranks may start from
             // zero.
@@ -157,7 +157,7 @@ impl<'a> Search<'a> {
     }
 
     /// Ranks a group by the open loads; returns the old ranks.
-    fn rank_anew(&mut self, range: std::ops::Range<usize>) -> Vec<(u32, u32)> {
+    fn rerank(&mut self, range: std::ops::Range<usize>) -> Vec<(u32, u32)> {
         let items = &self.lists[range];
         let old: Vec<(u32, u32)> = items.iter().map(|item| (*item, self.rank[*item as usize])).collect();
         let load = |item: u32| {

@@ -49,7 +49,7 @@ mod tests {
     use crate::place::problem::{Buffer, Problem};
 
     #[test]
-    fn what_is_set_aside_is_small_together() {
+    fn buffers_set_aside_have_a_small_total() {
         // Two large buffers and six of one byte, two of which live together.
         let mut buffers = vec![Buffer::new(0, 6, 1_500), Buffer::new(0, 6, 500)];
         buffers.extend((0..6).map(|step| Buffer::new(step, step + 1 + u32::from(step == 2), 1)));

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn repair_brings_what_lies_around_a_skeleton_within_two_percent_of_the_load() {
+    fn repair_brings_a_skeleton_placement_within_two_percent_of_the_load() {
         let problem = buffers(20_000, 0x9e37_79b9_7f4a_7c15);
         let normal = Normal::new(&problem);
         let target = normal.load.iter().copied().max().unwrap();
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn without_long_lived_there_is_no_skeleton() {
+    fn without_long_lived_buffers_there_is_no_skeleton() {
         let buffers = (0..2_000).map(|index| Buffer::new(index, index + 4, 64 + u64::from(index % 7))).collect();
         let problem = Problem { buffers, capacity: None };
         let normal = Normal::new(&problem);

@@ -65,14 +65,14 @@ fn packs(problem: &Problem, height: u64, budget: u64) -> bool {
 }
 
 #[test]
-fn cut_squares_with_missing_pieces_are_put_together() {
+fn cut_squares_with_missing_pieces_are_packed() {
     let mut random = Xorshift::new();
     let found = (0..12).filter(|_| packs(&thinned(&mut random, 512, 90), 512 << 4, 60_000)).count();
     assert!(found >= 10, "{found} of 12");
 }
 
 #[test]
-fn what_comes_together_by_chance_costs_more_than_what_lies_together() {
+fn coincidental_neighbors_cost_more_than_true_ones() {
     let mut random = Xorshift::new();
     let mut left = 0;
     let found = (0..6).filter(|_| {
@@ -86,7 +86,7 @@ fn what_comes_together_by_chance_costs_more_than_what_lies_together() {
 }
 
 #[test]
-fn most_small_squares_are_put_together_though_their_moments_coincide() {
+fn most_small_squares_with_coinciding_moments_are_packed() {
     let mut random = Xorshift::new();
     let found = (0..300).filter(|_| packs(&thinned(&mut random, 16, 16), 16 << 4, 20_000)).count();
     // In the others, few moments are balanced or chance puts too many items at one moment.
@@ -145,7 +145,7 @@ fn balanced(random: &mut Xorshift) -> Problem {
 }
 
 #[test]
-fn balanced_problems_are_packed_where_force_packs_them() {
+fn most_balanced_problems_that_brute_force_packs_are_packed() {
     let mut random = Xorshift::new();
     let (mut possible, mut found) = (0, 0);
     for _ in 0..300 {
@@ -160,7 +160,7 @@ fn balanced_problems_are_packed_where_force_packs_them() {
 }
 
 #[test]
-fn holes_end_where_bytes_are_missing() {
+fn missing_bytes_are_filled_by_the_cheapest_holes() {
     let holes = [Hole { leaf: 7, size: 3 }, Hole { leaf: 8, size: 5 }];
     let costs = |left, right| {
         let mut list: Vec<_> = choices(&holes, left, right, 48).into_iter().map(|c| (c.cost, c.whole, c.part, c.rest)).collect();
@@ -175,7 +175,7 @@ fn holes_end_where_bytes_are_missing() {
 }
 
 #[test]
-fn equal_sums_of_few_are_a_line_and_of_many_are_chance() {
+fn equal_sums_of_few_items_form_lines_and_of_many_are_chance() {
     let size = [400, 240, 400, 110, 130, 3, 5, 8, 9, 2, 4, 6, 7];
     let few = divisions(&[0, 1], &[2, 3, 4], &size, 1);
     assert_eq!(few[0].lines, [(vec![0], vec![2]), (vec![1], vec![3, 4])]);

@@ -252,7 +252,7 @@ mod tests {
     use crate::place::check;
 
     #[test]
-    fn what_sticks_out_takes_the_place_of_something_smaller() {
+    fn a_protruding_buffer_takes_the_place_of_a_smaller_one() {
         // The large buffer found no hole between two small ones; one of them moves on top.
         let buffers = [1, 1, 4].map(|size| Buffer::new(0, 2, size));
         let problem = Problem { buffers: buffers.to_vec(), capacity: None };

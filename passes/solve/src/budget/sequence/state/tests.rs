@@ -80,7 +80,7 @@ fn the_peak_is_that_of_a_replay_after_any_changes() {
 }
 
 #[test]
-fn a_repetition_that_may_become_the_first_run_stays_behind_its_predecessors() {
+fn a_repeat_that_may_become_the_first_run_stays_behind_predecessors() {
     let mut problem = Problem::default();
     for index in 0..3 {
         let predecessors = if index == 1 { vec![0] } else { Vec::new() };
