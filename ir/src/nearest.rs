@@ -3,13 +3,14 @@
 /// Number of characters that are compared. Names in models may be long, and the time is quadratic.
 const MAX_NAME: usize = 64;
 
-/// Returns the known name with the fewest typing errors, or `None` if it shares less than half of its letters
-/// with `name`.
+/// Returns the known name with the fewest typing errors, or `None` if more than half of the letters of the
+/// longer name are wrong.
 pub fn nearest<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     let start = |name: &str| name.chars().take(MAX_NAME).collect::<String>();
     let name = start(name);
     let ranked = known.into_iter().map(|other| (strsim::damerau_levenshtein(&name, &start(other)), other));
-    ranked.min().filter(|(errors, other)| errors * 2 <= other.chars().count()).map(|(_, other)| other)
+    let longest = |other: &str| name.chars().count().max(other.chars().count());
+    ranked.min().filter(|(errors, other)| errors * 2 <= longest(other)).map(|(_, other)| other)
 }
 
 #[cfg(test)]
@@ -22,5 +23,6 @@ mod tests {
         assert_eq!(nearest("moment2", known), Some("moment_2"));
         assert_eq!(nearest("wieght", known), Some("weight"));
         assert_eq!(nearest("loss", known), None);
+        assert_eq!([nearest("gg", ["g"]), nearest("z", ["x"])], [Some("g"), None]);
     }
 }

@@ -306,7 +306,7 @@ mod tests {
             for recipe in [None, Some(Recipe::Smallest)] {
                 let text = text(language, recipe, ALL_NEEDS);
                 let plain = text.to_lowercase().replace('_', "");
-                for word in ["disable", "pattern", "arena", "disablequantqdq", "memcortops", "options", "4096"] {
+                for word in ["disable", "pattern", "arena", "disablequantqdq", "memcortops", "options", "4,096 b"] {
                     assert!(plain.contains(word), "{name} lacks {word}:\n{text}");
                 }
                 assert!(!plain.contains("thread"), "two threads take the same bytes:\n{text}");
