@@ -57,5 +57,5 @@ fn a_budget_plan_lists_recomputed_values() {
     let dom = rendered(&page);
     let table = dom.split_once("id=\"decisions\"").expect("the table of decisions").1.split_once("</table>").unwrap().0;
     assert_eq!(table.matches("recomputed").count(), again, "a row for each");
-    assert!(dom.contains(&format!("{again} recomputed, ")), "the sum of what they cost");
+    assert!(dom.contains(&format!("{again} recomputed, ")), "the sum of their cost");
 }

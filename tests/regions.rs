@@ -299,7 +299,7 @@ fn resolutions() -> ModelProto {
 }
 
 /// Returns a training step that keeps the result of each layer. Its transposed convolutions gather nine
-/// times as many bytes.
+/// times these bytes.
 fn step() -> ModelProto {
     const LAYERS: usize = 10;
     let image = |k: usize| if k == 0 { "x".to_owned() } else { format!("a{k}") };
@@ -450,7 +450,7 @@ fn a_budget_costs_no_more_time_than_less_memory_does() {
 fn nodes_too_large_by_themselves_are_in_parts_and_others_recomputed() {
     let folder = Folder::new("regions-again");
     folder.write("in.onnx", bytes(&step()));
-    // A transposed convolution needs 810,948 bytes by itself, and the kept images take nearly as many.
+    // A transposed convolution needs 810,948 bytes by itself, and the kept images take nearly that number.
     let layout = planned(&folder, "--runtime ort --budget 500000");
     assert!(layout.arenas[0].size <= 500_000);
     let text = folder.read("out.layout.json");

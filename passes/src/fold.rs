@@ -58,7 +58,7 @@ fn fold(rewriter: &mut Rewriter<'_>, node: Node, held_only: bool, ctx: &PassCont
 /// Maximum number of values examined when the walk follows readers of readers.
 const MAX_READERS: usize = 64;
 
-/// Returns whether the readers of a value compute the same bits once the value is a constant.
+/// Returns whether the readers of a value compute equal bits once the value is a constant.
 ///
 /// Kernels of contractions keep constant weights in a layout of their own, and add in another order
 /// there. This changes float results. Integer results are exact in any order. The walk looks through

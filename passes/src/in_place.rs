@@ -32,7 +32,7 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     Ok(Changed::edits(edits))
 }
 
-/// Groups of views over the same bytes. All members die together, so each group is stored under its
+/// Groups of views over shared bytes. All members die together, so each group is stored under its
 /// head, the member that is no view.
 struct Families {
     classes: SecondaryMap<Value, Option<StorageClass>>,

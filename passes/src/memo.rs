@@ -1,4 +1,4 @@
-//! Memory of earlier runs on one model: several strategies often give a solver the same problem.
+//! Memory of earlier runs on one model: several strategies often give a solver equal problems.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};

@@ -45,8 +45,7 @@ pub struct Rewriting {
     pub integer_kernels: bool,
     /// Channels of a block, if images use a layout in blocks of channels.
     pub nchwc: Option<u32>,
-    /// Number of equal parts in which the batch is computed, one after another. `None`: as many parts as
-    /// are worth their time.
+    /// Number of equal parts of the batch, computed in turn. `None`: the number that is worth its time.
     pub micro_batches: Option<u64>,
     /// Time that less memory may cost without a limit, in hundredths of a percent of the modelled time.
     pub slowdown: u32,

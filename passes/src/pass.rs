@@ -117,7 +117,7 @@ pub struct StepBytes {
 }
 
 impl Shortage {
-    /// Lowers the bound to `bound`, which is proven for other nodes that compute the same results.
+    /// Lowers the bound to `bound`, which is proven for other nodes with equal results.
     #[must_use]
     pub fn with_bound(mut self: Box<Self>, bound: Bytes) -> Box<Self> {
         self.bound = self.bound.min(bound);

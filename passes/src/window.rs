@@ -80,7 +80,7 @@ pub fn candidates(module: &Module, ctx: &PassContext<'_>) -> Vec<SubView> {
 ///
 /// Operands come first, from the last node to the first: a value read by several Concats is placed in
 /// the longest-lived result, and an enclosing value already has its owner. Results follow, from the
-/// first node to the last, for the same reason.
+/// first node to the last, for this reason too.
 fn in_order(windows: &[SubView]) -> impl Iterator<Item = &SubView> {
     let operands = windows.iter().rev().filter(|window| window.is_operand);
     operands.chain(windows.iter().filter(|window| !window.is_operand))

@@ -238,8 +238,8 @@ pub struct Optimize {
     /// processors with another block
     #[arg(long, value_name = "native|8|16", value_parser = block, conflicts_with_all = ["exact", "std_ops"], help_heading = heading::CHANGES, hide_short_help = true)]
     pub nchwc: Option<Blocks>,
-    /// Number of equal parts of the batch, computed in turn; 1 keeps the batch whole [default: as many
-    /// as save enough memory for their time]
+    /// Number of equal parts of the batch, computed in turn; 1 keeps the batch whole [default: the
+    /// number that saves enough memory for its time]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=65536), help_heading = heading::CHANGES, hide_short_help = true)]
     pub micro_batches: Option<u64>,
     /// Pin the order with dead-end nodes, for runtimes that choose an order of their own

@@ -38,7 +38,7 @@ UNKNOWN = b"\xfa\x7d\x07unknown"
 
 
 def mark(message):
-    """Add an unknown field to a message and to all messages in it: what memc writes must have them, too."""
+    """Add an unknown field to a message and to all messages in it: a written model must keep them."""
     for field, value in message.ListFields():
         if field.message_type:
             for item in [value] if isinstance(value, Message) else value:

@@ -135,7 +135,7 @@ fn classes(ctx: &Ctx<'_>, value: Value) -> &'static [Class] {
     &[Class::Transient]
 }
 
-/// Reports types of the output model that contradict its operators, unless the input model has the same
+/// Reports types of the output model that contradict its operators, unless the input model has an equal
 /// contradiction.
 fn conflicts(ctx: &Ctx<'_>, findings: &mut Findings) {
     let conflicts = |side: &Side<'_>| -> BTreeSet<String> {

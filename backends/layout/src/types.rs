@@ -369,7 +369,7 @@ pub struct Tensor {
     /// Owner of the bytes. Absent if the tensor owns its bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alias: Option<Alias>,
-    /// Original of a recomputed copy: the tensor that was computed from the same operands.
+    /// Original of a recomputed copy: the tensor that was computed from equal operands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recompute_of: Option<String>,
     /// Step of the node that uses a workspace; absent for values.

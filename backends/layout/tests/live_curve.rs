@@ -91,7 +91,7 @@ fn tensors() -> impl Strategy<Value = Vec<Tensor>> {
     })
 }
 
-/// Returns the owner of a tensor. Follows at most as many aliases as there are tensors.
+/// Returns the owner of a tensor. Follows at most one alias per tensor.
 fn walk(tensors: &[Tensor], mut index: usize) -> Option<usize> {
     for _ in 0..=tensors.len() {
         match &tensors[index].alias {

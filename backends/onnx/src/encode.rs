@@ -14,7 +14,7 @@ use crate::error::{ExportError, TensorDefect};
 use crate::transfers::written;
 use crate::types::type_proto;
 
-/// Deepest nesting of bodies, in levels; the same limit as the importer's.
+/// Deepest nesting of bodies, in levels; equal to the limit of the importer's.
 pub(crate) const MAX_DEPTH: usize = 64;
 
 /// The module and the file that it was imported from.

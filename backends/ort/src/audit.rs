@@ -100,7 +100,7 @@ fn related(
     Ok(())
 }
 
-/// Checks that two values share bytes in the same steps only if they are aliases of one owner.
+/// Checks that two values share bytes in one step only if they are aliases of one owner.
 fn apart(places: &Places) -> Result<(), Error> {
     let span = |slot: &Slot| match slot.place {
         Place::Arena { arena, offset } | Place::File { arena, offset } => Some((arena, offset, offset + slot.bytes)),
@@ -137,7 +137,7 @@ fn apart(places: &Places) -> Result<(), Error> {
 
 /// Returns the owner of a value's bytes, or `None` if its aliases form a cycle.
 fn root(places: &Places, mut slot: usize) -> Option<usize> {
-    // There are at most as many links as slots: a longer walk is a cycle.
+    // Links are no more than slots: a longer walk is a cycle.
     for _ in 0..=places.slots.len() {
         match places.slots[slot].alias {
             Some((of, _)) => slot = of,

@@ -89,7 +89,7 @@ pub(crate) fn first_fragment(
         order.iter().enumerate().flat_map(|(step, node)| node.output.iter().map(move |name| (name.as_str(), step))).collect();
     let pairs = layout.rewrites.iter().flat_map(|window| window.outputs.iter().map(move |value| (window, value)));
     let mut pairs: Vec<_> = pairs.collect();
-    // If several fragments have the same value, the one that was rewritten last made it.
+    // If several fragments have one value, the one that was rewritten last made it.
     pairs.sort_by_key(|(window, value)| (position.get(value.written.as_str()).copied(), std::cmp::Reverse(window.window)));
     pairs.into_iter().find_map(|(window, value)| {
         let kind =

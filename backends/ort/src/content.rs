@@ -24,7 +24,7 @@ pub enum Content<'v> {
     },
     /// Values in order.
     Sequence(Vec<Content<'v>>),
-    /// Keys, and the value of each key at the same position.
+    /// Keys, and the value of each key at its position.
     Map(Box<(Content<'v>, Content<'v>)>),
     /// An optional that holds nothing.
     None,

@@ -191,7 +191,7 @@ impl Places {
 
     /// Follows views of views to the value that owns the bytes.
     pub(crate) fn view_root(&self, mut slot: usize) -> usize {
-        // There are at most as many links as slots: a longer walk is a cycle.
+        // Links are no more than slots: a longer walk is a cycle.
         for _ in 0..self.slots.len() {
             match self.slots[slot].view_of {
                 Some(of) => slot = of,

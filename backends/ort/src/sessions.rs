@@ -20,7 +20,7 @@ use crate::step::{Kind, Step};
 use crate::types;
 
 /// Size of packed operands after which freed memory is returned to the system, in bytes: making a
-/// session frees about as many.
+/// session frees about this number.
 const TRIM_AFTER: u64 = 64 << 20;
 
 /// Most threads that make sessions. Packing is bound by memory bandwidth, which few threads exhaust, and

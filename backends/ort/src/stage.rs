@@ -98,7 +98,7 @@ impl<'r> Stage<'r> {
     /// Returns the address of a value's first byte; `None` if it is not known before the run.
     pub(crate) fn address(&self, slot: usize) -> Option<*mut u8> {
         let (mut slot, mut offset) = (slot, 0usize);
-        // There are at most as many links as slots: a longer walk is a cycle.
+        // Links are no more than slots: a longer walk is a cycle.
         for _ in 0..=self.places.slots.len() {
             let start = match self.places.slots[slot].place {
                 Place::Arena { arena, offset } => self.arenas[arena].address(offset),

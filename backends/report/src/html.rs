@@ -41,7 +41,7 @@ pub struct HtmlOptions<'a> {
 
 /// Returns the plan as one HTML page.
 ///
-/// The page shows, for each space, boxes of live ranges × offsets. On the same axis it shows the live
+/// The page shows, for each space, boxes of live ranges × offsets. On their axis it shows the live
 /// curve with peak, bound and budget. It lists the tensors live at a step (the peak's, or the clicked
 /// step), has a search by tensor name, and shows the numbers before and after. With a timeline it also
 /// shows rows for operators and for each link, all of it over time instead of steps. Tables show

@@ -100,7 +100,7 @@ impl Frame {
         }
         let most = self.slowest * 100.0 / self.base;
         let step = round_step(most / TICKS);
-        // Show as many decimals as the step has.
+        // Show the number of decimals of the step.
         let decimals = (-step.log10().floor()).clamp(0.0, 6.0) as usize;
         for percent in ticks(0.0, most, step) {
             let y = self.y((percent / 100.0 * self.base) as u64);

@@ -32,7 +32,7 @@ pub struct Tuning {
     /// Limit of a wider plan that recomputes, in hundredths of the limit; regions then bring this plan
     /// down to the limit.
     pub wider_limit: u64,
-    /// The search for a smaller plan, or for twice as many batch parts, goes on while each step saves
+    /// The search for a smaller plan, or for twice the number of batch parts, goes on while each step saves
     /// 1/n of the bytes of the previous one.
     pub least_saving: u64,
     /// Two batch parts are planned with recomputation if the split alone saves 1/n of the bytes.

@@ -28,7 +28,7 @@ pub(crate) fn price(graph: &Graph<'_>, term: &Term, facts: &Facts, setting: &Set
         Head::Result(_) => Price { bytes: size(facts), ..Price::default() },
         Head::Apply { operator, results, .. } if facts.is_constant && !is_original => {
             let operator = graph.analysis.names.operator_at(operator);
-            // Joined, split or transposed weights take as many bytes as before.
+            // Joined, split or transposed weights keep their number of bytes.
             let moved = setting.weights
                 && operator.domain.is_empty()
                 && matches!(&*operator.name, "Concat" | "Neg" | "Reshape" | "Split" | "Transpose");

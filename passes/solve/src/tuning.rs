@@ -155,8 +155,8 @@ pub struct PlaceTuning {
     /// search; a third of it after the exact search. 3 misses the capacity of two MiniMalloc problems
     /// with 500 nodes, 12 keeps one more.
     pub reductions_per_node: u64,
-    /// Number of nodes in the shortest slice of the exact search, at least 1. The valley search gets as
-    /// many nodes, at the time of a smaller slice, and four times as many if hardly any room is to
+    /// Number of nodes in the shortest slice of the exact search, at least 1. The valley search gets
+    /// this number too, at the time of a smaller slice, and four times the number if hardly any room is to
     /// spare. Also the number of nodes for a core. Half and twice of it change nothing; slices of the
     /// valley search of half and twice the length raise heights by 0.7 and 1 % in sum.
     pub slice: u64,
@@ -237,7 +237,7 @@ pub struct BudgetTuning {
     /// it. 100 and 400 raise extra times by 0.4 and 12.5 percentage points in sum.
     pub hot: Percent,
     /// Share of an effort that gives the number of rounds of ruin and recreate. 2 and 8 move extra times
-    /// by +4 and -0.8 percentage points in sum: chance, because twice as many rounds come first.
+    /// by +4 and -0.8 percentage points in sum: chance, because twice the rounds come first.
     pub effort_per_round: Share,
     /// Average number of operations that one round of ruin and recreate inserts or removes, at least 1;
     /// if rounds change more, fewer rounds run. With 500 extra times rise by 8 percentage points in sum,

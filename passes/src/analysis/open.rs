@@ -1,7 +1,7 @@
 //! Open values: values without a size that the arena would otherwise hold. Only a run gives the size;
 //! some have an upper bound.
 //!
-//! The arena does not hold them, but a runtime allocates them all the same. So an order must not count
+//! The arena does not hold them, but a runtime still allocates them. So an order must not count
 //! them as zero bytes.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -122,7 +122,7 @@ fn points_at_its_results(walk: &Walk<'_, '_, '_>, node: Node) -> bool {
     let data = walk.module().node(node);
     let Some(kernel) = data.ints("kernel_shape").filter(|_| walk.name(node) == "MaxPool") else { return false };
     // Padding of each axis below the length of the window: no window lies in it, and with any stride
-    // there are at most as many windows as elements.
+    // windows are no more than elements.
     let pads = data.ints("pads").unwrap_or_default();
     let explicit = data.string("auto_pad").is_none_or(|mode| mode == "NOTSET");
     let total = |axis: usize| pads.iter().skip(axis).step_by(kernel.len()).fold(0i64, |sum, pad| sum.saturating_add(*pad));

@@ -134,7 +134,7 @@ mod tests {
         read_joined("origin(pass \"split\")", ranges, more)
     }
 
-    /// Prints the same module with the attribute text `by` on the joining node.
+    /// Prints the module with the attribute text `by` on the joining node.
     fn read_joined(by: &str, ranges: &[(i64, i64)], more: &str) -> String {
         let own = "origin(pass \"split\")";
         let mut text = String::from(

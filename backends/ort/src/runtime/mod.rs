@@ -463,7 +463,7 @@ impl<'r> Session<'r> {
         }
         let (names, given) = operands;
         let outputs: Vec<*const c_char> = self.outputs.iter().map(|name| name.as_ptr()).collect();
-        // SAFETY: there are as many names as values; all live through the call.
+        // SAFETY: names and values are equal in number; all live through the call.
         let status = unsafe {
             (self.runtime.api().Run)(
                 self.pointer.as_ptr(),

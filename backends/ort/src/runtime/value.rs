@@ -41,7 +41,7 @@ impl<'r> Value<'r> {
         }
     }
 
-    /// Returns the content of the value, whatever its kind. Borrows arrays and copies all other
+    /// Returns the content of a value of any kind. Borrows arrays and copies all other
     /// contents.
     ///
     /// # Errors

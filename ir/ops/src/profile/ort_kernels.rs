@@ -126,7 +126,7 @@ impl Kernel {
     }
 }
 
-/// Returns the row of an operator; `None` if its kernel does what the table entry says. O(log rows).
+/// Returns the row of an operator; `None` if its kernel agrees with the table entry. O(log rows).
 pub fn ort_kernel(domain: &str, name: &str) -> Option<&'static Kernel> {
     KERNELS.binary_search_by_key(&(domain, name), |kernel| (kernel.domain, kernel.name)).ok().map(|at| &KERNELS[at])
 }

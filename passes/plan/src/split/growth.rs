@@ -182,7 +182,7 @@ impl<'m> Ground<'m> {
         }
         let any_number = Seed { parts: 0, ..seed };
         if let Some((members, visits)) = effort.overlapping.get(&any_number).cloned() {
-            // A cached region costs as many visits as a new one, so that the cache changes no result.
+            // A cached region costs the visits of a new one, so that the cache changes no result.
             effort.spend(visits).then_some(())?;
             return self.finish(seed, shares, &*members?);
         }

@@ -44,7 +44,7 @@ pub(super) fn within_less(search: &mut Search<'_>) -> Result<(), PipelineError> 
 }
 
 /// Searches for the smallest plan of this kind below the smallest known plan. The search does not depend
-/// on the limit, so every larger limit finds the same plan.
+/// on the limit, so every larger limit finds an equal plan.
 pub(super) fn for_less(search: &mut Search<'_>) -> Result<(), PipelineError> {
     let options = search.model.options;
     let mut parts = search.tuning.alone.into_iter().peekable();

@@ -8,7 +8,7 @@ use super::condition::Predicate;
 /// Pattern of values.
 #[derive(Clone, Debug)]
 pub(crate) enum Pattern {
-    /// Any value; equal numbers stand for the same class.
+    /// Any value; equal numbers stand for one class.
     Variable(usize),
     /// A pattern whose match gets a number.
     Named(usize, Box<Pattern>),

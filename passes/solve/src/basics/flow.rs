@@ -153,7 +153,7 @@ impl Flow {
         (*looks > 0).then_some(self.value)
     }
 
-    /// Returns the network with what is left of its capacities, so that nodes and arcs can be added and
+    /// Returns the network with its remaining capacities, so that nodes and arcs can be added and
     /// the flow continued. Demands are dropped. O(1) if no other flow has this network.
     pub fn grow(self) -> Network {
         let shape = Rc::try_unwrap(self.shape);

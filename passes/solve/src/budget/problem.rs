@@ -45,7 +45,7 @@ pub enum Origin {
     /// A run makes the value.
     #[default]
     Made,
-    /// The value is in the near space from the start (an input in the same memory). It can be dropped
+    /// The value is in the near space from the start (an input in near memory). It can be dropped
     /// only if it was stored before.
     Near,
     /// The value is in a farther space, named by its index, from the start to the end (a weight). It can

@@ -13,7 +13,7 @@ use crate::budget::problem::Problem;
 /// Maximum number of rounds, each solving the gap cover with the costs of whole chains.
 const MAX_ROUNDS: u32 = 16;
 
-/// Returns sequences of runs that need about as many bytes as the capacity, for an order of first runs:
+/// Returns sequences of runs that need about the bytes of the capacity, for an order of first runs:
 /// one for each round, until they repeat. For problems without links.
 pub(in crate::budget) fn sequences(problem: &Problem, order: &[u32], capacity: u64, effort: u64) -> Vec<Vec<u32>> {
     let mut makers = vec![None; problem.values.len()];
