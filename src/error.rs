@@ -8,6 +8,7 @@ use memc_onnx_import::ImportError;
 use memc_onnx_proto::ReadError;
 use memc_passes::PipelineError;
 
+use crate::request_error::RequestError;
 use memc_ir::nearest;
 
 /// Why a request could not be carried out.
@@ -75,35 +76,9 @@ pub enum Error {
         /// Bytes that the smallest plan within the time needs.
         smallest: u64,
     },
-    /// State shares storage, and the arena holds outputs.
-    #[error("`--alias-state` and `--state` need outputs that the caller holds, which `--io` excludes")]
-    StateInArena,
-    /// A batch split into parts with all bits kept.
-    #[error("`--exact` excludes `--micro-batches {parts}`: sums over parts are added in another order, so last bits differ")]
-    ExactBatch {
-        /// The requested number of parts.
-        parts: u64,
-    },
-    /// Blocks of channels for a runtime without kernels for them.
-    #[error("`--nchwc` makes operators that only ONNX Runtime has kernels for")]
-    BlocksWithoutKernels,
-    /// No link leads from the space of the weights to the first space.
-    #[error("the target has no link from a space named `{space}` to its first space")]
-    NoLink {
-        /// The space.
-        space: String,
-    },
-    /// A link cannot be added to the target.
+    /// The options of the request exclude each other.
     #[error(transparent)]
-    Link(#[from] crate::link::LinkError),
-    /// The extension of an output names no format.
-    #[error("{}: the extension must name a format", path.display())]
-    Extension {
-        /// The output.
-        path: PathBuf,
-        /// Extensions that name a format.
-        known: &'static [&'static str],
-    },
+    Request(#[from] RequestError),
     /// The budget names a space that the target does not have.
     #[error("the target has no space named `{space}`; it has {known}")]
     UnknownSpace {
@@ -214,12 +189,7 @@ impl Error {
             | Self::Unplanned { .. }
             | Self::UnknownValue { .. }
             | Self::State { .. }
-            | Self::StateInArena
-            | Self::ExactBatch { .. }
-            | Self::BlocksWithoutKernels
-            | Self::NoLink { .. }
-            | Self::Link(_)
-            | Self::Extension { .. } => 2,
+            | Self::Request(_) => 2,
             Self::Budget { .. } | Self::Slow { .. } | Self::Weights { .. } => 3,
             Self::Pipeline(_) | Self::LayoutWrite(_) => 70,
             Self::Import(_)
@@ -270,14 +240,7 @@ impl Error {
             Self::Budget { .. } => "E0301",
             Self::Slow { .. } => "E0310",
             Self::UnknownSpace { .. } => "E0305",
-            Self::UnknownValue { .. }
-            | Self::State { .. }
-            | Self::StateInArena
-            | Self::ExactBatch { .. }
-            | Self::BlocksWithoutKernels
-            | Self::NoLink { .. }
-            | Self::Link(_)
-            | Self::Extension { .. } => "E0306",
+            Self::UnknownValue { .. } | Self::State { .. } | Self::Request(_) => "E0306",
             Self::Weights { .. } => "E0312",
             Self::Target { .. } => "E0308",
             Self::Profile { .. } => "E0309",
@@ -298,12 +261,7 @@ impl Error {
                 Some(format!("use `--slowdown {takes}%` with this budget, or `--budget {smallest}` with this slowdown"))
             }
             Self::Pipeline(PipelineError::Pass(memc_passes::PassError::Budget(short))) => Some(relief(short)),
-            Self::StateInArena => Some("leave out `--io`, or use `--io external`".to_owned()),
-            Self::ExactBatch { .. } => Some("leave out one of both".to_owned()),
-            Self::BlocksWithoutKernels => Some("add `--runtime ort` or `--runtime player`".to_owned()),
-            Self::NoLink { space } => Some(format!("add a link with its rate: `--link {space}=16GB/s`")),
-            Self::Link(_) => Some("name another space".to_owned()),
-            Self::Extension { known, .. } => Some(format!("use .{}", known.join(", ."))),
+            Self::Request(error) => Some(error.help()),
             Self::UnknownValue { nearest: Some(nearest), .. } => Some(format!("did you mean `{nearest}`?")),
             Self::UnknownValue { .. } => Some("`memc print MODEL` shows the inputs, and the outputs after `return`".to_owned()),
             Self::State { .. } => Some("name a graph output and the graph input of equal type whose new value it is".to_owned()),

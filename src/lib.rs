@@ -30,6 +30,7 @@ mod plan;
 mod planned;
 mod planning;
 mod request;
+mod request_error;
 mod size;
 mod state;
 
@@ -54,4 +55,5 @@ pub use outputs::{Outputs, read};
 pub use plan::{plan, plan_watched};
 pub use planned::{LAYOUTS, Planned, REPORTS, known_extension};
 pub use request::{Budget, Measurements, Request, Runtime};
+pub use request_error::RequestError;
 pub use size::{Size, SizeError};

@@ -11,6 +11,7 @@ use memc_report::HtmlOptions;
 
 use crate::error::Error;
 use crate::outputs::Outputs;
+use crate::request_error::RequestError;
 
 /// A planned model. `Send`, so that one thread may plan and another write.
 #[derive(Debug)]
@@ -92,7 +93,7 @@ impl Planned {
                 let space = self.layout.arenas.first().map(|arena| arena.space.as_str()).unwrap_or_default();
                 memc_layout::to_minimalloc_csv(&self.layout, space)
             }
-            _ => return Err(Error::Extension { path: path.to_owned(), known: LAYOUTS }),
+            _ => return Err(RequestError::Extension { path: path.to_owned(), known: LAYOUTS }.into()),
         })
     }
 
@@ -111,7 +112,7 @@ impl Planned {
             "html" => memc_report::html(&self.layout, &HtmlOptions { title, before: self.before.as_ref() }),
             "json" => memc_report::json(&self.layout),
             "txt" => memc_report::text(&self.layout),
-            _ => return Err(Error::Extension { path: path.to_owned(), known: REPORTS }),
+            _ => return Err(RequestError::Extension { path: path.to_owned(), known: REPORTS }.into()),
         })
     }
 }
@@ -127,7 +128,7 @@ pub const REPORTS: &[&str] = &["html", "txt", "json"];
 /// # Errors
 /// It is not.
 pub fn known_extension(path: &Path, known: &'static [&'static str]) -> Result<(), Error> {
-    if known.contains(&extension(path)) { Ok(()) } else { Err(Error::Extension { path: path.to_owned(), known }) }
+    if known.contains(&extension(path)) { Ok(()) } else { Err(RequestError::Extension { path: path.to_owned(), known }.into()) }
 }
 
 /// Extension of a path; empty if it has none.

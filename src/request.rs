@@ -14,6 +14,7 @@ use memc_solve::Stop;
 
 use crate::error::Error;
 use crate::link::LinkOption;
+use crate::request_error::RequestError;
 use crate::size::Size;
 
 /// Elements of small tensors that inference knows, by value.
@@ -359,24 +360,24 @@ impl Request {
     /// Two options exclude each other, or a link cannot be added to the target.
     pub fn options(&self) -> Result<Options, Error> {
         if self.shares_state() && self.chosen_io() != Io::External {
-            return Err(Error::StateInArena);
+            return Err(RequestError::StateInArena.into());
         }
         if self.rewrite.nchwc.is_some() && self.runtime == Runtime::Arena {
-            return Err(Error::BlocksWithoutKernels);
+            return Err(RequestError::BlocksWithoutKernels.into());
         }
         if self.rewrite.exact
             && let Some(parts) = self.rewrite.micro_batches.filter(|parts| *parts > 1)
         {
-            return Err(Error::ExactBatch { parts });
+            return Err(RequestError::ExactBatch { parts }.into());
         }
         let mut target = self.target.clone();
         for link in &self.links {
-            link.add_to(&mut target)?;
+            link.add_to(&mut target).map_err(RequestError::from)?;
         }
         if let Some(space) = &self.weights
             && target.space(space).and_then(|far| target.link(far, 0)).is_none()
         {
-            return Err(Error::NoLink { space: space.clone() });
+            return Err(RequestError::NoLink { space: space.clone() }.into());
         }
         Ok(Options {
             io: self.chosen_io(),
