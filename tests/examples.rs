@@ -61,7 +61,10 @@ fn a_stop_ends_the_searches() {
     let model = memc::Model::open(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/models/mlp_step.onnx")).unwrap();
     let stop = memc::Stop::on_request();
     stop.clone().request();
-    let early = memc::plan(&model, &memc::Request::new().stop(stop)).unwrap();
-    let full = memc::plan(&model, &memc::Request::new()).unwrap();
-    assert!(full.arena() <= early.arena() && early.arena() > 0);
+    let request = memc::Request::new().exact(true).budget(memc::Size::Percent(60.0));
+    let early = memc::plan(&model, &request.clone().stop(stop)).unwrap();
+    let full = memc::plan(&model, &request).unwrap();
+    let effort = |planned: &memc::Planned| planned.log.iter().map(|entry| entry.effort).sum::<u64>();
+    assert!(effort(&early) == 0 && effort(&full) > 0, "{} and {}", effort(&early), effort(&full));
+    assert!(early.arena() > 0);
 }

@@ -184,4 +184,15 @@ mod tests {
         assert_eq!([ask(1, 10), ask(2, 20), ask(3, 30)], [10, 20, 30]);
         assert_eq!([ask(3, 0), ask(2, 0), ask(1, 11)], [30, 20, 11]);
     }
+
+    /// Outputs and workspace of one attention node: with effort, the solver packs them in another way.
+    #[test]
+    fn placements_do_not_depend_on_earlier_questions() {
+        let buffer = |size: u64| place::Buffer { alignment: 64, ..place::Buffer::new(0, 1, size) };
+        let problem = place::Problem { buffers: [960, 3456, 4320, 1728].map(buffer).to_vec(), ..place::Problem::default() };
+        let (fresh, asked) = (Memo::default(), Memo::default());
+        asked.place(&problem, &Limit::nodes(0)).unwrap();
+        let offsets = |memo: &Memo| memo.place(&problem, &Limit::default()).unwrap().solution.unwrap().offsets;
+        assert_eq!(offsets(&fresh), offsets(&asked));
+    }
 }
