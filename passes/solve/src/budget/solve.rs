@@ -321,8 +321,9 @@ impl<'m> Search<'m> {
     fn gap_starts(&mut self, order: &[u32], limit: Limit) {
         let plain = State::new(self.model, order);
         let (base, top) = (plain.cost(), plain.peak());
-        for sequence in sequences(self.problem, order, self.capacity, self.model.tuning.trial.of(self.stop.bounded(limit.nodes)))
-        {
+        // Covers know no optional runs.
+        let (required, effort) = (self.problem.without_optional(), self.model.tuning.trial.of(self.stop.bounded(limit.nodes)));
+        for sequence in sequences(&required, order, self.capacity, effort) {
             let mut state = State::new(self.model, &sequence);
             // If one round is far from fitting, the other rounds are too.
             let dearest = self.dearest();
@@ -341,7 +342,7 @@ impl<'m> Search<'m> {
 
     fn push_start(&mut self, state: &State, (base, top, added): (u64, i64, usize), fits: bool, has_transfers: bool) {
         let (extra, added) = (state.cost().saturating_sub(base) as f64, added.max(1) as f64);
-        let mean = base as f64 / self.model.runs.max(1) as f64;
+        let mean = base as f64 / self.model.required.max(1) as f64;
         let unit = if extra > 0.0 { extra / added } else { mean.max(1.0) };
         let mut price = 2.0 * unit * added / (top - self.ceiling).max(1) as f64;
         if !fits {
