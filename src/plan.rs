@@ -128,6 +128,7 @@ pub fn plan_watched(
         pareto,
         trace,
         rewrites: &planned.said.rewrites,
+        encoded: &planned.said.encoded,
         given: &given,
     };
     let export = ExportOptions { metadata: true, value_info: true, ..ExportOptions::default() };
@@ -143,7 +144,7 @@ pub fn plan_watched(
             (context.solvers, context.overhead_lower_bound) = (Vec::new(), None);
             context.pareto.clear();
             context.trace = None;
-            context.rewrites = &[];
+            (context.rewrites, context.encoded) = (&[], &[]);
             Some(layout(&base, &model, &context))
         }
         None => None,

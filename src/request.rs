@@ -9,7 +9,7 @@ use memc_cost::timings::{self, ProfileError, Timings};
 use memc_ir::{Bytes, SecondaryMap, Value};
 use memc_onnx_import::ImportOptions;
 use memc_ops::{Assumption, Data, Profile};
-use memc_passes::{Io, Options, Rewriting, StateNames};
+use memc_passes::{Encoding, Io, Options, Rewriting, StateNames};
 use memc_solve::Stop;
 
 use crate::error::Error;
@@ -116,6 +116,8 @@ pub struct Request {
     pub pareto: u32,
     /// Changes that rewriting may make.
     pub rewrite: Rewriting,
+    /// Codes that values may have between two uses.
+    pub encode: Encoding,
     /// Graph inputs and outputs that the arena holds; `None` for outputs, or neither if state is shared.
     pub io: Option<Io>,
     /// Whether new values of parameters and moments take the storage of the old values.
@@ -156,6 +158,7 @@ impl Default for Request {
             budgets: Vec::new(),
             pareto: 0,
             rewrite: options.rewrite,
+            encode: options.encode,
             io: None,
             alias_state: false,
             state: Vec::new(),
@@ -241,6 +244,13 @@ impl Request {
     #[must_use]
     pub fn rewrite(mut self, rewrite: Rewriting) -> Self {
         self.rewrite = rewrite;
+        self
+    }
+
+    /// Sets the codes that values may have between two uses.
+    #[must_use]
+    pub fn encode(mut self, encode: Encoding) -> Self {
+        self.encode = encode;
         self
     }
 
@@ -370,6 +380,11 @@ impl Request {
         {
             return Err(RequestError::ExactBatch { parts }.into());
         }
+        if self.rewrite.exact
+            && let Some(form) = self.encode.lossy.first()
+        {
+            return Err(RequestError::ExactLossy { form: form.name() }.into());
+        }
         let mut target = self.target.clone();
         for link in &self.links {
             link.add_to(&mut target).map_err(RequestError::from)?;
@@ -384,6 +399,7 @@ impl Request {
             max_fold_bytes: self.max_fold_bytes,
             effort: self.effort,
             rewrite: self.rewrite,
+            encode: self.encode.clone(),
             alias_state: self.alias_state,
             state: self.state.clone(),
             weights: self.weights.clone(),
@@ -414,6 +430,8 @@ impl Request {
         list("state", self.state.iter().map(|pair| format!("{}={}", pair.new, pair.old)).collect(), " ");
         list("budget", self.budgets.iter().map(ToString::to_string).collect(), ",");
         list("dims", self.import.dims.iter().map(|(name, extent)| format!("{name}={extent}")).collect(), ",");
+        list("lossy", self.encode.lossy.iter().map(|form| form.name().to_owned()).collect(), ",");
+        list("keep_wide", self.encode.keep_wide.clone(), " ");
         list("pipelines", self.pipelines.clone(), " ");
         list("assume", self.import.assume.iter().map(|(name, size)| format!("{name}={size}")).collect(), ",");
         let mut given = |name: &str, text: Option<String>| list(name, text.into_iter().collect(), "");
@@ -422,6 +440,7 @@ impl Request {
         given("weights", self.weights.clone());
         given("micro_batches", self.rewrite.micro_batches.map(|parts| parts.to_string()));
         given("slowdown", (self.rewrite.slowdown > 0).then(|| format!("{}%", f64::from(self.rewrite.slowdown) / 100.0)));
+        given("encode", (!self.encode.exact).then(|| "off".to_owned()));
         given("integer_kernels", self.rewrite.integer_kernels.then(|| true.to_string()));
         given("nchwc", self.rewrite.nchwc.map(|block| block.to_string()));
         given("passes", self.passes.clone());

@@ -16,6 +16,12 @@ pub enum RequestError {
         /// The requested number of parts.
         parts: u64,
     },
+    /// Lossy codes with all bits kept.
+    #[error("`--exact` excludes `--lossy {form}`: gradients would read rounded values")]
+    ExactLossy {
+        /// The requested form.
+        form: &'static str,
+    },
     /// Blocks of channels for a runtime without kernels for them.
     #[error("`--nchwc` makes operators that only ONNX Runtime has kernels for")]
     BlocksWithoutKernels,
@@ -43,7 +49,7 @@ impl RequestError {
     pub(crate) fn help(&self) -> String {
         match self {
             Self::StateInArena => "leave out `--io`, or use `--io external`".to_owned(),
-            Self::ExactBatch { .. } => "leave out one of both".to_owned(),
+            Self::ExactBatch { .. } | Self::ExactLossy { .. } => "leave out one of both".to_owned(),
             Self::BlocksWithoutKernels => "add `--runtime ort` or `--runtime player`".to_owned(),
             Self::NoLink { space } => format!("add a link with its rate: `--link {space}=16GB/s`"),
             Self::Link(_) => "name another space".to_owned(),

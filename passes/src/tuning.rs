@@ -3,6 +3,8 @@
 //! The numbers travel with the options; none is global. Wrong numbers make a search slow or a plan
 //! large, never a plan wrong.
 
+use memc_ir::Bytes;
+
 /// The fraction 1/n of a number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Part(pub u64);
@@ -29,6 +31,22 @@ pub struct PassTuning {
     pub weights: WeightTuning,
     /// Tuning numbers of the search for sub-views.
     pub views: ViewTuning,
+    /// Tuning numbers of codes.
+    pub encode: EncodeTuning,
+}
+
+/// Tuning numbers of codes.
+#[derive(Clone, PartialEq, Debug)]
+pub struct EncodeTuning {
+    /// Minimum size of a value with a code: the nodes of a recipe take longer to start than the bytes of
+    /// a smaller value are worth.
+    pub least: Bytes,
+}
+
+impl Default for EncodeTuning {
+    fn default() -> Self {
+        Self { least: Bytes(2 << 10) }
+    }
 }
 
 /// Tuning numbers of the pass `split`.

@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use memc::{Budget, LinkOption, Size};
 use memc_ops::Assumption;
 use memc_ops::profile::{Language, Recipe};
-use memc_passes::StateNames;
+use memc_passes::{Lossy, StateNames};
 
 /// A memory compiler for ONNX.
 #[derive(Debug, Parser)]
@@ -242,6 +242,17 @@ pub struct Optimize {
     /// number that saves enough memory for its time]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=65536), help_heading = heading::CHANGES, hide_short_help = true)]
     pub micro_batches: Option<u64>,
+    /// Codes for values between two uses: `exact` keeps Booleans as bits and indices as bytes, without
+    /// changing a bit of any result; `off` forbids codes
+    #[arg(long, value_enum, default_value_t = Codes::Exact, hide_possible_values = true, value_name = "off|exact", help_heading = heading::CHANGES, hide_short_help = true)]
+    pub encode: Codes,
+    /// Lossy codes for values of the forward pass that gradients read again: half precision, bfloat16, or
+    /// 8 bits with a scale for each row (repeatable). The loss keeps every bit; gradients do not
+    #[arg(long, value_enum, hide_possible_values = true, value_name = "f16|bf16|int8", conflicts_with = "exact", help_heading = heading::CHANGES, hide_short_help = true)]
+    pub lossy: Vec<LossyForm>,
+    /// Names of values without lossy codes; `*` stands for any text (repeatable)
+    #[arg(long, value_name = "PATTERN", requires = "lossy", help_heading = heading::CHANGES, hide_short_help = true)]
+    pub keep_wide: Vec<String>,
     /// Pin the order with dead-end nodes, for runtimes that choose an order of their own
     #[arg(long, help_heading = heading::OUTPUT, hide_short_help = true)]
     pub anchors: bool,
@@ -271,6 +282,36 @@ pub struct Optimize {
     /// Write the IR after each pass into a folder, in numbered files
     #[arg(long, value_name = "DIR", help_heading = heading::DIAGNOSTICS, hide_short_help = true)]
     pub dump_dir: Option<PathBuf>,
+}
+
+/// Codes that no user requests.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Codes {
+    /// None
+    Off,
+    /// Codes that keep every bit
+    Exact,
+}
+
+/// Lossy codes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum LossyForm {
+    /// Half precision
+    F16,
+    /// Bfloat16
+    Bf16,
+    /// Eight bits and a scale for each row
+    Int8,
+}
+
+impl From<LossyForm> for Lossy {
+    fn from(form: LossyForm) -> Self {
+        match form {
+            LossyForm::F16 => Self::F16,
+            LossyForm::Bf16 => Self::BF16,
+            LossyForm::Int8 => Self::Int8,
+        }
+    }
 }
 
 /// `memc report`.

@@ -9,9 +9,9 @@ use memc_ir::{Bytes, text};
 use memc_layout as layout;
 use memc_ops::profile::SessionNeeds;
 use memc_ops::{Profile, Rounding};
-use memc_passes::{PipelineError, Rewriting};
+use memc_passes::{Encoding, PipelineError, Rewriting};
 
-use super::args::{Optimize, RuntimeArg};
+use super::args::{Codes, Optimize, RuntimeArg};
 use super::knowledge;
 use super::observe::Watch;
 use super::progress::Progress;
@@ -106,6 +106,11 @@ fn request(arguments: &Optimize) -> Result<Request, Failure> {
         nchwc: arguments.nchwc.and_then(|blocks| blocks.0),
         micro_batches: arguments.micro_batches,
         slowdown: arguments.slowdown,
+    };
+    request.encode = Encoding {
+        exact: arguments.encode == Codes::Exact,
+        lossy: arguments.lossy.iter().map(|form| (*form).into()).collect(),
+        keep_wide: arguments.keep_wide.clone(),
     };
     request.budgets.clone_from(&arguments.budget);
     request.pareto = arguments.pareto;

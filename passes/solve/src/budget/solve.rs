@@ -181,6 +181,11 @@ impl<'m> Search<'m> {
                 }
             }
         }
+        for order in orders.iter().rev() {
+            if !self.is_done() && self.model.ways.iter().any(|ways| !ways.is_empty()) {
+                self.warm_start(&self.with_codes(order), None, relief::reduce);
+            }
+        }
         // Covers help only if greedy recomputation works; otherwise their chains are too long.
         for order in orders.iter().filter(|_| self.problem.links.is_empty()) {
             if self.best.is_some() && !self.is_done() {
@@ -315,6 +320,17 @@ impl<'m> Search<'m> {
             }
             ceiling = ceiling.saturating_sub_unsigned(over_capacity);
         }
+    }
+
+    /// Returns an order with the codes that alone bring it down to the capacity, or near it. Relief that
+    /// may also recompute takes cheap runs first, and these stand in the way of codes that together cost
+    /// less.
+    fn with_codes(&self, order: &[u32]) -> Vec<u32> {
+        let mut only_codes = self.model.clone();
+        only_codes.repeatable[..self.model.required].fill(false);
+        let mut state = State::new(&only_codes, order);
+        relief::reduce(&mut state, self.ceiling, u64::MAX);
+        state.sequence()
     }
 
     /// Makes starts from the gap cover of an order.
