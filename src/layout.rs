@@ -84,6 +84,7 @@ pub(crate) fn layout(module: &Module, exported: &Exported, context: &Context<'_>
         unpaired: writer.unpaired(),
         fetches: writer.fetches(),
         stated: writer.stated(),
+        encodings: Vec::new(),
     };
     layout.cost.modelled_ns_after = layout.timeline.iter().map(|busy| busy.end_ns).max().unwrap_or(0) as f64;
     // Peaks and bounds are derived from the layout itself, as its readers derive them.
