@@ -15,6 +15,7 @@ pub mod driver;
 pub mod fact;
 pub mod families;
 pub mod held;
+pub mod indices;
 pub mod info;
 pub mod pieces;
 pub mod profile;
@@ -30,6 +31,7 @@ pub use driver::{Inference, claimed, infer, infer_assuming};
 pub use fact::{Data, Fact, Item, MAX_ITEMS};
 pub use families::training::new_values;
 pub use held::held_constant;
+pub use indices::{IndexRule, PoolAxis, PoolWindows, pool_windows};
 pub use info::{
     Gathers, InPlace, InferFn, Linear, OpInfo, Reads, Repeat, Rounding, Scalar, SplitAxes, Typed, View, Work, Workspace,
 };
