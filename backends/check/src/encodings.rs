@@ -180,12 +180,11 @@ fn readers(ctx: &Ctx<'_>, value: Value) -> BTreeSet<usize> {
     steps
 }
 
-/// Returns the row of the input model for the node at a step, by its first result. `None` for recomputed
-/// copies and for nodes that only the output model has.
+/// Returns the row of the input model that computes the first result of the node at a step. `None` for
+/// nodes that only the output model has, and so for recomputed copies.
 fn place(ctx: &Ctx<'_>, step: usize) -> Option<usize> {
     let value = ctx.out.module.node(ctx.out.rows[ctx.order[step]].node).results().next()?;
-    let is_copy = ctx.tensor_of[value].is_some_and(|index| ctx.tensor(index).recompute_of.is_some());
-    ctx.given.named.get(ctx.out.name(value)).filter(|_| !is_copy).and_then(|value| ctx.given.producer[*value])
+    ctx.given.producer[*ctx.given.named.get(ctx.out.name(value))?]
 }
 
 impl Pair<'_> {

@@ -164,6 +164,12 @@ mod tests {
         }
         // A multiple of 256 in the subtracted constants changes nothing, in the added ones much.
         assert!(holds(8, |lists| lists[2][3] += 256) && !holds(8, |lists| lists[0][3] += 256));
+        assert!(!holds(8, |lists| lists[2].iter_mut().for_each(|image| *image += 1)));
+        // Sums of 32 bits may not overflow on the way.
+        assert!(!holds(8, |lists| {
+            lists.iter_mut().step_by(2).flatten().for_each(|image| *image += 2_000_000_000);
+            lists.iter_mut().skip(1).step_by(2).flatten().for_each(|place| *place -= 2_000_000_000);
+        }));
         // One constant may be higher if the other is lower.
         assert!(holds(8, |lists| {
             lists[0].iter_mut().for_each(|image| *image += 7);

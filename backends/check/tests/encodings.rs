@@ -484,6 +484,8 @@ const FAULTS: &[Mutant] = &[
     (Kind::Encoding, "its own code", |c| c.layout().encodings[0].code = vec!["m".into()]),
     (Kind::Encoding, "the code of another row", |c| c.layout().encodings[0].code = vec!["ie".into()]),
     (Kind::Encoding, "a code that nothing reads", |c| c.layout().encodings[0].code.push("ae".into())),
+    (Kind::Encoding, "a code that the decoding does not read", |c| c.layout().encodings[0].code.push("mb".into())),
+    (Kind::Encoding, "a decoded value of another shape", |c| c.layout().encodings[0].decoded = "mg".into()),
     (Kind::Encoding, "a value of another type", |c| c.layout().encodings[0].of = "a".into()),
     (Kind::Encoding, "decoded twice", |c| {
         let row = c.layout().encodings[0].clone();
@@ -595,12 +597,15 @@ fn an_early_reader_gets_the_wide_value() {
             let (other, mut loss) = (take(case, "other"), take(case, "loss"));
             case.insert("r_code", [other]);
             loss.input[0] = reads.into();
-            case.insert("late_up", [loss]);
+            case.insert("late_up", [node("r_view", "Reshape", &["r2", "shape"], &["rv"]), loss]);
+            case.shapes.insert("rv", (FLOAT, vec![4, 16]));
             case.shapes.insert("o", (FLOAT, vec![4, 16]));
         })
     };
-    let report = early("r2").report();
-    assert!(has(&report, Kind::EncodingEarly), "{:?}", shown(&report));
+    for reads in ["r2", "rv"] {
+        let report = early(reads).report();
+        assert!(has(&report, Kind::EncodingEarly), "{reads}: {:?}", shown(&report));
+    }
     assert_eq!(shown(&early("r").report()), [""; 0]);
     // A recomputed copy of an early node may read the rounded value.
     let mut case = edited(|case| {
