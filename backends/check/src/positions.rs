@@ -5,10 +5,11 @@ use memc_ops::PoolWindows;
 
 use crate::content::Raw;
 
-/// Sum of constants that depend on the image alone, or on the place in the image alone.
+/// Sum of constants that depend on the image alone, and sum of those that depend on the place in the
+/// image alone; `None` without constants.
 struct Grid {
-    images: Vec<i128>,
-    places: Vec<i128>,
+    images: Option<Vec<i128>>,
+    places: Option<Vec<i128>>,
 }
 
 /// Whether `added + (v - subtracted) mod 256` equals every position `v` that the pool may return, for
@@ -22,20 +23,23 @@ pub(crate) fn restores(windows: &PoolWindows, dims: &[u64], added: &[&Raw], subt
     }
     let grids = grid(added, dims, ElementType::Int32).zip(grid(subtracted, dims, ElementType::Uint8));
     let Some((added, subtracted)) = grids.filter(|_| !overflows(added)) else { return false };
-    let Some(reach) = reach(windows, added.places.len()) else { return false };
+    let images = filled(added.images, subtracted.images, &dims[..2]);
+    let places = filled(added.places, subtracted.places, &dims[2..]);
+    let Some(((images, low_images), (places, low_places))) = images.zip(places) else { return false };
+    let Some(reach) = reach(windows, places.len()) else { return false };
     let image = i128::from(windows.image);
     // Distance of the sum from the first element of the image, then of the window, both signed.
-    let images: Vec<i128> = (0..).zip(&added.images).map(|(index, sum)| sum - index * image).collect();
-    let above_first = reach.iter().zip(&added.places).map(|((first, _), sum)| sum - first).max();
-    let below_last = reach.iter().zip(&added.places).map(|((_, last), sum)| last - sum).max();
-    let (Some(most), Some(least)) = (images.iter().max(), images.iter().min()) else { return false };
+    let moved: Vec<i128> = (0..).zip(&images).map(|(index, sum)| sum - index * image).collect();
+    let above_first = reach.iter().zip(&places).map(|((first, _), sum)| sum - first).max();
+    let below_last = reach.iter().zip(&places).map(|((_, last), sum)| last - sum).max();
+    let (Some(most), Some(least)) = (moved.iter().max(), moved.iter().min()) else { return false };
     let is_near = above_first.is_some_and(|above| most + above <= 0) && below_last.is_some_and(|below| below - least <= 255);
     let rests = |one: &[i128], other: &[i128]| -> Option<i128> {
         let mut rests = one.iter().zip(other).map(|(one, other)| (one - other).rem_euclid(256));
         let first = rests.next()?;
         rests.all(|rest| rest == first).then_some(first)
     };
-    let rest = rests(&added.images, &subtracted.images).zip(rests(&added.places, &subtracted.places));
+    let rest = rests(&images, &low_images).zip(rests(&places, &low_places));
     is_near && rest.is_some_and(|(images, places)| (images + places) % 256 == 0)
 }
 
@@ -58,9 +62,17 @@ fn reach(windows: &PoolWindows, count: usize) -> Option<Vec<(i128, i128)>> {
     (reach.len() == count).then_some(reach)
 }
 
-/// Returns the sum of constants of one element type, each of which has all images or all places of
-/// `dims`. Extents without a constant must be 1. All numbers come from files, so no list is longer than
-/// a constant.
+/// Returns both sums for all elements of `extents`. A sum without constants is zero. All numbers come
+/// from files, so without any constant the extents must be 1: no list is longer than a constant.
+fn filled(one: Option<Vec<i128>>, other: Option<Vec<i128>>, extents: &[u64]) -> Option<(Vec<i128>, Vec<i128>)> {
+    let is_single = || extents.iter().all(|extent| *extent == 1);
+    let count = one.as_ref().or(other.as_ref()).map(Vec::len).or_else(|| is_single().then_some(1))?;
+    let or_zero = |sum: Option<Vec<i128>>| sum.unwrap_or_else(|| vec![0; count]);
+    Some((or_zero(one), or_zero(other)))
+}
+
+/// Returns the sums of constants of one element type, each of which has all images or all places of
+/// `dims`.
 fn grid(terms: &[&Raw], dims: &[u64], element: ElementType) -> Option<Grid> {
     let (mut images, mut places): (Option<Vec<i128>>, Option<Vec<i128>>) = (None, None);
     for term in terms.iter().filter(|term| term.element == element) {
@@ -79,10 +91,7 @@ fn grid(terms: &[&Raw], dims: &[u64], element: ElementType) -> Option<Grid> {
             Some(sum) => sum.iter().zip(&numbers).map(|(a, b)| a + b).collect(),
         });
     }
-    let or_zero =
-        |sum: Option<Vec<i128>>, extents: &[u64]| sum.or_else(|| extents.iter().all(|extent| *extent == 1).then(|| vec![0]));
     let is_alike = terms.iter().all(|term| term.element == element);
-    let (images, places) = (or_zero(images, &dims[..2])?, or_zero(places, &dims[2..])?);
     is_alike.then_some(Grid { images, places })
 }
 
@@ -189,6 +198,12 @@ mod tests {
         assert!(restores(&pool(4), &dims, &[&a, &b], &[&c, &d]));
         assert!(!restores(&pool(4), &dims, &[&a], &[&c, &d]) && !restores(&pool(4), &dims, &[&a, &b], &[&d]));
         assert!(!restores(&pool(4), &dims, &[&a, &b, &c], &[&c, &d]), "bytes among wide constants");
+        // Constants of zeros may be left out.
+        let (zeros, sixteen) = (raw(low, [2, 3, 1, 1], &[0; 6]), pool(16));
+        let (e, f) = (raw(wide, [2, 3, 1, 1], &bases(16).0), raw(wide, [1, 1, 8, 8], &bases(16).1));
+        let g = raw(low, [8, 8], &bases(16).1);
+        assert!(restores(&sixteen, &[2, 3, 8, 8], &[&e, &f], &[&g, &zeros]));
+        assert!(restores(&sixteen, &[2, 3, 8, 8], &[&e, &f], &[&g]) && !restores(&sixteen, &[2, 3, 8, 8], &[&f], &[&g]));
         let swapped = raw(wide, [3, 2, 1, 1], &images);
         assert!(!restores(&pool(4), &dims, &[&swapped, &b], &[&c, &d]));
         let short = Raw { bytes: a.bytes.slice(..20), ..a.clone() };
