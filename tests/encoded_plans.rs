@@ -152,7 +152,7 @@ fn exact_forms_restore_every_bit() {
         assert!(checked.err.contains("nothing wrong") && !checked.err.contains("comparison"), "{checked:#?}");
         let found = folder.memc("verify in.onnx out.onnx --seed 3").done();
         assert!(found.err.contains("4 outputs equal bit for bit in 3 rounds"), "{found:#?}");
-        let report = folder.memc("report out.onnx").done();
+        let report = folder.memc("report out.onnx --layout out.layout.json").done();
         assert!(report.out.contains("encoded values") && report.out.contains("pool-position"), "{report:#?}");
     }
 }

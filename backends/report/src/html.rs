@@ -47,8 +47,8 @@ pub struct HtmlOptions<'a> {
 /// step), has a search by tensor name, and shows the numbers before and after. With a timeline it also
 /// shows rows for operators and for each link, all of it over time instead of steps. Tables show
 /// recomputed and moved values with saving and cost, encoded values by form, results of the searches,
-/// and other budgets with their plans. The page follows the reader's dark or light setting. Its size is about 180 bytes a
-/// tensor.
+/// and other budgets with their plans. The page follows the reader's dark or light setting. Its size is
+/// about 180 bytes a tensor.
 pub fn html(layout: &Layout, options: &HtmlOptions) -> String {
     let facts = Facts::of(layout);
     let title = if options.title.is_empty() { "Memory plan" } else { options.title };

@@ -40,8 +40,8 @@ const FORMS: usize = 6;
 ///
 /// The text shows: numbers of each space, the largest tensors live at the peak of the first space, its
 /// arena as a picture, its live curve, results of the searches, the largest recomputed or moved values,
-/// encoded values by form, and the last line of [`crate::summary_line`]. Letters `A`-`H` in the picture are the tensors of the
-/// table.
+/// encoded values by form, and the last line of [`crate::summary_line`]. Letters `A`-`H` in the picture
+/// are the tensors of the table.
 pub fn text(layout: &Layout) -> String {
     let facts = Facts::of(layout);
     let mut lines = head(&facts);
