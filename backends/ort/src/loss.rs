@@ -38,10 +38,15 @@ struct Squares {
 
 impl Squares {
     fn relative(self) -> f64 {
-        match (self.error, self.size) {
-            (error, _) if error == 0.0 => 0.0,
-            (error, size) if size > 0.0 && error.is_finite() => (error / size).sqrt(),
-            _ => f64::INFINITY,
+        let relative = (self.error / self.size).sqrt();
+        // Squares of large numbers may be infinite.
+        let is_number = self.error.is_finite() && self.size.is_finite() && self.size > 0.0;
+        if self.error == 0.0 {
+            0.0
+        } else if is_number {
+            relative
+        } else {
+            f64::INFINITY
         }
     }
 }
@@ -163,6 +168,16 @@ mod tests {
             let found = loss([&[expected, 1.0], &[1.0]], [&[found, 1.0], &[1.0]]);
             assert!(!found.is_within() && found.global == f64::INFINITY, "{expected}: {found:?}");
         }
+    }
+
+    #[test]
+    fn squares_beyond_all_numbers_hide_no_error() {
+        let numbers = |numbers: [f64; 2]| numbers.map(f64::to_le_bytes).concat();
+        let (expected, found) = (numbers([1e200, 1.0]), numbers([1e200, 2.0]));
+        let outputs = |bytes| BTreeMap::from([("y".to_owned(), content("double", bytes, 8))]);
+        let mut loss = Loss::new(1e-2);
+        loss.add(&outputs(&expected), &outputs(&found), &Tolerances::default());
+        assert!(!loss.is_within());
     }
 
     #[test]
