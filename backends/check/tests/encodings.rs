@@ -514,6 +514,29 @@ fn every_wrong_row_is_found() {
 }
 
 #[test]
+fn rows_with_any_names_are_answered() {
+    let names: Vec<String> = edited(|_| {}).layout().tensors.iter().map(|tensor| tensor.name.clone()).collect();
+    for at in 0..4 {
+        for name in &names {
+            let mut case = edited(|_| {});
+            let rows = case.layout().encodings.clone();
+            for place in 0..3 {
+                let mut wrong = rows.clone();
+                let row = &mut wrong[at];
+                let right = std::mem::replace([&mut row.of, &mut row.code[0], &mut row.decoded][place], name.clone());
+                case.layout().encodings = wrong;
+                let report = case.report();
+                // Another value on the path between the two is a code as well.
+                let between = ["mr", "mb", "ms", "md", "mg", "il", "in", "iw", "ix", "iy"].contains(&name.as_str());
+                // A rounded value of an earlier value leads to other outputs.
+                let is_found = !shown(&report).is_empty() || report.remarks.iter().any(|text| text.starts_with("rewritten"));
+                assert!(right == *name || between || is_found, "{at}, {place}: {name} for {right}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_code_that_depends_on_more_than_the_wide_value_is_refused() {
     for from in ["x", "l", "r"] {
         let mut case = edited(|case| {
