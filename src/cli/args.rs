@@ -429,6 +429,9 @@ pub struct Verify {
     /// 0.000001 after Sigmoid, Softmax and similar operators]
     #[arg(long)]
     pub atol: Option<f64>,
+    /// Allowed relative error over all outputs of a plan that rounds values, in the Euclidean norm
+    #[arg(long, value_name = "SHARE", default_value_t = memc_ort::LOSSY_BOUND)]
+    pub lossy_bound: f64,
     /// How plans are played
     #[command(flatten)]
     pub playing: Playing,

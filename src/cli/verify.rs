@@ -7,7 +7,7 @@ use memc::Error;
 use memc_ir::{Diagnostic, Severity};
 use memc_onnx_proto::ModelFile;
 use memc_ort as play;
-use play::{Difference, Stock, Subject, Tolerance, Verified, VerifyOptions};
+use play::{Difference, Loss, Stock, Subject, Tolerance, Verified, VerifyOptions};
 use serde_json::json;
 
 use super::args::Verify;
@@ -16,6 +16,8 @@ use super::{Failure, Outcome, Voice, print, say};
 
 /// Largest number of printed violations and differences.
 const MAX_ROWS: usize = 20;
+/// Largest number of printed outputs of a plan that rounds values.
+const MAX_LOSSES: usize = 5;
 
 /// Verifies a plan by its files and by running it.
 pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
@@ -41,6 +43,7 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
         rounds: arguments.rounds,
         seed: arguments.seed,
         tolerance: tolerance(arguments, &layout.options),
+        lossy_bound: arguments.lossy_bound,
         poison_check: arguments.playing.poison_check,
         swap_folder: arguments.playing.swap_dir.clone(),
     };
@@ -62,7 +65,10 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
         voice.say(&format!("`{name}` was not compared: it is {kind}"));
     }
     stock(&found.stock, rounds, voice);
-    let is_identical = found.differences.is_empty() && found.carried.is_empty();
+    let is_identical = found.loss.is_none() && found.differences.is_empty() && found.carried.is_empty();
+    if let Some(loss) = &found.loss {
+        say_loss(loss, voice);
+    }
     if arguments.json {
         let stock =
             found.stock.differences.iter().map(
@@ -86,18 +92,25 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
                 "workspace_beyond": played.workspace_beyond(), "ran": played.ran, "skipped": played.skipped})
         });
         let object = json!({"ok": found.holds(), "outputs": found.outputs, "rounds": rounds, "identical": is_identical,
-            "differences": list(&found.differences), "carried": list(&found.carried), "first": found.first, "window": window, "before_softmaxes": found.softmaxes, "played": played, "left_out": left_out, "stock": stock});
+            "differences": list(&found.differences), "carried": list(&found.carried), "first": found.first, "window": window, "before_softmaxes": found.softmaxes, "played": played, "left_out": left_out, "stock": stock, "loss": found.loss.as_ref().map(loss_value)});
         print(&format!("{object:#}\n"))?;
     }
     if found.outputs == 0 {
         return Err(nothing(&found));
+    }
+    if let Some(loss) = found.loss.as_ref().filter(|loss| !loss.is_within()) {
+        return Err(too_lossy(loss));
     }
     if !found.holds() {
         let text = format!("results differ: {} outputs, {rounds} rounds", found.outputs);
         let help = "random numbers in the model or its kernels may be the cause; else plan it again with `--exact`, and report the difference";
         return Err(Failure { diagnostics: vec![Diagnostic::new("E0709", Severity::Error, text).with_help(help)], code: 1 });
     }
-    let word = if is_identical { "bit for bit" } else { "within the tolerance" };
+    let word = match &found.loss {
+        _ if is_identical => "bit for bit",
+        Some(_) => "but for rounded values",
+        None => "within the tolerance",
+    };
     let softmaxes = match found.softmaxes {
         0 => String::new(),
         count => format!("; {count} values before softmaxes too"),
@@ -111,6 +124,30 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
         found.outputs
     ));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the relative error over all outputs, and the outputs with the largest errors.
+fn say_loss(loss: &Loss, voice: &Voice) {
+    voice.say(&format!(
+        "rounded values: relative error {:.1e} over all outputs, at most {:e} is allowed",
+        loss.global, loss.bound
+    ));
+    for row in loss.outputs().iter().take(MAX_LOSSES).filter(|row| row.relative > 0.0) {
+        voice.say(&format!("`{}`: relative error {:.1e}", row.output, row.relative));
+    }
+}
+
+/// Returns the relative errors as JSON; an infinite error is null.
+fn loss_value(loss: &Loss) -> serde_json::Value {
+    let outputs: Vec<_> = loss.outputs().into_iter().map(|row| json!({"output": row.output, "relative": row.relative})).collect();
+    json!({"global": loss.global, "bound": loss.bound, "within": loss.is_within(), "outputs": outputs})
+}
+
+/// Fails because rounded values change the outputs beyond the bound.
+fn too_lossy(loss: &Loss) -> Failure {
+    let text = format!("relative error {:.1e} over all outputs, at most {:e} is allowed", loss.global, loss.bound);
+    let help = "allow more with `--lossy-bound`, or plan without rounded values";
+    Failure { diagnostics: vec![Diagnostic::new("E0714", Severity::Error, text).with_help(help)], code: 1 }
 }
 
 /// Prints how sessions with default options of both models differ.

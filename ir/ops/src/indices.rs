@@ -34,8 +34,9 @@ fn axis_extent(node: &Typed<'_>, default: i64) -> Option<u64> {
     dims.get(normalize_axis(node.data().int("axis", default), dims.len())?).copied()
 }
 
-/// Windows of a MaxPool node with positions. Position `r` of a maximum counts the elements of operand 0
-/// in row-major order, and its image and its place in the image are those of the result's element.
+/// Windows of a MaxPool node with positions. A position counts the elements of operand 0 in row-major
+/// order. It lies in the image and in the window of its element of the result, even if all elements of
+/// the window are NaN or the least number: ONNX Runtime 1.31 then gives the first one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PoolWindows {
     /// Number of images: the product of the first two extents.
