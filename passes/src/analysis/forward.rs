@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use memc_ir::{Module, Node, SecondaryMap, TensorType, Use, Value, ValueType};
+use memc_ir::{Module, Node, SecondaryMap, TensorType, Use, Value};
 
 /// The border between the forward part of a training step and its gradients.
 #[derive(Clone, Debug)]
@@ -26,8 +26,8 @@ impl Forward {
 ///
 /// Losses are graph outputs of rank 0, or outputs with one element if no output has rank 0. The *end* is
 /// the last node below the losses with a reader that no loss depends on: gradients begin there. A graph
-/// output that depends on the end is a gradient if it has the type of a graph input or an initializer;
-/// all other graph outputs are results of the forward part. O(nodes + operands).
+/// output that depends on the end is a gradient if it has the element type and the number of elements of
+/// a graph input or an initializer, since other passes may reshape parameters; all other graph outputs are results of the forward part. O(nodes + operands).
 #[must_use]
 pub fn forward(module: &Module) -> Option<Forward> {
     let main = module.graph(module.main());
@@ -45,10 +45,11 @@ pub fn forward(module: &Module) -> Option<Forward> {
         let depends = makers.any(|maker| maker == end || is_gradient[maker]);
         is_gradient.set(*node, depends);
     }
-    let given: Vec<&ValueType> = main.inputs.iter().chain(&main.constants).map(|value| module.ty(*value)).collect();
+    let extent = |value: &Value| module.ty(*value).tensor().and_then(|ty| Some((ty.element, ty.elements()?)));
+    let given: Vec<_> = main.inputs.iter().chain(&main.constants).filter_map(extent).collect();
     let is_gradient_output = |output: &&Value| {
         let depends = module.producer(**output).is_some_and(|node| is_gradient[node]);
-        depends && given.contains(&module.ty(**output))
+        depends && extent(output).is_some_and(|extent| given.contains(&extent))
     };
     let results = main.outputs.iter().filter(|output| !is_gradient_output(output));
     let last = results.filter_map(|output| module.producer(*output)).collect();

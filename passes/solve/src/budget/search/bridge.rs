@@ -2,7 +2,7 @@
 //! right after the use before the gap, another one makes the value again right before the use after it.
 
 use crate::budget::sequence::edits::Edits;
-use crate::budget::sequence::model::{NONE, Way};
+use crate::budget::sequence::model::{MAX_CHAIN, NONE, Way};
 use crate::budget::sequence::state::State;
 
 /// A gap of a value, and the way to make the value again at its end.
@@ -37,9 +37,15 @@ impl Bridge {
     }
 
     /// Inserts the optional runs: the code is made before `worst`, the value is made again after it.
-    /// Returns `false`, perhaps with a part of the changes made, if free slots are missing.
+    /// Predecessors of the second run that are late move before it. Returns `false`, perhaps with a part
+    /// of the changes made, if free slots are missing or a predecessor cannot move.
     pub fn put_in(&self, state: &mut State, edits: &mut Edits, worst: u32) -> bool {
         let Some(slot) = state.free_before(self.next_use, worst) else { return false };
+        for &before in state.model.predecessors.of(self.way.decode) {
+            if !advance(state, edits, before, slot, MAX_CHAIN) {
+                return false;
+            }
+        }
         if self.encodes {
             let after = self.previous + 1;
             let Some(slot) = state.free_near(after, self.previous, worst) else { return false };
@@ -48,4 +54,27 @@ impl Bridge {
         edits.put_in(state, self.way.decode, slot);
         true
     }
+}
+
+/// Moves the first run of an operation before a slot, together with the makers of its operands; `depth`
+/// limits the chain. Returns `false`, perhaps with a part of the changes made, if that is impossible.
+fn advance(state: &mut State, edits: &mut Edits, operation: u32, before: u32, depth: usize) -> bool {
+    let model = state.model;
+    let Some(&first) = state.slots_of(operation).first() else { return false };
+    if first < before {
+        return true;
+    }
+    if depth == 0 {
+        return false;
+    }
+    let makers = model.reads.of(operation).iter().filter_map(|value| model.makers.of(*value).first());
+    for &earlier in makers.chain(model.predecessors.of(operation)) {
+        if !advance(state, edits, earlier, before, depth - 1) {
+            return false;
+        }
+    }
+    let low = state.bounds(first).0;
+    let Some(slot) = (low + 1 < before).then(|| state.free_near(low + 1, low, before)).flatten() else { return false };
+    edits.shift(state, first, slot);
+    true
 }

@@ -30,6 +30,13 @@ struct Absence {
     bridge: Option<Bridge>,
 }
 
+/// A change that frees bytes at the worst slot.
+enum Change {
+    /// Inserts operations into slots.
+    Chain(Vec<(u32, u32)>),
+    Bridge(Bridge),
+}
+
 /// The target of a chain of recomputations, and its worth so far.
 struct Aim {
     worst: u32,
@@ -94,7 +101,7 @@ pub(in crate::budget) fn lower_peak(state: &mut State, edits: &mut Edits, allowe
     let worst = state.tree.peak();
     let (level, weight) = (state.peak(), state.weight());
     let absences = chosen(absences(state, worst), state.model.tuning.tried, whim.as_deref_mut());
-    let mut best: Option<(f64, Vec<(u32, u32)>)> = None;
+    let mut best: Option<(f64, Change)> = None;
     let mut is_too_dear = false;
     // Try the absences in falling score, and keep the best chain.
     for absence in &absences {
@@ -109,32 +116,40 @@ pub(in crate::budget) fn lower_peak(state: &mut State, edits: &mut Edits, allowe
         let useful = best.as_ref().map_or(f64::INFINITY, |(score, _)| (1.0 + state.model.tuning.noise.factor()) * worth / score);
         let dearest = allowed.min(cost.saturating_add(useful as u64));
         let aim = Aim { worst, worth, cost: own, dearest };
-        let found = match &absence.bridge {
-            Some(bridge) => bridge.put_in(state, edits, worst),
-            None => run_again(state, edits, absence.maker, absence.next_use, mark, &aim),
+        let mut keep_better = |state: &State, change: Change| {
+            let worth = weight - state.weight();
+            let noise = whim.as_mut().map_or(1.0, |whim| whim.noise());
+            let score = noise * worth / ((state.cost() - cost) as f64 + 1.0);
+            let is_better = best.as_ref().is_none_or(|(best, _)| score > *best);
+            if is_better && worth > 1e-9 * weight && state.tree.at(worst) < level {
+                best = Some((score, change));
+            }
         };
-        is_too_dear |= state.cost() > allowed;
-        let chain = edits.put_in_since(state, mark);
-        if found && chain.len() < MAX_CHAIN && state.cost() <= dearest {
-            for chain in [sorted(state, &chain), chain] {
-                edits.replace(state, mark, &chain);
-                let worth = weight - state.weight();
-                let noise = whim.as_mut().map_or(1.0, |whim| whim.noise());
-                let score = noise * worth / ((state.cost() - cost) as f64 + 1.0);
-                let is_better = best.as_ref().is_none_or(|(best, _)| score > *best);
-                if is_better && worth > 1e-9 * weight && state.tree.at(worst) < level {
-                    best = Some((score, chain));
+        if let Some(bridge) = absence.bridge {
+            if bridge.put_in(state, edits, worst) && state.cost() <= dearest {
+                keep_better(state, Change::Bridge(bridge));
+            }
+        } else {
+            let found = run_again(state, edits, absence.maker, absence.next_use, mark, &aim);
+            let chain = edits.put_in_since(state, mark);
+            if found && chain.len() < MAX_CHAIN && state.cost() <= dearest {
+                for chain in [sorted(state, &chain), chain] {
+                    edits.replace(state, mark, &chain);
+                    keep_better(state, Change::Chain(chain));
                 }
             }
         }
+        is_too_dear |= state.cost() > allowed;
         edits.undo(state, mark);
     }
-    if best.is_none() && is_too_dear {
-        return false;
+    match best {
+        Some((_, Change::Bridge(bridge))) => bridge.put_in(state, edits, worst),
+        Some((_, Change::Chain(chain))) => {
+            edits.replace(state, edits.mark(), &chain);
+            true
+        }
+        None => !is_too_dear && make_late(state, edits, worst, whim),
     }
-    let Some((_, chain)) = best else { return make_late(state, edits, worst, whim) };
-    edits.replace(state, edits.mark(), &chain);
-    true
 }
 
 /// Returns the absences to try, best score first.
