@@ -11,6 +11,7 @@ pub mod cse;
 pub mod dce;
 pub mod fold;
 pub mod in_place;
+pub mod mask_blocks;
 pub mod memo;
 pub mod micro_batch;
 pub mod nchwc;

@@ -24,6 +24,8 @@ pub(crate) const REWRITE: &str = "cse,dce,rewrite,fold,canonicalize,dce,cse,dce"
 pub(crate) const BLOCKS: &str = "nchwc,dce";
 /// Splits regions around the peak into parts.
 pub(crate) const REGIONS: &str = "split,dce";
+/// Computes masked attention in blocks of rows.
+pub(crate) const MASK_BLOCKS: &str = "mask-blocks,dce";
 /// Makes the aliases that ordering relies on.
 const VIEWS: &str = "view";
 /// Takes some sub-views and orders the nodes.
