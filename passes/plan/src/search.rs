@@ -308,7 +308,7 @@ impl<'m> Search<'m> {
         if !mask_blocks::is_in_blocks(&form.module) {
             return Ok(None);
         }
-        let found = Candidate::of(form, "masked attention in blocks", settings)?;
+        let found = Candidate::larger(form, "masked attention in blocks", best, settings)?;
         Ok((score(&found) < score(best)).then_some(found))
     }
 

@@ -45,6 +45,8 @@ pub(super) struct Core {
     pub(super) nodes: BTreeMap<Node, Role>,
     /// Values that are made in blocks.
     pub(super) kinds: BTreeMap<Value, Kind>,
+    /// Grids that other nodes read whole: their blocks are joined, with zeros around them.
+    pub(super) restored: BTreeSet<Value>,
 }
 
 /// Returns the extents of the last two axes, if they are known.
@@ -55,22 +57,27 @@ pub(super) fn extents(module: &Module, value: Value) -> Option<[u64; 2]> {
     }
 }
 
-/// Returns the core around a Softmax over masked scores; `None` if a value of it is needed whole, or if
-/// elements outside of the blocks are not zero where they are summed.
-pub(super) fn core(rewriter: &Rewriter<'_>, tables: &mut Tables<'_>, seed: Node, blocks: &Blocks) -> Option<Core> {
-    let mut whole = BTreeSet::new();
-    loop {
-        let mut search =
-            Search { rewriter, tables, seed, extents: blocks.extents, whole: &whole, core: Core::default(), open: vec![] };
-        match search.run() {
-            Ok(()) => {
-                let core = search.core;
-                return zeros_hold(rewriter.module(), &core, seed).then_some(core);
+/// Returns the core around a Softmax over masked scores; `None` if elements outside of the blocks are not
+/// zero where they are summed, or where another node reads them. With `exact`, no sum over rows is divided
+/// into blocks: a kernel would add in another order.
+pub(super) fn core(rewriter: &Rewriter<'_>, tables: &mut Tables<'_>, seed: Node, blocks: &Blocks, exact: bool) -> Option<Core> {
+    // Joining a grid costs a copy: first look for a core without one.
+    [false, true].into_iter().find_map(|restores| {
+        let mut whole = BTreeSet::new();
+        loop {
+            let (core, open) = (Core::default(), Vec::new());
+            let extents = blocks.extents;
+            let mut search = Search { rewriter, tables, seed, extents, exact, restores, whole: &whole, core, open };
+            match search.run() {
+                Ok(()) => {
+                    let core = search.core;
+                    return zeros_hold(rewriter.module(), &core, seed).then_some(core);
+                }
+                Err(value) if whole.len() < MAX_WHOLE && whole.insert(value) => {}
+                Err(_) => return None,
             }
-            Err(value) if whole.len() < MAX_WHOLE && whole.insert(value) => {}
-            Err(_) => return None,
         }
-    }
+    })
 }
 
 /// Search for the nodes of a core. Functions return the value that must be whole as an error.
@@ -79,6 +86,10 @@ struct Search<'s, 'm, 't> {
     tables: &'s mut Tables<'t>,
     seed: Node,
     extents: [u64; 2],
+    /// Whether no sum over rows may be divided.
+    exact: bool,
+    /// Whether grids that other nodes read may be restored.
+    restores: bool,
     /// Values that are whole, from earlier runs.
     whole: &'s BTreeSet<Value>,
     core: Core,
@@ -160,26 +171,39 @@ impl Search<'_, '_, '_> {
         self.copied(node, &data).ok_or(value)?
     }
 
-    /// Adds the nodes that read a value.
+    /// Adds the nodes that read a value, or marks it for other readers.
     fn read(&mut self, value: Value, kind: Kind) -> Result<(), Value> {
         for site in self.rewriter.uses(value).to_vec() {
-            let Use::Operand(node, position) = site else { return Err(value) };
-            if self.core.nodes.contains_key(&node) {
-                continue;
-            }
-            let data = self.module().node(node).clone();
-            if data.graph != self.module().main() || data.results().count() != 1 {
-                return Err(value);
-            }
-            match Product::of(self.module(), node) {
-                Some(product) if kind != Kind::Column => {
-                    let sum = product.sum(position as usize, kind == Kind::Turned).ok_or(value)?;
-                    self.core.nodes.insert(node, Role::Sink(sum));
-                }
-                _ => self.copied(node, &data).ok_or(value)??,
+            match self.reader(value, kind, site) {
+                Err(whole) if whole == value && self.restores && kind == Kind::Grid => _ = self.core.restored.insert(value),
+                other => other?,
             }
         }
         Ok(())
+    }
+
+    /// Adds a node that reads a value; fails with this value if the node must read it whole.
+    fn reader(&mut self, value: Value, kind: Kind, site: Use) -> Result<(), Value> {
+        let Use::Operand(node, position) = site else { return Err(value) };
+        if self.core.nodes.contains_key(&node) {
+            return Ok(());
+        }
+        let data = self.module().node(node).clone();
+        let is_whole = data.results().any(|result| self.whole.contains(&result));
+        if data.graph != self.module().main() || data.results().count() != 1 || is_whole {
+            return Err(value);
+        }
+        match Product::of(self.module(), node) {
+            Some(product) if kind != Kind::Column => {
+                let sum = product.sum(position as usize, kind == Kind::Turned).ok_or(value)?;
+                if self.exact && !sum.over_columns {
+                    return Err(value);
+                }
+                self.core.nodes.insert(node, Role::Sink(sum));
+                Ok(())
+            }
+            _ => self.copied(node, &data).ok_or(value)?,
+        }
     }
 
     /// Adds a node that is copied for each block, with its operands and its result; `None` if the node has
@@ -293,7 +317,7 @@ fn is_element_wise(data: &NodeData) -> bool {
     is_known && lookup(&data.operator).is_some_and(|info| info.repeat == Repeat::Yes)
 }
 
-/// Returns whether all elements outside of the blocks are zero wherever a node of the core sums them.
+/// Returns whether all elements outside of the blocks are zero wherever a node sums them or reads them whole.
 fn zeros_hold(module: &Module, core: &Core, seed: Node) -> bool {
     let mut zero: BTreeSet<Value> = BTreeSet::new();
     for node in module.graph(module.main()).nodes.iter().filter(|node| core.nodes.contains_key(node)) {
@@ -336,7 +360,7 @@ fn zeros_hold(module: &Module, core: &Core, seed: Node) -> bool {
         };
         zero.extend(data.results().filter(|_| keeps));
     }
-    true
+    core.restored.is_subset(&zero)
 }
 
 /// Returns whether all elements of a small floating-point constant have a property.

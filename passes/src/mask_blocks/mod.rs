@@ -5,13 +5,13 @@ mod mask;
 mod product;
 mod write;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use memc_ir::{ConstData, Module, Node, Origin, Rewriter, Stage, TensorType, Value};
 use memc_ops::{Data, Table, Tables, normalize_axis, table_of};
 
 use self::grid::{Core, Role};
-use self::mask::Blocks;
+use self::mask::{Blocks, Masked};
 use crate::Replaced;
 use crate::parts::maker::Maker;
 use crate::pass::{Changed, PassContext, PassError, PassInfo};
@@ -27,9 +27,13 @@ pub const INFO: PassInfo = PassInfo {
     run,
 };
 
-/// Number of blocks unless the setting `parts` says otherwise. Eight blocks of a causal mask keep 56 % of
-/// the elements, sixteen 53 %, and every block adds nodes.
-const PARTS: u64 = 8;
+/// Numbers of blocks, unless the setting `parts` says otherwise: the first one with at most [`MAX_BLOCKS`]
+/// blocks of all cores together. Eight blocks of a causal mask keep 56 % of the elements, four 62 %, two
+/// 75 %, and sixteen would keep 53 %.
+const PARTS: [u64; 3] = [8, 4, 2];
+/// Maximum number of blocks of all cores together. Every block adds about ten nodes, and planning takes time
+/// in proportion to nodes.
+const MAX_BLOCKS: u64 = 192;
 /// Multiple to which rows and columns of blocks are rounded. Kernels of ONNX Runtime sum vectors of up to
 /// 64 numbers side by side, so that left-out zeros at the end change no bit.
 const EDGE: u64 = 64;
@@ -57,11 +61,12 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
         return Ok(Changed::No);
     }
     let mut order = module.graph(module.main()).nodes.clone();
-    let replaced = found.iter().map(|(core, _)| replaced(module, core));
-    ctx.said.rewrites.extend(replaced);
+    let names: Vec<Replaced> = found.iter().map(|(core, _)| replaced(module, core)).collect();
     let mut maker = Maker::new(module, INFO.name);
-    for (core, blocks) in &found {
-        write::write(&mut maker, core, blocks, &mut order);
+    for ((core, blocks), names) in found.iter().zip(names) {
+        if write::write(&mut maker, core, blocks, &mut order) {
+            ctx.said.rewrites.push(names);
+        }
     }
     let main = maker.module().main();
     maker.rewriter.set_schedule(main, order);
@@ -88,16 +93,29 @@ fn cores(module: &mut Module, ctx: &PassContext<'_>) -> Vec<(Core, Blocks)> {
     let known = |value: Value| table_of(ctx.data[value].as_deref()?);
     let read = |constant: &ConstData| Table::of_bytes(&constant.ty, &ctx.bytes_of(constant)?);
     let mut tables = Tables::new(&given, &known, &read);
+    let masks = seeds.into_iter().filter_map(|seed| {
+        let scores = given.node(seed).inputs.first().copied().flatten()?;
+        Some((seed, mask::masked(&given, &mut tables, scores)?))
+    });
+    let masks: Vec<(Node, Masked)> = masks.collect();
+    let parts = ctx.settings.parts.unwrap_or_else(|| parts(masks.len() as u64));
     let rewriter = Rewriter::new(module);
+    let mut taken: BTreeSet<Node> = BTreeSet::new();
     let mut found: Vec<(Core, Blocks)> = Vec::new();
-    for seed in seeds {
-        let Some((core, blocks)) = blocks_of(&rewriter, &mut tables, seed, ctx) else { continue };
-        let is_free = core.nodes.keys().all(|node| found.iter().all(|(other, _)| !other.nodes.contains_key(node)));
-        if is_free {
+    for (seed, masked) in &masks {
+        let Some((core, blocks)) = blocks_of(&rewriter, &mut tables, *seed, (masked, parts), ctx) else { continue };
+        if core.nodes.keys().all(|node| !taken.contains(node)) {
+            taken.extend(core.nodes.keys());
             found.push((core, blocks));
         }
     }
     found
+}
+
+/// Returns the number of blocks of each core if there are `cores` of them.
+fn parts(cores: u64) -> u64 {
+    let fits = |parts: &u64| parts.saturating_mul(cores) <= MAX_BLOCKS;
+    PARTS.into_iter().find(fits).unwrap_or(PARTS[PARTS.len() - 1])
 }
 
 /// Returns whether a node is a Softmax over the last axis of long rows.
@@ -111,24 +129,26 @@ fn is_softmax(module: &Module, node: Node) -> bool {
         && grid::extents(module, scores).is_some_and(|extents| extents.iter().all(|extent| *extent >= MIN_EXTENT))
 }
 
-/// Returns the core around a Softmax and its blocks, if they leave out enough.
-fn blocks_of(rewriter: &Rewriter<'_>, tables: &mut Tables<'_>, seed: Node, ctx: &PassContext<'_>) -> Option<(Core, Blocks)> {
+/// Returns the core around a Softmax, and its blocks for a mask and a number of parts, if they leave out
+/// enough.
+fn blocks_of(
+    rewriter: &Rewriter<'_>,
+    tables: &mut Tables<'_>,
+    seed: Node,
+    (masked, parts): (&Masked, u64),
+    ctx: &PassContext<'_>,
+) -> Option<(Core, Blocks)> {
     let (module, exact) = (rewriter.module(), ctx.options.rewrite.exact);
-    let scores = module.node(seed).inputs.first().copied().flatten()?;
-    let masked = mask::masked(module, tables, scores)?;
-    let parts = ctx.settings.parts.unwrap_or(PARTS);
-    let blocks = Blocks::new(&masked, parts, EDGE, exact);
+    let blocks = Blocks::new(masked, parts, EDGE, exact);
     let [rows, columns] = blocks.extents;
     if blocks.count() < 2 || u128::from(blocks.elements()) * 100 > u128::from(rows) * u128::from(columns) * u128::from(MAX_KEPT) {
         return None;
     }
-    let core = grid::core(rewriter, tables, seed, &blocks)?;
-    let sums: Vec<_> =
-        core.nodes.values().filter_map(|role| if let Role::Sink(sum) = role { Some(*sum) } else { None }).collect();
-    let adds = sums.iter().any(|sum| !sum.over_columns);
-    // Products of blocks of rows are added in another order than one product adds them.
-    let keeps_bits = !exact || (!adds && has_short_sums(module, &core));
-    (!sums.is_empty() && (!adds || blocks.cover_columns()) && keeps_bits).then_some((core, blocks))
+    let core = grid::core(rewriter, tables, seed, &blocks, exact)?;
+    let mut sums = core.nodes.values().filter_map(|role| if let Role::Sink(sum) = role { Some(*sum) } else { None });
+    let adds = sums.clone().any(|sum| !sum.over_columns);
+    let keeps_bits = !exact || has_short_sums(module, &core);
+    (sums.next().is_some() && (!adds || blocks.cover_columns()) && keeps_bits).then_some((core, blocks))
 }
 
 /// Returns whether the products that make scores sum few numbers each.

@@ -2,17 +2,22 @@
 //! add the results.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
-use memc_ir::{Dim, Node, NodeData, TensorType, Value, ValueType};
+use memc_ir::{Attribute, Dim, Node, NodeData, TensorType, Value, ValueType};
 
 use super::grid::{Core, Kind, Role};
 use super::mask::Blocks;
 use super::product::{Product, Sum};
+use crate::analysis::dependence::has_side_effect;
 use crate::parts::maker::Maker;
 
-/// Writes one core in blocks, in the place of its nodes in `order`, the order of the main graph.
-pub(super) fn write(maker: &mut Maker<'_>, core: &Core, blocks: &Blocks, order: &mut Vec<Node>) {
+/// First version of the operator set in which a Pad takes its extents as an operand.
+const PADS: i64 = 11;
+
+/// Writes one core in blocks, in the place of its nodes in `order`, the order of the main graph. Returns
+/// `false`, without a change, if a node among them has a side effect and must keep its place.
+pub(super) fn write(maker: &mut Maker<'_>, core: &Core, blocks: &Blocks, order: &mut Vec<Node>) -> bool {
     let mut writer = Writer {
         maker,
         core,
@@ -24,12 +29,32 @@ pub(super) fn write(maker: &mut Maker<'_>, core: &Core, blocks: &Blocks, order: 
         made: Vec::new(),
     };
     let stages = stages(&writer, order);
+    if stages.iter().any(|stage| has_effects(&writer, stage, order)) {
+        return false;
+    }
     for stage in &stages {
         writer.stage(stage, order);
+    }
+    for value in &core.restored {
+        writer.restore(*value, order);
     }
     for node in stages.iter().flatten().rev() {
         writer.maker.rewriter.erase(*node);
     }
+    true
+}
+
+/// Returns the positions from the first to the last node of a stage.
+fn window(stage: &[Node], order: &[Node]) -> Option<RangeInclusive<usize>> {
+    let own: BTreeSet<&Node> = stage.iter().collect();
+    let is_own = |node: &Node| own.contains(node);
+    Some(order.iter().position(is_own)?..=order.iter().rposition(is_own)?)
+}
+
+/// Returns whether a node between the nodes of a stage has a side effect.
+fn has_effects(writer: &Writer<'_, '_, '_>, stage: &[Node], order: &[Node]) -> bool {
+    let module = writer.maker.module();
+    window(stage, order).is_none_or(|window| order[window].iter().any(|node| has_side_effect(module, *node)))
 }
 
 /// Groups the nodes of a core so that no node depends on a joined result of its own stage: the forward
@@ -49,7 +74,12 @@ fn stages(writer: &Writer<'_, '_, '_>, order: &[Node]) -> Vec<Vec<Node>> {
             stages.resize_with(stages.len().max(stage + 1), Vec::new);
             stages[stage].push(*node);
         }
-        let next = stage + usize::from(matches!(role, Some(Role::Sink(_))));
+        // A node outside of the core reads joined results.
+        let leaves = match role {
+            Some(role) => matches!(role, Role::Sink(_)),
+            None => module.reads(*node).iter().any(|value| writer.core.kinds.contains_key(value)),
+        };
+        let next = stage + usize::from(leaves);
         module.node(*node).results().for_each(|value| _ = stage_of.insert(value, next));
     }
     stages.retain(|stage| !stage.is_empty());
@@ -107,12 +137,12 @@ impl Writer<'_, '_, '_> {
     fn arrange(&self, stage: &[Node], made: Vec<Node>, order: &mut Vec<Node>) {
         let own: BTreeSet<Node> = stage.iter().copied().collect();
         let is_own = |node: &Node| own.contains(node);
-        let (Some(first), Some(last)) = (order.iter().position(is_own), order.iter().rposition(is_own)) else { return };
+        let Some(window) = window(stage, order) else { return };
         let module = self.maker.module();
         // The nodes that join pieces have taken over the results of sinks.
         let mut results: BTreeSet<Value> = made.iter().flat_map(|node| module.node(*node).results()).collect();
         let (mut before, mut after, mut old) = (Vec::new(), Vec::new(), Vec::new());
-        for node in &order[first..=last] {
+        for node in &order[window.clone()] {
             let depends = module.reads(*node).iter().any(|value| results.contains(value));
             if is_own(node) || depends {
                 results.extend(module.node(*node).results());
@@ -123,7 +153,7 @@ impl Writer<'_, '_, '_> {
                 (false, false) => before.push(*node),
             }
         }
-        order.splice(first..=last, [before, made, after, old].concat());
+        order.splice(window, [before, made, after, old].concat());
     }
 
     fn dims(&self, value: Value) -> Vec<Dim> {
@@ -332,5 +362,46 @@ impl Writer<'_, '_, '_> {
         let concat = self.maker.concat(None, joined.pieces.into_values().collect(), self.axis(result, *sum));
         self.made.push(concat);
         self.maker.rewriter.move_result(result, concat, 0);
+    }
+
+    /// Joins the blocks of a grid for readers outside of the core, with zeros in place of columns that were
+    /// left out. The nodes stand right before the first of these readers.
+    fn restore(&mut self, value: Value, order: &mut Vec<Node>) {
+        let rank = self.dims(value).len();
+        let mut blocks = Vec::new();
+        for block in 0..self.blocks.count() {
+            self.block = block;
+            let Some(own) = self.own.get(&(value, block)).copied() else { return };
+            blocks.push(self.padded(value, own, rank).unwrap_or(own));
+        }
+        let concat = self.maker.concat(None, blocks, rank.saturating_sub(2));
+        self.made.push(concat);
+        let module = self.maker.module();
+        let reads = |node: &Node| !self.core.nodes.contains_key(node) && module.reads(*node).contains(&value);
+        let at = order.iter().position(reads).unwrap_or(order.len());
+        order.splice(at..at, std::mem::take(&mut self.made));
+        self.maker.rewriter.move_result(value, concat, 0);
+    }
+
+    /// Inserts a Pad that adds the columns left out of the present block; `None` if there are none.
+    fn padded(&mut self, value: Value, own: Value, rank: usize) -> Option<Value> {
+        let (columns, extent) = (self.columns(), self.blocks.extents[1]);
+        let ends = [columns.start, extent - columns.end].map(|count| i64::try_from(count).unwrap_or_default());
+        if ends == [0, 0] {
+            return None;
+        }
+        let mut pads = vec![0; 2 * rank];
+        (pads[rank - 1], pads[2 * rank - 1]) = (ends[0], ends[1]);
+        let (mut operands, mut attributes) = (vec![Some(own)], Vec::new());
+        if self.maker.version < PADS {
+            attributes.push(("pads".to_owned(), Attribute::Ints(pads)));
+        } else {
+            operands.push(Some(self.maker.integers(&pads)));
+        }
+        let ty = self.along(own, rank - 1, &(0..extent));
+        let name = self.maker.rewriter.fresh_name(&format!("{}_padded{}", self.maker.module().value(value).name, self.block));
+        let node = self.maker.insert(None, self.maker.onnx("Pad"), operands, attributes, &[Some((name, ty))]);
+        self.made.push(node);
+        self.maker.module().node(node).results().next()
     }
 }

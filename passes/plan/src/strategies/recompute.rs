@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use memc_ir::Bytes;
-use memc_passes::{PassError, PipelineError, Seek, Settings, Shortage};
+use memc_passes::{PassError, PipelineError, Seek, Settings, Shortage, mask_blocks};
 
 use crate::model::{Form, Planned};
 use crate::search::Search;
@@ -64,6 +64,9 @@ pub(super) fn of_given(search: &mut Search<'_>) -> Result<(), PipelineError> {
 /// Checks that memory is unlimited and the best plan has equal nodes that are not merged.
 pub(super) fn merging_is_worth(search: &Search<'_>) -> Result<(), &'static str> {
     let Some(best) = search.pool.best().filter(|_| search.wish.limit.is_none()) else { return Err("a memory limit is set") };
+    if mask_blocks::is_in_blocks(&best.module) {
+        return Err("equal cuts of masked attention stay apart");
+    }
     match has_equal_nodes(&Form::of_plan(search.model, best)) {
         Ok(false) => Err("the best plan has no equal nodes"),
         // The search meets this error again, and returns it.
