@@ -175,11 +175,33 @@ impl Search<'_, '_, '_> {
     fn read(&mut self, value: Value, kind: Kind) -> Result<(), Value> {
         for site in self.rewriter.uses(value).to_vec() {
             match self.reader(value, kind, site) {
-                Err(whole) if whole == value && self.restores && kind == Kind::Grid => _ = self.core.restored.insert(value),
+                Err(whole) if whole == value && kind == Kind::Grid && self.may_restore(value, site) => {
+                    self.core.restored.insert(value);
+                }
                 other => other?,
             }
         }
         Ok(())
+    }
+
+    /// Returns whether a reader may read the joined blocks of a grid. Zeros around the blocks are positive, as
+    /// those of probabilities; those of gradients may be negative, which changes no bit of a product.
+    fn may_restore(&self, value: Value, site: Use) -> bool {
+        let module = self.module();
+        let is_product = |node: Node| {
+            Product::of(module, node).is_some()
+                || &*module.node(node).operator.name == "Transpose"
+                    && module
+                        .node(node)
+                        .results()
+                        .flat_map(|result| self.rewriter.uses(result))
+                        .all(|site| matches!(site, Use::Operand(reader, _) if Product::of(module, *reader).is_some()))
+        };
+        let keeps_bits = match site {
+            Use::Operand(node, _) => is_product(node),
+            Use::Output(..) => false,
+        };
+        self.restores && (!self.exact || keeps_bits || module.producer(value) == Some(self.seed))
     }
 
     /// Adds a node that reads a value; fails with this value if the node must read it whole.
