@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use memc_ir::{Dim, Module, Node, NodeData, Rewriter, TensorType, Use, Value};
+use memc_ir::{Module, Node, NodeData, Rewriter, TensorType, Use, Value};
 use memc_ops::{AtZero, Data, Item, Repeat, Tables, lookup, normalize_axis};
 
-use super::mask::Blocks;
+use super::mask::{Blocks, extents};
 use super::product::{Product, Sum};
 
 /// Maximum number of values that are found to be needed whole before a core is given up.
@@ -47,14 +47,6 @@ pub(super) struct Core {
     pub(super) kinds: BTreeMap<Value, Kind>,
     /// Grids that other nodes read whole: their blocks are joined, with zeros around them.
     pub(super) restored: BTreeSet<Value>,
-}
-
-/// Returns the extents of the last two axes, if they are known.
-pub(super) fn extents(module: &Module, value: Value) -> Option<[u64; 2]> {
-    match module.ty(value).tensor()?.shape.as_deref()? {
-        [.., Dim::Known(rows), Dim::Known(columns)] => Some([*rows, *columns]),
-        _ => None,
-    }
 }
 
 /// Returns the core around a Softmax over masked scores; `None` if elements outside of the blocks are not

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use memc_ir::{ElementType, Module, Node, Value};
+use memc_ir::{Dim, ElementType, Module, Node, Value};
 use memc_ops::{Table, Tables};
 
 /// An additive mask of at most this number hides a score: the sum is below every live score of the row by
@@ -20,6 +20,14 @@ pub(super) struct Masked {
     pub(super) live: Vec<Range<usize>>,
 }
 
+/// Returns the extents of the last two axes, if they are known.
+pub(super) fn extents(module: &Module, value: Value) -> Option<[u64; 2]> {
+    match module.ty(value).tensor()?.shape.as_deref()? {
+        [.., Dim::Known(rows), Dim::Known(columns)] => Some([*rows, *columns]),
+        _ => None,
+    }
+}
+
 /// Returns the live columns of the operand of a Softmax; `None` unless its mask is known, and every row
 /// has a live column.
 pub(super) fn masked(module: &Module, tables: &mut Tables<'_>, scores: Value) -> Option<Masked> {
@@ -27,7 +35,7 @@ pub(super) fn masked(module: &Module, tables: &mut Tables<'_>, scores: Value) ->
     if !matches!(ty.element, ElementType::Float | ElementType::Double) {
         return None;
     }
-    let extents = super::grid::extents(module, scores)?;
+    let extents = extents(module, scores)?;
     let node = module.producer(scores)?;
     let live = hidden(module, tables, node, extents.map(|extent| extent as usize))?;
     Some(Masked { extents, live })

@@ -8,7 +8,7 @@ mod write;
 use std::collections::{BTreeMap, BTreeSet};
 
 use memc_ir::{ConstData, Module, Node, Origin, Rewriter, Stage, TensorType, Value};
-use memc_ops::{Data, Table, Tables, normalize_axis, table_of};
+use memc_ops::{Table, Tables, normalize_axis, table_of};
 
 use self::grid::{Core, Role};
 use self::mask::{Blocks, Masked};
@@ -126,7 +126,7 @@ fn is_softmax(module: &Module, node: Node) -> bool {
     let default = if data.operator.version < 13 { 1 } else { -1 };
     &*data.operator.name == "Softmax"
         && normalize_axis(data.int("axis", default), rank) == rank.checked_sub(1)
-        && grid::extents(module, scores).is_some_and(|extents| extents.iter().all(|extent| *extent >= MIN_EXTENT))
+        && mask::extents(module, scores).is_some_and(|extents| extents.iter().all(|extent| *extent >= MIN_EXTENT))
 }
 
 /// Returns the core around a Softmax, and its blocks for a mask and a number of parts, if they leave out
@@ -162,9 +162,4 @@ fn has_short_sums(module: &Module, core: &Core) -> bool {
             .and_then(|(product, value)| module.ty(value).tensor()?.shape.as_ref()?.get(product.summed_axis(0))?.known());
         extent.is_some_and(|extent| extent <= SHORT_SUM)
     })
-}
-
-/// Returns the elements of a small constant of integers.
-fn integers(module: &Module, value: Value) -> Option<Vec<i64>> {
-    Data::from_constant(module.constant(module.constant_of(value)?))?.known_ints()
 }

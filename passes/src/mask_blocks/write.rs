@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Range, RangeInclusive};
 
-use memc_ir::{Attribute, Dim, Node, NodeData, TensorType, Value, ValueType};
+use memc_ir::{Attribute, Dim, Module, Node, NodeData, TensorType, Value, ValueType};
+use memc_ops::Data;
 
 use super::grid::{Core, Kind, Role};
 use super::mask::Blocks;
@@ -84,6 +85,11 @@ fn stages(writer: &Writer<'_, '_, '_>, order: &[Node]) -> Vec<Vec<Node>> {
     }
     stages.retain(|stage| !stage.is_empty());
     stages
+}
+
+/// Returns the elements of a small constant of integers.
+fn integers(module: &Module, value: Value) -> Option<Vec<i64>> {
+    Data::from_constant(module.constant(module.constant_of(value)?))?.known_ints()
 }
 
 /// Pieces of a joined result.
@@ -263,7 +269,7 @@ impl Writer<'_, '_, '_> {
     fn reshaped(&mut self, mut operands: Vec<Option<Value>>, data: &NodeData, ty: &ValueType) -> Vec<Option<Value>> {
         let target = data.inputs.get(1).copied().flatten();
         let known = ty.tensor().and_then(TensorType::known_dims);
-        let stated = target.and_then(|value| super::integers(self.maker.module(), value));
+        let stated = target.and_then(|value| integers(self.maker.module(), value));
         let extents: Option<Vec<i64>> = match known {
             Some(dims) => dims.into_iter().map(|extent| i64::try_from(extent).ok()).collect(),
             None => stated.zip(ty.tensor().and_then(|ty| ty.shape.clone())).map(|(mut stated, dims)| {
