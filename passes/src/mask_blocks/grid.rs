@@ -246,8 +246,8 @@ impl Search<'_, '_, '_> {
             }
         };
         self.core.nodes.insert(node, role);
-        let all = operands.into_iter().chain([(result, kind)]);
-        Some(all.map(|(value, kind)| self.take(value, kind)).collect())
+        let mut all = operands.into_iter().chain([(result, kind)]);
+        Some(all.try_for_each(|(value, kind)| self.take(value, kind)))
     }
 
     /// Returns the kind of a value by its extents.
