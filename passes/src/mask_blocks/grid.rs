@@ -49,9 +49,9 @@ pub(super) struct Core {
     pub(super) restored: BTreeSet<Value>,
 }
 
-/// Returns the core around a Softmax over masked scores; `None` if elements outside of the blocks are not
-/// zero where they are summed, or where another node reads them. With `exact`, no sum over rows is divided
-/// into blocks: a kernel would add in another order.
+/// Returns the core around a Softmax over masked scores; `None` if elements outside of the blocks are
+/// not zero where they are summed, or where another node reads them. With `exact`, no sum over rows is
+/// divided into blocks: a kernel would add in another order.
 pub(super) fn core(rewriter: &Rewriter<'_>, tables: &mut Tables<'_>, seed: Node, blocks: &Blocks, exact: bool) -> Option<Core> {
     // Joining a grid costs a copy: first look for a core without one.
     [false, true].into_iter().find_map(|restores| {
@@ -176,8 +176,9 @@ impl Search<'_, '_, '_> {
         Ok(())
     }
 
-    /// Returns whether a reader may read the joined blocks of a grid. Zeros around the blocks are positive, as
-    /// those of probabilities; those of gradients may be negative, which changes no bit of a product.
+    /// Returns whether a reader may read the joined blocks of a grid. Zeros around the blocks are
+    /// positive, as those of probabilities; those of gradients may be negative, which changes no bit
+    /// of a product.
     fn may_restore(&self, value: Value, site: Use) -> bool {
         let module = self.module();
         let is_product = |node: Node| {
@@ -220,8 +221,8 @@ impl Search<'_, '_, '_> {
         }
     }
 
-    /// Adds a node that is copied for each block, with its operands and its result; `None` if the node has
-    /// no such form.
+    /// Adds a node that is copied for each block, with its operands and its result; `None` if the node
+    /// has no such form.
     fn copied(&mut self, node: Node, data: &NodeData) -> Option<Result<(), Value>> {
         let result = data.results().next()?;
         let first = data.inputs.first().copied().flatten()?;
@@ -259,8 +260,8 @@ impl Search<'_, '_, '_> {
         }
     }
 
-    /// Returns the operands of an element-wise node that are in blocks; whole operands are cut. `None` if
-    /// an operand has other extents than the result.
+    /// Returns the operands of an element-wise node that are in blocks; whole operands are cut. `None`
+    /// if an operand has other extents than the result.
     fn element_wise(&mut self, data: &NodeData, kind: Kind) -> Option<Vec<(Value, Kind)>> {
         let mut found = Vec::new();
         for value in data.operands() {
@@ -279,8 +280,8 @@ impl Search<'_, '_, '_> {
         Some(found)
     }
 
-    /// Returns whether an operand may be made in blocks rather than cut: it is no constant, and its maker
-    /// has no reader for which it must be whole.
+    /// Returns whether an operand may be made in blocks rather than cut: it is no constant, and its
+    /// maker has no reader for which it must be whole.
     fn may_be_made(&mut self, value: Value) -> bool {
         !self.whole.contains(&value) && self.module().producer(value).is_some() && self.tables.table(value).is_none()
     }
@@ -331,7 +332,8 @@ fn is_element_wise(data: &NodeData) -> bool {
     is_known && lookup(&data.operator).is_some_and(|info| info.repeat == Repeat::Yes)
 }
 
-/// Returns whether all elements outside of the blocks are zero wherever a node sums them or reads them whole.
+/// Returns whether all elements outside of the blocks are zero wherever a node sums them or reads them
+/// whole.
 fn zeros_hold(module: &Module, core: &Core, seed: Node) -> bool {
     let mut zero: BTreeSet<Value> = BTreeSet::new();
     for node in module.graph(module.main()).nodes.iter().filter(|node| core.nodes.contains_key(node)) {

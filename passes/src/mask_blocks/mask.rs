@@ -1,12 +1,13 @@
-//! Live columns of an attention mask: for each row, the columns whose probabilities are not exactly zero.
+//! Live columns of an attention mask: for each row, the columns whose probabilities are not exactly
+//! zero.
 
 use std::ops::Range;
 
 use memc_ir::{Dim, ElementType, Module, Node, Value};
 use memc_ops::{Table, Tables};
 
-/// An additive mask of at most this number hides a score: the sum is below every live score of the row by
-/// so much that its exponential is exactly zero, for scores below 1e34 in size.
+/// An additive mask of at most this number hides a score: the sum is below every live score of the row
+/// by so much that its exponential is exactly zero, for scores below 1e34 in size.
 const DEAD: f64 = -1e35;
 /// A mask element above this number keeps its score live.
 const LIVE: f64 = -1e30;
@@ -107,8 +108,8 @@ pub(super) struct Blocks {
 
 impl Blocks {
     /// Divides the rows of a mask into at most `parts` blocks of a multiple of `edge` rows. Each block
-    /// computes its live columns, rounded outward to the edge. With `from_first`, every block starts at the
-    /// first column.
+    /// computes its live columns, rounded outward to the edge. With `from_first`, every block starts
+    /// at the first column.
     pub(super) fn new(masked: &Masked, parts: u64, edge: u64, from_first: bool) -> Self {
         let [rows, columns] = masked.extents;
         let height = rows.div_ceil(parts.max(1)).next_multiple_of(edge.max(1));

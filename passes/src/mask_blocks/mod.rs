@@ -27,22 +27,22 @@ pub const INFO: PassInfo = PassInfo {
     run,
 };
 
-/// Numbers of blocks, unless the setting `parts` says otherwise: the first one with at most [`MAX_BLOCKS`]
-/// blocks of all cores together. Eight blocks of a causal mask keep 56 % of the elements, four 62 %, two
-/// 75 %, and sixteen would keep 53 %.
+/// Numbers of blocks, unless the setting `parts` says otherwise: the first one with at most
+/// [`MAX_BLOCKS`] blocks of all cores together. Eight blocks of a causal mask keep 56 % of the
+/// elements, four 62 %, two 75 %, and sixteen would keep 53 %.
 const PARTS: [u64; 3] = [8, 4, 2];
-/// Maximum number of blocks of all cores together. Every block adds about ten nodes, and planning takes time
-/// in proportion to nodes.
+/// Maximum number of blocks of all cores together. Every block adds about ten nodes, and planning
+/// takes time in proportion to nodes.
 const MAX_BLOCKS: u64 = 192;
-/// Multiple to which rows and columns of blocks are rounded. Kernels of ONNX Runtime sum vectors of up to
-/// 64 numbers side by side, so that left-out zeros at the end change no bit.
+/// Multiple to which rows and columns of blocks are rounded. Kernels of ONNX Runtime sum vectors of up
+/// to 64 numbers side by side, so that left-out zeros at the end change no bit.
 const EDGE: u64 = 64;
 /// Extent of sums up to which a kernel's blocks of sums do not depend on the number of columns.
 const SHORT_SUM: u64 = 128;
 /// Minimum number of rows and columns of a core. A shorter one takes little time and memory.
 const MIN_EXTENT: u64 = 128;
-/// Maximum share of elements that blocks may keep, in percent. Above it, copies take more time than left-out
-/// elements save.
+/// Maximum share of elements that blocks may keep, in percent. Above it, copies take more time than
+/// left-out elements save.
 const MAX_KEPT: u64 = 80;
 
 /// Returns whether a module has attention in blocks.

@@ -1,5 +1,5 @@
-//! Writes attention cores in blocks of rows: one copy of the nodes for each block, and nodes that join or
-//! add the results.
+//! Writes attention cores in blocks of rows: one copy of the nodes for each block, and nodes that join
+//! or add the results.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Range, RangeInclusive};
@@ -125,7 +125,8 @@ impl Writer<'_, '_, '_> {
         let adds = stage.iter().any(|node| matches!(self.core.nodes.get(node), Some(Role::Sink(sum)) if !sum.over_columns));
         let count = self.blocks.count();
         for number in 0..count {
-            // Sums over rows begin with the longest block, so that the ends of the sum are finished early.
+            // Sums over rows begin with the longest block, so that the ends of the sum are finished
+            // early.
             self.block = if adds { count - 1 - number } else { number };
             for node in stage {
                 self.node(*node);
@@ -138,8 +139,8 @@ impl Writer<'_, '_, '_> {
         self.arrange(stage, made, order);
     }
 
-    /// Puts the new nodes in the place of a stage: after all nodes between its first and last node except
-    /// nodes that depend on the stage.
+    /// Puts the new nodes in the place of a stage: after all nodes between its first and last node
+    /// except nodes that depend on the stage.
     fn arrange(&self, stage: &[Node], made: Vec<Node>, order: &mut Vec<Node>) {
         let own: BTreeSet<Node> = stage.iter().copied().collect();
         let is_own = |node: &Node| own.contains(node);
@@ -370,8 +371,8 @@ impl Writer<'_, '_, '_> {
         self.maker.rewriter.move_result(result, concat, 0);
     }
 
-    /// Joins the blocks of a grid for readers outside of the core, with zeros in place of columns that were
-    /// left out. The nodes stand right before the first of these readers.
+    /// Joins the blocks of a grid for readers outside of the core, with zeros in place of columns that
+    /// were left out. The nodes stand right before the first of these readers.
     fn restore(&mut self, value: Value, order: &mut Vec<Node>) {
         let rank = self.dims(value).len();
         let mut blocks = Vec::new();
