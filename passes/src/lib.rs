@@ -12,6 +12,7 @@ pub mod dce;
 pub mod encode;
 pub mod fold;
 pub mod in_place;
+pub mod mask_blocks;
 pub mod memo;
 pub mod micro_batch;
 pub mod nchwc;
