@@ -67,6 +67,8 @@ impl Dim {
     pub fn upper(&self) -> Option<u64> {
         match self {
             Self::Known(extent) | Self::AtMost(extent) => Some(*extent),
+            // A bound that holds for all extents of the symbols, as of `min(20,N)`.
+            Self::Within(upper) => upper.interval(&Ranges::new()).max.and_then(|most| u64::try_from(most.max(0)).ok()),
             _ => None,
         }
     }
@@ -76,6 +78,13 @@ impl Dim {
             Self::AtMost(extent) => i64::try_from(*extent).ok().map(DimExpr::constant),
             Self::Within(upper) => Some(upper.clone()),
             other => other.expr(),
+        }
+    }
+    /// Returns an extent between 0 and this one.
+    pub fn open(&self) -> Self {
+        match self {
+            Self::Known(extent) | Self::AtMost(extent) => Self::AtMost(*extent),
+            other => Self::within(other.upper_expr()),
         }
     }
     /// Whether only a run determines the extent.

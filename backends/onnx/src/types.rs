@@ -32,7 +32,7 @@ fn shape(shape: &Shape) -> Option<TensorShapeProto> {
         let value = match dim {
             Dim::Known(extent) => i64::try_from(*extent).ok().map(DimValue::DimValue),
             Dim::Symbolic(expr) => Some(DimValue::DimParam(expr.to_string())),
-            Dim::AtMost(_) | Dim::Unknown => None,
+            Dim::AtMost(_) | Dim::Within(_) | Dim::Unknown => None,
         };
         Dimension { value, denotation: None }
     };

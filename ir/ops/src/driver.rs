@@ -12,7 +12,7 @@ use memc_ir::{Definition, Diagnostic, Dim, GraphId, Module, Node, SecondaryMap, 
 
 use crate::assume::Assumption;
 use crate::context::{Bodies, Infer, InferError};
-use crate::fact::{Data, Fact};
+use crate::fact::{Data, Fact, Item};
 use crate::table::lookup;
 
 /// Maximum nesting depth of bodies.
@@ -180,9 +180,22 @@ impl Driver<'_> {
         self.report(diagnostic);
     }
 
+    /// Simplifies the expressions of a fact for the ranges of the module's symbols.
+    fn simplified(&self, fact: Fact) -> Fact {
+        let ranges = &self.module.ranges;
+        let ty = fact.ty.map_dims(&|dim| dim.simplified(ranges));
+        let data = fact.data.map(|data| {
+            let is_symbolic = data.items.iter().any(|item| matches!(item, Item::Symbolic(_) | Item::Within(_)));
+            let simpler = |data: &Data| data.items.iter().map(|item| item.simplified(ranges)).collect();
+            if is_symbolic { Arc::new(Data { items: simpler(&data), ..data.as_ref().clone() }) } else { data }
+        });
+        Fact { ty, data, assumed: fact.assumed }
+    }
+
     /// Joins the fact implied by the operator with the type that the file states, and stores the result.
     fn settle(&mut self, node: Node, value: Value, fact: Fact) {
         let stated = self.module.ty(value);
+        let fact = self.simplified(fact);
         let (ty, agrees) = join(&fact.ty, stated);
         if !agrees {
             let name = &self.module.value(value).name;
@@ -280,7 +293,7 @@ fn join_dims(implied: &Dim, stated: &Dim, agrees: &mut bool) -> Dim {
             if fits { stated.clone() } else { implied.clone() }
         }
         (Dim::AtMost(a), Dim::AtMost(b)) => Dim::AtMost(*a.min(b)),
-        (Dim::Unknown, _) | (Dim::Symbolic(_), Dim::Known(_)) => stated.clone(),
+        (Dim::Unknown, _) | (Dim::Symbolic(_) | Dim::Within(_), Dim::Known(_)) => stated.clone(),
         _ => implied.clone(),
     }
 }

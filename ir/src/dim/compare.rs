@@ -38,6 +38,10 @@ impl DimExpr {
             _ => Comparison::Unknown,
         }
     }
+    /// Returns a proven lower bound of the value over all extents in the ranges.
+    pub fn lower_bound(&self, ranges: &Ranges) -> Option<i128> {
+        lower_bound(self, ranges)
+    }
     /// Whether the expression is at least `other` for all extents in the ranges; false if this is not
     /// provable.
     pub fn at_least(&self, other: &Self, ranges: &Ranges) -> bool {

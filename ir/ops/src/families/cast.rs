@@ -37,8 +37,8 @@ fn convert(to: ElementType, item: &Item) -> Item {
         Item::Symbolic(expr) if to == ElementType::Bool => bool_item(at_least(expr, &DimExpr::constant(1)).then_some(true)),
         Item::Symbolic(expr) => expr_item(to, Some(expr.clone())),
         // A bound that fits the type stays unchanged.
-        Item::AtMost(_) if to == ElementType::Bool => Item::AtMost(1),
-        Item::AtMost(most) => most_item(to, Some(*most)),
+        Item::AtMost(_) | Item::Within(_) if to == ElementType::Bool => Item::AtMost(1),
+        Item::AtMost(_) | Item::Within(_) => most_item(to, item.upper_expr()),
         _ => Item::Unknown,
     }
 }
