@@ -13,7 +13,7 @@ use crate::{
     decisions::Decision,
     facts::{Facts, SpaceFacts},
     options, pareto,
-    quantity::{bytes, change, counted, share, time},
+    quantity::{bytes, change, change_or_unknown, counted, share, time},
     summary,
     trace::Clock,
 };
@@ -169,7 +169,7 @@ fn cards(facts: &Facts) -> String {
     }
     card(&mut text, "Weights", &bytes(layout.weights), &caller);
     let times = format!("modelled {} \u{2192} {}", time(cost.modelled_ns_before), time(cost.modelled_ns_after));
-    card(&mut text, "Time", &change(facts.time_change()), &times);
+    card(&mut text, "Time", &change_or_unknown(facts.time_change()), &times);
     let reuse = format!("in place, {}", counted(counts.views, "view"));
     card(&mut text, "Reuse", &counts.in_place.to_string(), &reuse);
     let moved = format!("recomputed, {} of {}", counted(layout.transfers.len(), "transfer"), bytes(cost.transferred_bytes));

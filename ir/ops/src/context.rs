@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use memc_ir::{Attribute, ConstData, Dim, DimExpr, ElementType, GraphId, Module, NodeData, Shape, TensorType, ValueType};
+use memc_ir::{Attribute, ConstData, Dim, DimExpr, ElementType, GraphId, Module, NodeData, Ranges, Shape, TensorType, ValueType};
 
 use crate::fact::{Data, Fact, Item};
 
@@ -88,6 +88,10 @@ impl<'a> Infer<'a> {
     /// Returns the node.
     pub fn node(&self) -> &'a NodeData {
         self.node
+    }
+    /// Returns the ranges of the module's symbols.
+    pub fn ranges(&self) -> &'a Ranges {
+        &self.module.ranges
     }
     /// Returns the version of the node's operator set.
     pub fn version(&self) -> i64 {
@@ -300,7 +304,15 @@ fn either(left: &Dim, right: &Dim) -> Dim {
     if left.is_open() || right.is_open() {
         return Dim::within(larger);
     }
-    let occupied = DimExpr::min_of(vec![a, b, DimExpr::constant(1)]);
+    // An extent that is never smaller, and is 0 only if the other one is, is the result.
+    let (none, one) = (Ranges::new(), DimExpr::constant(1));
+    for (a, b) in [(&a, &b), (&b, &a)] {
+        let occupied = DimExpr::min_of(vec![a.clone(), one.clone()]);
+        if a.at_least(b, &none) && occupied.is_some_and(|occupied| b.at_least(&occupied, &none)) {
+            return Dim::from_expr(a.clone());
+        }
+    }
+    let occupied = DimExpr::min_of(vec![a, b, one]);
     larger.zip(occupied).and_then(|(larger, occupied)| larger.mul(&occupied)).map_or(Dim::Unknown, Dim::from_expr)
 }
 

@@ -87,9 +87,9 @@ pub(crate) fn lower_bound(expr: &DimExpr) -> Option<i64> {
     expr.lower_bound(&Ranges::new()).and_then(|bound| i64::try_from(bound).ok())
 }
 
-/// Compares two expressions for all values of their symbols; `None` if the order depends on the values.
-pub(crate) fn compare_exprs(left: &DimExpr, right: &DimExpr) -> Option<Ordering> {
-    match left.compare(right, &Ranges::new()) {
+/// Compares two expressions for all extents in the ranges; `None` if the order depends on the extents.
+fn compare_exprs(left: &DimExpr, right: &DimExpr, ranges: &Ranges) -> Option<Ordering> {
+    match left.compare(right, ranges) {
         Comparison::Less => Some(Ordering::Less),
         Comparison::Equal => Some(Ordering::Equal),
         Comparison::Greater => Some(Ordering::Greater),
@@ -108,11 +108,11 @@ fn is_extent_expr(expr: &DimExpr) -> bool {
 }
 
 /// Compares two elements; `None` if the order is not certain. NaN compares with no element.
-pub(crate) fn compare(left: &Item, right: &Item) -> Option<Ordering> {
+pub(crate) fn compare(left: &Item, right: &Item, ranges: &Ranges) -> Option<Ordering> {
     match (left, right) {
         (Item::Int(a), Item::Int(b)) => Some(a.cmp(b)),
         (Item::Float(a), Item::Float(b)) => a.partial_cmp(b),
-        _ => compare_exprs(&left.expr()?, &right.expr()?),
+        _ => compare_exprs(&left.expr()?, &right.expr()?, ranges),
     }
 }
 
@@ -223,7 +223,7 @@ fn choose(element: ElementType, left: &Item, right: &Item, wanted: Ordering) -> 
             return Item::Unknown;
         }
     }
-    match compare(left, right) {
+    match compare(left, right, &Ranges::new()) {
         Some(Ordering::Equal) => left.clone(),
         Some(order) if order == wanted => left.clone(),
         Some(_) => right.clone(),
@@ -287,9 +287,9 @@ mod tests {
         assert_eq!(lower_bound(&expr("N+2*M+3")), Some(3));
         assert_eq!(lower_bound(&expr("N-1")), Some(-1));
         assert_eq!(lower_bound(&expr("1-N")), None);
-        assert_eq!(compare_exprs(&expr("N+1"), &expr("N")), Some(Ordering::Greater));
-        assert_eq!(compare_exprs(&expr("N"), &expr("-1")), Some(Ordering::Greater));
-        assert_eq!(compare_exprs(&expr("N"), &expr("0")), None);
+        assert_eq!(compare_exprs(&expr("N+1"), &expr("N"), &Ranges::new()), Some(Ordering::Greater));
+        assert_eq!(compare_exprs(&expr("N"), &expr("-1"), &Ranges::new()), Some(Ordering::Greater));
+        assert_eq!(compare_exprs(&expr("N"), &expr("0"), &Ranges::new()), None);
         assert!(at_least(&expr("N"), &expr("0")) && !at_least(&expr("N"), &expr("1")));
     }
 

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use memc_ir::{Dim, ElementType};
+use memc_ir::{Dim, ElementType, Ranges};
 
 use crate::context::{Infer, InferError, normalize_axis};
 use crate::fact::{Data, Item};
@@ -18,7 +18,7 @@ use crate::info::{InferFn, OpInfo, Work};
 fn arg(items: &[&Item], wanted: Ordering, takes_last: bool) -> Option<i64> {
     let mut best = 0;
     for (at, item) in items.iter().enumerate() {
-        let order = on::compare(item, items[best])?;
+        let order = on::compare(item, items[best], &Ranges::new())?;
         if order == wanted || (order == Ordering::Equal && takes_last) {
             best = at;
         }
