@@ -106,7 +106,7 @@ impl<'a> Facts<'a> {
     /// model. `None` if values have no size: the time of their nodes is not known.
     pub(crate) fn time_change(&self) -> Option<f64> {
         let cost = &self.layout.cost;
-        if !self.layout.unplanned.is_empty() {
+        if self.spaces.iter().any(|space| space.open > 0) {
             return None;
         }
         let change = (cost.modelled_ns_after - cost.modelled_ns_before) / cost.modelled_ns_before;

@@ -13,7 +13,7 @@ use crate::{
     decisions::Decision,
     facts::{Facts, SpaceFacts},
     options, pareto,
-    quantity::{bytes, change, change_or_unknown, counted, share, time},
+    quantity::{bytes, change_or_unknown, counted, share, time},
     summary,
     trace::Clock,
 };
@@ -144,7 +144,8 @@ fn cards(facts: &Facts) -> String {
     if let Some(space) = facts.first() {
         let peak = space.profile.peak;
         if let Some(before) = space.before.filter(|&before| before > 0) {
-            let saved = change(peak as f64 / before as f64 - 1.0);
+            // The peak of a plan with values of unknown size is not known.
+            let saved = change_or_unknown((space.open == 0).then(|| peak as f64 / before as f64 - 1.0));
             card(&mut text, "Peak", &bytes(peak), &format!("{} before, {saved}", bytes(before)));
         } else {
             card(&mut text, "Peak", &bytes(peak), "largest number of bytes live at one step");

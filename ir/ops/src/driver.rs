@@ -361,6 +361,37 @@ mod tests {
         }
     }
 
+    /// Infers a module text with ranges and returns the types of its results.
+    fn inferred(ranges: &str, lines: &str) -> Vec<String> {
+        let text = format!("mem 1\nir_version 10\nopset \"\" 21\n{ranges}\ngraph @g {{\n{lines}\n}}\n");
+        let mut module = memc_ir::text::parse(&text).unwrap();
+        infer(&mut module);
+        let outputs = &module.graph(module.main()).outputs;
+        outputs.iter().map(|value| module.ty(*value).to_string()).collect()
+    }
+
+    #[test]
+    fn ranges_decide_shape_arithmetic_and_branches() {
+        let clamped = "  input %x : f32[N,H]\n  const %zero : i64[1] = [0]\n  const %most : i64[1] = [512]\n  \
+            const %one : i64[1] = [1]\n  %y = Slice(%x, %zero, %most, %one) : unknown\n  \
+            %p = MaxPool(%z) {kernel_shape = [2], strides = [2]} : unknown\n  return %y, %p"
+            .replace("  %p", "  %z = Unsqueeze(%x, %zero) : unknown\n  %p");
+        assert_eq!(inferred("", &clamped), ["f32[N,min(512,H)]", "f32[1,N,max(1,floor(H/2))+min(1,floor((H+1)/2))-1]"]);
+        let ranged = inferred("range \"H\" from 2 to 512 step 2", &clamped);
+        assert_eq!(ranged, ["f32[N,H]", "f32[1,N,floor(H/2)]"]);
+        let branch = |condition: &str| {
+            format!(
+                "  input %x : f32[N,H]\n  %s = Shape(%x) {{end = 1}} : unknown\n  const %k : i64[1] = [8]\n  %c = {condition} : unknown\n  \
+                %y = If(%c) {{then_branch = graph @t {{\n    %a = Neg(%x) : unknown\n    return %a\n  }}, else_branch = graph @e {{\n    \
+                %z = Transpose(%s) : unknown\n    return %z\n  }}}} : unknown\n  return %y"
+            )
+        };
+        for condition in ["Less(%s, %k)", "Cast(%s) {to = 9}"] {
+            assert_eq!(inferred("", &branch(condition)), ["unknown"], "{condition}");
+            assert_eq!(inferred("range \"N\" from 1 to 7", &branch(condition)), ["f32[N,H]"], "{condition}");
+        }
+    }
+
     #[test]
     fn a_missing_stated_type_is_filled_without_diagnostics() {
         let (mut module, y) = relu(ValueType::Unknown);
