@@ -1,6 +1,6 @@
 //! Expressions of dimensions against their values: random expressions, random extents inside ranges, and
 //! hostile texts.
-#![allow(clippy::unwrap_used, clippy::arithmetic_side_effects)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::collections::BTreeMap;
 
@@ -262,6 +262,18 @@ fn ranges_simplify_and_decide() {
     }
     assert!(expr("N*M").at_least(&expr("N"), &all) && expr("512*N").at_least(&expr("M*N"), &all));
     assert!(expr("3*h + 64").is_multiple_of(32, &all) && !expr("h + N").is_multiple_of(2, &all));
+}
+
+#[test]
+fn remainders_of_products_and_limits_of_quotients_are_kept() {
+    let odd = Range { min: 1, max: Some(9), step: 2 };
+    let all = Ranges::from([("h".to_owned(), odd), ("x".to_owned(), Range::only(3))]);
+    assert!(expr("h*x + 3").is_multiple_of(6, &all) && !expr("h*x + 1").is_multiple_of(4, &all));
+    assert!(expr("0").is_multiple_of(4, &all) && !expr("4").is_multiple_of(0, &all));
+    let negative = expr("floor((0-N-1)/(M+1))").interval(&Ranges::new());
+    assert_eq!((negative.min, negative.max), (None, Some(-1)));
+    let positive = expr("floor((N+1)/(M+1))").interval(&Ranges::new());
+    assert_eq!((positive.min, positive.max), (Some(0), None));
 }
 
 #[test]

@@ -443,6 +443,30 @@ mod tests {
     }
 
     #[test]
+    fn symbolic_slices_and_splits_hold_for_every_extent() {
+        let cases = |extent: &str| {
+            let split = |count: i64| {
+                Case::new("Split", 18).input(&format!("f32[{extent}]")).int("num_outputs", count).outputs(count as usize)
+            };
+            let slice = |start: i64, end: i64, step: i64| {
+                let case = Case::new("Slice", 13).input(&format!("f32[{extent}]")).ints_data(&[start]).ints_data(&[end]);
+                case.ints_data(&[0]).ints_data(&[step])
+            };
+            let slices = [(1, i64::MAX, 2), (0, -1, 1), (-3, -1, 1), (2, 5, 2), (-1, i64::MIN, -3)];
+            [2, 3, 4].map(split).into_iter().chain(slices.map(|(start, end, step)| slice(start, end, step)))
+        };
+        for extent in 0..13 {
+            let bindings = [("N".to_owned(), extent)].into();
+            for (symbolic, known) in cases("N").zip(cases(&extent.to_string())) {
+                let (symbolic, known) = (symbolic.run().unwrap(), known.run().unwrap());
+                for (symbolic, known) in symbolic.iter().zip(&known) {
+                    assert_eq!(symbolic.ty.bind(&bindings), known.ty, "{} for {extent}", symbolic.ty);
+                }
+            }
+        }
+    }
+
+    #[test]
     fn splits_are_equal_stated_or_uneven() {
         let of = |case: Case| case.show_all();
         assert_eq!(of(Case::new("Split", 11).input("f32[6,N]").outputs(3)), "f32[2,N]; f32[2,N]; f32[2,N]");

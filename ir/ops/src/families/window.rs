@@ -217,6 +217,24 @@ mod tests {
     }
 
     #[test]
+    fn symbolic_positions_hold_for_every_extent() {
+        for (kernel, stride, begin, end, ceil) in
+            [(2, 2, 0, 0, 0), (3, 2, 1, 1, 0), (3, 2, 1, 1, 1), (2, 3, 0, 1, 1), (3, 3, 0, 0, 1)]
+        {
+            let pool = |extent: &str| {
+                let case = Case::new("MaxPool", 22).input(&format!("f32[1,1,{extent}]")).ints("kernel_shape", &[kernel]);
+                case.ints("strides", &[stride]).ints("pads", &[begin, end]).int("ceil_mode", ceil).run()
+            };
+            let symbolic = pool("N").unwrap();
+            for extent in 1..20u64 {
+                let Ok(known) = pool(&extent.to_string()) else { continue };
+                let bound = symbolic[0].ty.bind(&[("N".to_owned(), extent)].into());
+                assert_eq!(bound, known[0].ty, "{} for {extent}, window {kernel}, stride {stride}", symbolic[0].ty);
+            }
+        }
+    }
+
+    #[test]
     fn automatic_padding() {
         let conv = |padding, input| Case::new("Conv", 11).input(input).input("f32[4,3,3]").string("auto_pad", padding);
         assert_eq!(conv("SAME_UPPER", "f32[1,3,7]").ints("strides", &[2]).show(), "f32[1,4,4]");
