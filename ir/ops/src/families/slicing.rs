@@ -361,6 +361,7 @@ pub const OPERATORS: &[OpInfo] = &[
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::known_window;
     use crate::families::testing::Case;
 
