@@ -85,9 +85,9 @@ pub enum Which {
     Out,
 }
 
-/// Verifies a layout as [`check`] does. If the output model keeps weights in files that the input model does
-/// not name, constants are compared by content: `weights` returns the bytes of a file beside one of the models,
-/// by location, offset and length, or `None` if it cannot be read.
+/// Verifies a layout as [`check`] does. If the output model keeps weights in files that the input model
+/// does not name, constants are compared by content: `weights` returns the bytes of a file beside one
+/// of the models, by location, offset and length, or `None` if it cannot be read.
 pub fn check_with(
     given: &ModelFile,
     out: &ModelFile,

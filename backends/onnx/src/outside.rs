@@ -1,5 +1,5 @@
-//! Moves initializers into one file beside the model, each at an aligned place, so that runtimes map weights
-//! instead of copying them.
+//! Moves initializers into one file beside the model, each at an aligned place, so that runtimes map
+//! weights instead of copying them.
 
 use std::collections::BTreeSet;
 
@@ -13,8 +13,8 @@ use prost::Message as _;
 use crate::encode::{Source, entry};
 use crate::error::{ExportError, TensorDefect};
 
-/// Smallest tensor that leaves the model, in bytes: the limit of the package `onnx`. A smaller one would save
-/// less than its entry in the model takes.
+/// Smallest tensor that leaves the model, in bytes: the limit of the package `onnx`. A smaller one
+/// would save less than its entry in the model takes.
 const LEAST: u64 = 1024;
 
 /// Alignment of tensors below the requested alignment, in bytes: a line of the cache.
@@ -25,8 +25,8 @@ const LINE: u64 = 64;
 pub struct Outside {
     /// Its path relative to the model's folder.
     pub location: String,
-    /// Alignment of the position of each tensor of at least this size, in bytes; smaller tensors are aligned
-    /// to 64 bytes.
+    /// Alignment of the position of each tensor of at least this size, in bytes; smaller tensors are
+    /// aligned to 64 bytes.
     pub alignment: u64,
 }
 
@@ -63,9 +63,10 @@ struct Leaving {
     source: ChunkSource,
 }
 
-/// Moves the initializers of the main graph that have known bytes and at least `LEAST` of them: replaces their
-/// messages in `edit`. Returns their places, in the order of the file of weights: large tensors first, each
-/// kind in the order of the model. Strings, sparse tensors and large typed arrays stay inside.
+/// Moves the initializers of the main graph that have known bytes and at least `LEAST` of them:
+/// replaces their messages in `edit`. Returns their places, in the order of the file of weights: large
+/// tensors first, each kind in the order of the model. Strings, sparse tensors and large typed arrays
+/// stay inside.
 pub(crate) fn move_out(source: Source<'_>, edit: &mut GraphEdit, outside: &Outside) -> Result<Vec<Chunk>, ExportError> {
     let mut leaving = Vec::new();
     let kept = source.file.graph().initializer.iter().enumerate();

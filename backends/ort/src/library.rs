@@ -1,4 +1,5 @@
-//! Finds the ONNX Runtime library: an option, an environment variable, beside the program, or a Python wheel.
+//! Finds the ONNX Runtime library: an option, an environment variable, beside the program, or a Python
+//! wheel.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -55,8 +56,8 @@ pub fn find(given: Option<&Path>) -> Result<PathBuf, Error> {
     Err(Error::NoLibrary { tried })
 }
 
-/// Returns the library in the folder of a program, or in the packages of the environment in whose `bin` the
-/// program lies; of several versions of Python, the last by name.
+/// Returns the library in the folder of a program, or in the packages of the environment in whose `bin`
+/// the program lies; of several versions of Python, the last by name.
 fn beside(program: &Path) -> Option<PathBuf> {
     let folder = program.parent()?;
     if let Some(library) = newest(folder) {
@@ -71,7 +72,8 @@ fn beside(program: &Path) -> Option<PathBuf> {
     packages.filter_map(|package| in_wheel(&package)).max()
 }
 
-/// Returns the library inside the wheel's folder, whose name ends in a version; `None` if there is none.
+/// Returns the library inside the wheel's folder, whose name ends in a version; `None` if there is
+/// none.
 fn in_wheel(folder: &Path) -> Option<PathBuf> {
     newest(&folder.join("capi"))
 }

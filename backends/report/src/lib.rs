@@ -2,8 +2,8 @@
 //!
 //! Every report is derived from a [`memc_layout::Layout`] alone, and equal layouts give equal bytes:
 //! [`summary_line`] (one line for people and logs), [`text`] (one screen), [`json`] (for scripts),
-//! [`html`] (one page without network) and [`trace`] (for trace viewers). For pipelines, [`compare`] holds a plan
-//! against limits, and [`markdown`] and [`github`] show the answer.
+//! [`html`] (one page without network) and [`trace`] (for trace viewers). For pipelines, [`compare`]
+//! holds a plan against limits, and [`markdown`] and [`github`] show the answer.
 //!
 //! Reports count their numbers from the tensors of the layout and do not copy the layout's own claims.
 //! Names are untrusted: they are escaped, shortened or drawn as text, never interpreted.

@@ -27,8 +27,8 @@ pub struct Row {
     pub name: &'static str,
     /// Space of an arena.
     pub space: Option<String>,
-    /// Size, in bytes; an upper bound if the arena leaves out values of unknown size. `None` if these values
-    /// have no bound.
+    /// Size, in bytes; an upper bound if the arena leaves out values of unknown size. `None` if these
+    /// values have no bound.
     pub bytes: Option<u64>,
     /// Size in the earlier plan, in bytes.
     pub before: Option<u64>,

@@ -1,4 +1,5 @@
-//! Reports for pipelines: a table in Markdown for comments, and the lines that GitHub shows beside a change.
+//! Reports for pipelines: a table in Markdown for comments, and the lines that GitHub shows beside a
+//! change.
 
 use memc_layout::Layout;
 
@@ -14,8 +15,8 @@ const NAME: usize = 60;
 /// Longest line of the summary, in characters.
 const LINE: usize = 300;
 
-/// Returns the plan as Markdown: sizes with their limits, the last line of [`crate::summary_line`], and the
-/// largest tensors alive at the peak.
+/// Returns the plan as Markdown: sizes with their limits, the last line of [`crate::summary_line`], and
+/// the largest tensors alive at the peak.
 pub fn markdown(layout: &Layout, title: &str, rows: &[Row]) -> String {
     let facts = Facts::of(layout);
     let mut text =
@@ -48,7 +49,8 @@ pub fn markdown(layout: &Layout, title: &str, rows: &[Row]) -> String {
     text + "\n</details>\n"
 }
 
-/// Returns workflow commands of GitHub: an error for each size beyond its limit, then the summary as a notice.
+/// Returns workflow commands of GitHub: an error for each size beyond its limit, then the summary as a
+/// notice.
 pub fn github(layout: &Layout, file: &str, rows: &[Row]) -> String {
     let line = |kind: &str, title: &str, text: &str| {
         format!("::{kind} file={},title={}::{}\n", property(file), property(title), data(text))
@@ -59,7 +61,8 @@ pub fn github(layout: &Layout, file: &str, rows: &[Row]) -> String {
     text
 }
 
-/// Describes a size beyond its limit: `arena of device: 640.0 KiB (655,360 B) exceeds 512.0 KiB (524,288 B)`.
+/// Describes a size beyond its limit: `arena of device: 640.0 KiB (655,360 B) exceeds 512.0 KiB
+/// (524,288 B)`.
 pub fn sentence(row: &Row) -> String {
     let exact = |size: u64| format!("{} ({} B)", bytes(size), grouped(size));
     let size = row.bytes.map_or_else(|| "an unknown size".to_owned(), exact);

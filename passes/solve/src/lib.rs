@@ -91,8 +91,8 @@ impl Stop {
         Self { flag: Some(Arc::default()), is_likely: true }
     }
 
-    /// A stop for a request that rarely comes, such as a key that a person presses. Searches run as without
-    /// a flag, so plans and efforts are equal to theirs; a solver at work ends first.
+    /// A stop for a request that rarely comes, such as a key that a person presses. Searches run as
+    /// without a flag, so plans and efforts are equal to theirs; a solver at work ends first.
     #[must_use]
     pub fn on_interrupt() -> Self {
         Self { flag: Some(Arc::default()), is_likely: false }
