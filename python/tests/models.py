@@ -25,7 +25,21 @@ def wide(extents=("batch", 64), opset=17, nodes=6):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
 
 
-def with_weights(folder, count, rows, columns, sparse=True):
+def waiting(count=8, extent=65536):
+    """Returns a chain of sines and the products of their operands, in reverse: each value waits for its product."""
+    from onnx import TensorProto, helper
+
+    nodes, last = [helper.make_node("Sin", [f"h{i}"], [f"h{i + 1}"]) for i in range(count)], f"h{count}"
+    for i in reversed(range(count)):
+        nodes.append(helper.make_node("Mul", [last, f"h{i}"], [f"g{i}"]))
+        last = f"g{i}"
+    value = helper.make_tensor_value_info
+    ends = [value("h0", TensorProto.FLOAT, [extent])], [value("g0", TensorProto.FLOAT, [extent])]
+    graph = helper.make_graph(nodes, "waiting", *ends)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def with_weights(folder, count, rows, columns):
     """Writes a chain of matrix products whose weights lie in a file beside it, of zeros that the disk does not
     hold. Returns the path."""
     from onnx import TensorProto, helper

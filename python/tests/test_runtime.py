@@ -14,7 +14,7 @@ import memc
 import numpy
 import onnx
 import onnxruntime
-from models import wide, with_weights
+from models import waiting, wide, with_weights
 
 
 def feeds(session, seed, bind=2):
@@ -85,11 +85,23 @@ class Sessions(unittest.TestCase):
                 memc.ort.session(out)
 
     def test_transfers_need_the_operators(self):
-        result = memc.optimize(wide((256, 64), nodes=12), runtime="ort", budget="70%", link=["host=64GB/s"], rewrite=None)
-        if not result.layout["transfers"]:
-            self.skipTest("the plan moves nothing")
-        with self.assertRaises(ValueError):
+        result = memc.optimize(waiting(), runtime="ort", budget="60%", link=["host=100000GB/s,0ns"])
+        self.assertTrue(result.layout["transfers"])
+        with self.assertRaisesRegex(ValueError, "ops_library="):
             memc.ort.session_options(result)
+        with self.assertRaisesRegex(Exception, "no-such-library"):
+            memc.ort.session_options(result, ops_library="no-such-library.so")
+
+    def test_the_recipe_is_that_of_the_command(self):
+        with tempfile.TemporaryDirectory() as folder:
+            given = pathlib.Path(folder) / "in.onnx"
+            given.write_bytes(waiting().SerializeToString())
+            for options in [["--budget=60%"], ["--anchors"], []]:
+                for recipe in ["smallest", "fast"]:
+                    words = ["optimize", given, "--runtime=ort", f"--session=python={recipe}", "--layout", given.with_suffix(".json")]
+                    program = pathlib.Path(sys.executable).with_name("memc")
+                    done = subprocess.run([program, *words, *options], capture_output=True, text=True, check=True)
+                    self.assertEqual(memc.ort.recipe(given.with_suffix(".json"), recipe), done.stdout)
 
 
 class Verification(unittest.TestCase):
