@@ -12,8 +12,8 @@ use memc_onnx_proto::onnx::{ModelProto, StringStringEntryProto, TensorProto};
 use models_made::*;
 use prost::Message as _;
 
-/// Rows and columns of the large weights: 128 KiB each.
-const LARGE: [i64; 2] = [128, 256];
+/// Rows and columns of the large weights, whose bytes are no multiple of an alignment.
+const LARGE: [i64; 2] = [128, 257];
 
 fn entry(tensor: &TensorProto, key: &str) -> String {
     tensor.external_data.iter().find(|entry| entry.key() == key).map(|entry| entry.value().to_owned()).unwrap()
@@ -34,7 +34,7 @@ fn model() -> ModelProto {
         graph.input = vec![fixed("x", &[4, 128])];
         graph.output = vec![fixed("y", &[512])];
         let shape = integers("shape", &[512]);
-        let weights = [("w1", &LARGE[..]), ("b1", &[4, 256]), ("w2", &[256, 128]), ("s", &[1]), ("e", &[0, 128])];
+        let weights = [("w1", &LARGE[..]), ("b1", &[4, 257]), ("w2", &[257, 128]), ("s", &[1]), ("e", &[0, 128])];
         graph.initializer = weights.map(|(name, dims)| floats(name, dims)).into_iter().chain([shape]).collect();
         graph.node[4].attribute.push(int("axis", 0));
     });
