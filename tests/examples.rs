@@ -55,7 +55,8 @@ fn the_interface_is_send() {
     is_send::<memc::Stop>();
 }
 
-/// A stop for interrupts leaves plan and effort as they are without one, and ends searches when it is requested.
+/// A stop for interrupts leaves plan and effort as they are without one, and ends searches when it is
+/// requested.
 #[test]
 fn a_stop_for_interrupts_changes_no_plan() {
     let model = memc::Model::open(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/models/mlp_step.onnx")).unwrap();
