@@ -7,6 +7,9 @@ use std::fs::File;
 use std::path::{Component, Path, PathBuf};
 
 use bytes::Bytes;
+use memc_check::{Options, Report, Which};
+use memc_layout::Layout;
+use memc_onnx_proto::ModelFile;
 use memc_passes::ExternalData;
 
 /// Files of one folder by their path in it; `None` for files that cannot be opened.
@@ -33,6 +36,31 @@ impl ExternalFiles {
         // SAFETY: the map is read-only, and nothing in this program writes to weight files.
         let map = unsafe { memmap2::Mmap::map(&file) }.ok()?;
         Some(Bytes::from_owner(map))
+    }
+}
+
+/// Weights beside two models, for a check that compares them by content.
+#[derive(Debug)]
+pub struct Weights {
+    given: ExternalFiles,
+    out: ExternalFiles,
+}
+
+impl Weights {
+    /// Weights beside the given and the written model; a model from memory has none.
+    pub fn beside(given: &ModelFile, out: &ModelFile) -> Self {
+        Self { given: ExternalFiles::beside(given.path()), out: ExternalFiles::beside(out.path()) }
+    }
+
+    /// Verifies a layout against both models and these weights.
+    pub fn check(&self, given: &ModelFile, out: &ModelFile, layout: &Layout) -> Report {
+        memc_check::check_with(given, out, layout, Options::default(), &|which, location, offset, length| {
+            let files = match which {
+                Which::Given => &self.given,
+                Which::Out => &self.out,
+            };
+            files.bytes(location, offset, length)
+        })
     }
 }
 

@@ -18,19 +18,27 @@
 //! [`Request`] holds every option, [`Planned`] the answer. The crates behind them are re-exported under
 //! their own names.
 
+// The command names items as any user of the library does.
+#[cfg(feature = "cli")]
+extern crate self as memc;
+
 mod anchor;
 mod baseline;
+#[cfg(feature = "cli")]
+pub mod cli;
 mod error;
 mod external;
 mod layout;
 mod limits;
 mod link;
 mod outputs;
+mod outside;
 mod plan;
 mod planned;
 mod planning;
 mod request;
 mod request_error;
+mod session;
 mod size;
 mod state;
 
@@ -42,6 +50,7 @@ pub use {
 };
 
 pub use error::Error;
+pub use external::Weights;
 pub use link::{LinkError, LinkOption};
 pub use memc_cost::Target;
 pub use memc_ir::nearest;
@@ -52,8 +61,10 @@ pub use memc_passes::{Io, Observer, Rewriting, Silent, StateNames};
 pub use memc_plan::Entry;
 pub use memc_solve::Stop;
 pub use outputs::{Outputs, read};
+pub use outside::{ExternalData, ExternalDataError};
 pub use plan::{plan, plan_watched};
 pub use planned::{LAYOUTS, Planned, REPORTS, known_extension};
 pub use request::{Budget, Measurements, Request, Runtime};
 pub use request_error::RequestError;
+pub use session::session_recipe;
 pub use size::{Size, SizeError};

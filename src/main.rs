@@ -1,7 +1,5 @@
 //! The `memc` command.
 
-mod cli;
-
-fn main() -> std::process::ExitCode {
-    cli::main()
+fn main() -> memc::cli::ExitCode {
+    memc::cli::main()
 }

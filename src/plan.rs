@@ -22,6 +22,7 @@ use crate::error::Error;
 use crate::external::ExternalFiles;
 use crate::layout::{Context, layout};
 use crate::limits::{keep_budget, keep_weights};
+use crate::outside::ExternalData;
 use crate::planned::Planned;
 use crate::planning::{Chosen, Source, unused};
 use crate::request::{Request, Resolved};
@@ -131,7 +132,8 @@ pub fn plan_watched(
         encoded: &planned.said.encoded,
         given: &given,
     };
-    let export = ExportOptions { metadata: true, value_info: true, ..ExportOptions::default() };
+    let outside = request.external_data.as_ref().map(ExternalData::options);
+    let export = ExportOptions { metadata: true, value_info: true, outside, ..ExportOptions::default() };
     let model = memc_onnx_export::export(file, &module, &export)?;
     (context.input_sha256, context.output_sha256) = hashes(file, &model);
     let plan = layout(&module, &model, &context);
@@ -173,7 +175,7 @@ impl Timer {
     /// Starts the clock, if the request has a time limit.
     fn start(request: &Request) -> Self {
         let Some(time) = request.time_limit else { return Self { stop: request.stop.clone() } };
-        let stop = if request.stop.may_come() { request.stop.clone() } else { Stop::on_request() };
+        let stop = request.stop.expected();
         let shared = stop.clone();
         // Detached: it holds one flag, and a late request to a search that ended changes nothing.
         std::thread::spawn(move || {

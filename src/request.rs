@@ -14,6 +14,7 @@ use memc_solve::Stop;
 
 use crate::error::Error;
 use crate::link::LinkOption;
+use crate::outside::ExternalData;
 use crate::request_error::RequestError;
 use crate::size::Size;
 
@@ -130,6 +131,8 @@ pub struct Request {
     pub max_fold_bytes: Bytes,
     /// Whether dead-end nodes pin the order, for runtimes that choose their own.
     pub anchors: bool,
+    /// The file beside the written model that takes the weights; `None` leaves them in their places.
+    pub external_data: Option<ExternalData>,
     /// Search effort, in nodes of an exact search.
     pub effort: u64,
     /// Passes to run instead of the planner, as text.
@@ -165,6 +168,7 @@ impl Default for Request {
             weights: None,
             max_fold_bytes: options.max_fold_bytes,
             anchors: false,
+            external_data: None,
             effort: options.effort,
             passes: None,
             pipelines: Vec::new(),
@@ -307,6 +311,13 @@ impl Request {
     #[must_use]
     pub fn anchors(mut self, anchors: bool) -> Self {
         self.anchors = anchors;
+        self
+    }
+
+    /// Moves the weights into one aligned file beside the written model.
+    #[must_use]
+    pub fn external_data(mut self, file: ExternalData) -> Self {
+        self.external_data = Some(file);
         self
     }
 

@@ -34,6 +34,12 @@ pub enum RequestError {
     /// A link cannot be added to the target.
     #[error(transparent)]
     Link(#[from] LinkError),
+    /// The file of weights would replace a file that is read or written otherwise.
+    #[error("`--external-data` would replace {}, which is the written model or a file of the given one", path.display())]
+    WeightsOverwritten {
+        /// The file.
+        path: PathBuf,
+    },
     /// The extension of an output names no format.
     #[error("{}: the extension must name a format", path.display())]
     Extension {
@@ -52,6 +58,7 @@ impl RequestError {
             Self::ExactBatch { .. } | Self::ExactLossy { .. } => "leave out one of both".to_owned(),
             Self::BlocksWithoutKernels => "add `--runtime ort` or `--runtime player`".to_owned(),
             Self::NoLink { space } => format!("add a link with its rate: `--link {space}=16GB/s`"),
+            Self::WeightsOverwritten { .. } => "use another name for the file of weights".to_owned(),
             Self::Link(_) => "name another space".to_owned(),
             Self::Extension { known, .. } => format!("use .{}", known.join(", .")),
         }

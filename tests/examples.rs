@@ -55,6 +55,23 @@ fn the_interface_is_send() {
     is_send::<memc::Stop>();
 }
 
+/// A stop for interrupts leaves plan and effort as they are without one, and ends searches when it is
+/// requested.
+#[test]
+fn a_stop_for_interrupts_changes_no_plan() {
+    let model = memc::Model::open(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/models/mlp_step.onnx")).unwrap();
+    let request = memc::Request::new().exact(true).budget(memc::Size::Percent(60.0)).effort(50_000);
+    let (plain, stop) = (memc::plan(&model, &request).unwrap(), memc::Stop::on_interrupt());
+    let quiet = memc::plan(&model, &request.clone().stop(stop.clone())).unwrap();
+    assert_eq!(plain.layout, quiet.layout);
+    let effort = |planned: &memc::Planned| planned.log.iter().map(|entry| entry.effort).sum::<u64>();
+    assert_eq!(effort(&plain), effort(&quiet));
+    // A time limit keeps the flag.
+    stop.request();
+    let limited = request.stop(stop).time_limit(std::time::Duration::from_secs(3600));
+    assert_eq!(effort(&memc::plan(&model, &limited).unwrap()), 0);
+}
+
 /// A stop that another thread requests ends the searches with a plan.
 #[test]
 fn a_stop_ends_the_searches() {

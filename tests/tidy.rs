@@ -27,6 +27,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("memc-ort-ops", &[]),
     ("memc-passes", &["memc-cost", "memc-ir", "memc-ops", "memc-rewrite", "memc-solve"]),
     ("memc-plan", &["memc-cost", "memc-ir", "memc-ops", "memc-passes", "memc-rewrite", "memc-solve"]),
+    ("memc-python", &["memc"]),
     ("memc-report", &["memc-layout"]),
     ("memc-rewrite", &["memc-cost", "memc-ir", "memc-ops"]),
     ("memc-solve", &[]),

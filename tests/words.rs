@@ -53,6 +53,7 @@ const ROOMS: &[&str] = &[
     "src",
     "tests",
     "examples",
+    "python",
     "xtask",
     "docs",
     "targets",

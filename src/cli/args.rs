@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use memc::{Budget, LinkOption, Size};
+use memc::{Budget, ExternalData, LinkOption, Size};
 use memc_ops::Assumption;
 use memc_ops::profile::{Language, Recipe};
 use memc_passes::{Lossy, StateNames};
@@ -88,6 +88,7 @@ mod heading {
     pub const GOAL: &str = "Goal";
     pub const MACHINE: &str = "Machine";
     pub const CHANGES: &str = "Allowed changes";
+    pub const LIMITS: &str = "Limits";
     pub const OUTPUT: &str = "Output";
     pub const DIAGNOSTICS: &str = "Diagnostics";
 }
@@ -188,9 +189,12 @@ pub enum IoArg {
 /// `memc optimize`.
 #[derive(Args, Debug)]
 pub struct Optimize {
-    /// Model to plan
+    /// Model to plan; `-` for stdin
     pub input: PathBuf,
-    /// Planned model to write; without it the model is planned and nothing is written
+    /// Planned model to write, as -o
+    #[arg(value_name = "OUT.onnx", conflicts_with = "output")]
+    pub second: Option<PathBuf>,
+    /// Planned model to write, `-` for stdout; without it the model is planned and nothing is written
     #[arg(short, long, value_name = "OUT.onnx", help_heading = heading::USUAL)]
     pub output: Option<PathBuf>,
     /// Upper limit of the arena: 512KiB, 2GB, 60% of the peak in file order, or SPACE=SIZE (repeatable)
@@ -259,6 +263,13 @@ pub struct Optimize {
     /// Copy the weight files that the written model reads, if it goes into another folder
     #[arg(long, help_heading = heading::OUTPUT, hide_short_help = true)]
     pub copy_weights: bool,
+    /// Move the weights into one file beside the planned model, each tensor of at least SIZE at a
+    /// multiple of SIZE (64KiB by default), so that runtimes map weights instead of copying them
+    #[arg(long, value_name = "FILE[,align=SIZE]", conflicts_with = "copy_weights", help_heading = heading::OUTPUT, hide_short_help = true)]
+    pub external_data: Option<ExternalData>,
+    /// Write the files that the outputs follow from as a rule for make
+    #[arg(long, value_name = "FILE.d", help_heading = heading::OUTPUT, hide_short_help = true)]
+    pub depfile: Option<PathBuf>,
     /// With --runtime ort: print the set-up of a session, in python, cpp, csharp or rust: `fast` keeps
     /// the session's optimizations, `smallest` keeps the planned peak; both by default
     #[arg(long, value_name = "LANGUAGE[=fast|smallest]", value_parser = session, help_heading = heading::OUTPUT, hide_short_help = true)]
@@ -314,23 +325,70 @@ impl From<LossyForm> for Lossy {
     }
 }
 
+impl Optimize {
+    /// Moves the second positional argument to the option that it stands for.
+    pub fn settled(mut self) -> Self {
+        self.output = self.output.take().or(self.second.take());
+        self
+    }
+}
+
 /// `memc report`.
 #[derive(Args, Debug)]
 pub struct Report {
-    /// Model to report on
+    /// Model to report on; `-` for stdin
     pub input: PathBuf,
     /// Layout of the model; without one the model is planned in its own order
     #[arg(long)]
     pub layout: Option<PathBuf>,
-    /// Report to write, by extension: .html, .txt, .json, .trace.json [default: text on stdout]
+    /// Report on the plan that `memc optimize` makes with these options, instead of the own order
+    #[arg(long, conflicts_with_all = ["layout", "passes"])]
+    pub planned: bool,
+    /// Report to write, by extension: .html, .txt, .md, .json, .trace.json [default: text on stdout]
     #[arg(short, long)]
     pub output: Option<PathBuf>,
+    /// Form of the report [default: the extension of --output, else text]
+    #[arg(long, value_enum, conflicts_with = "json")]
+    pub format: Option<FormatArg>,
+    /// Fail (exit code 3) if the arena of the first space is larger, and write nothing: 512KiB, or 60%
+    /// of the peak in file order
+    #[arg(long, value_name = "SIZE", help_heading = heading::LIMITS)]
+    pub max_arena: Option<Size>,
+    /// Fail if the weights take more bytes: 8MB, or a percentage of the weights of the given model
+    #[arg(long, value_name = "SIZE", help_heading = heading::LIMITS)]
+    pub max_weights: Option<Size>,
+    /// Fail if an arena or the weights are larger than in an earlier layout
+    #[arg(long, value_name = "LAYOUT.json", help_heading = heading::LIMITS)]
+    pub baseline: Option<PathBuf>,
+    /// Growth that is allowed beyond --baseline, in percent [default: 0]
+    #[arg(long, value_name = "PERCENT", value_parser = growth, requires = "baseline", help_heading = heading::LIMITS)]
+    pub allow: Option<u32>,
+    /// Write the files that the report follows from as a rule for make, with --output as its target
+    #[arg(long, value_name = "FILE.d", requires = "output", help_heading = heading::OUTPUT)]
+    pub depfile: Option<PathBuf>,
     /// Machine, changes and effort
     #[command(flatten)]
     pub planning: Planning,
     /// Print JSON on stdout
     #[arg(long)]
     pub json: bool,
+}
+
+/// Forms of a report.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum FormatArg {
+    /// One screen of text
+    Text,
+    /// A table for comments
+    Markdown,
+    /// Numbers for scripts
+    Json,
+    /// Workflow commands of GitHub
+    Github,
+    /// A page without network access
+    Html,
+    /// A trace for Perfetto
+    Trace,
 }
 
 /// `memc check`.
@@ -566,6 +624,11 @@ fn block(text: &str) -> Result<Blocks, String> {
         "native" => Ok(Blocks(memc_passes::nchwc::native_block())),
         other => Err(format!("`{other}` is not a block; write native, 8 or 16")),
     }
+}
+
+/// Parses a growth, with or without its sign, to hundredths of a percent.
+fn growth(text: &str) -> Result<u32, String> {
+    percent(text.strip_prefix('+').unwrap_or(text))
 }
 
 /// Parses a percentage to hundredths of a percent.

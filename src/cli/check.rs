@@ -1,13 +1,11 @@
 //! `memc check`.
 
-use std::process::ExitCode;
-
-use memc::Error;
+use memc::{Error, Weights};
 use memc_onnx_proto::ModelFile;
 use serde_json::json;
 
 use super::args::Check;
-use super::{Outcome, Voice, print, say};
+use super::{ExitCode, Outcome, Voice, print, say};
 use memc::read;
 
 /// Largest number of printed violations; the others are counted.
@@ -19,7 +17,7 @@ pub fn run(arguments: &Check, voice: &Voice) -> Outcome {
     let out = ModelFile::open(&arguments.output).map_err(Error::from)?;
     let text = read(&arguments.layout)?;
     let layout = memc_layout::read(&text).map_err(|source| Error::Layout { path: arguments.layout.clone(), source })?;
-    let report = memc_check::check(&given, &out, &layout, Default::default());
+    let report = Weights::beside(&given, &out).check(&given, &out, &layout);
     if arguments.json {
         let violations = report.violations.iter().map(|violation| {
             json!({"kind": violation.kind.name(), "tensor": violation.tensor, "step": violation.step, "text": violation.diagnostic.message})

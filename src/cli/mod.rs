@@ -1,11 +1,17 @@
 //! The command: everything that prints, reads clocks, touches files, and exits.
+//!
+//! The binary calls [`main`]. A program of another language that contains memc calls [`run`] with its
+//! arguments, or [`Options`] to state a request with the words of `memc optimize`.
 
 mod args;
 mod check;
+mod depfile;
+mod exit;
 mod knowledge;
 mod limits;
 mod observe;
 mod optimize;
+mod options;
 #[cfg(feature = "ort")]
 mod playing;
 #[cfg(feature = "ort")]
@@ -16,20 +22,24 @@ mod report;
 mod run;
 mod solve;
 mod text;
+mod verb;
 #[cfg(feature = "ort")]
 mod verify;
 mod weights;
 
-use std::io::{IsTerminal as _, Write as _};
+use std::ffi::OsString;
+use std::io::{IsTerminal as _, Read as _, Write as _};
 use std::path::Path;
-use std::process::ExitCode;
 
 use clap::Parser as _;
-use memc::{Error, Request, Runtime, read};
+use memc::{Error, Model, Request, Runtime, read};
 use memc_cost::target::{self, Target};
 use memc_ir::{Bytes, Diagnostic, Severity};
 use memc_onnx_import::ImportOptions;
 use memc_passes::Io;
+
+pub use exit::ExitCode;
+pub use options::Options;
 
 use args::{Cli, Command, Inputs, IoArg, Machine, Planning, RuntimeArg};
 
@@ -38,9 +48,11 @@ type Outcome = Result<ExitCode, Failure>;
 
 /// Failure of a command: diagnostics to print, and the exit code.
 #[derive(Debug)]
-struct Failure {
-    diagnostics: Vec<Diagnostic>,
-    code: u8,
+pub struct Failure {
+    /// Diagnostics to print; at least one.
+    pub diagnostics: Vec<Diagnostic>,
+    /// Exit code.
+    pub code: u8,
 }
 
 impl From<Error> for Failure {
@@ -49,13 +61,25 @@ impl From<Error> for Failure {
     }
 }
 
-/// Parses the arguments and runs the command.
+/// Runs the command with the arguments of the process.
 pub fn main() -> ExitCode {
+    run(std::env::args_os())
+}
+
+/// Parses words, the first of which names the program, and runs the command.
+pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     limits::heed_file_size();
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse_from(verb::with_verb(words.into_iter().collect())) {
+        Ok(cli) => cli,
+        Err(answer) => {
+            // Help goes to stdout, errors go to stderr; neither stream may be open.
+            let _ = answer.print();
+            return ExitCode::from(u8::try_from(answer.exit_code()).unwrap_or(2));
+        }
+    };
     let voice = Voice { quiet: cli.quiet };
     let outcome = match cli.command {
-        Command::Optimize(arguments) => optimize::run(&arguments, &voice),
+        Command::Optimize(arguments) => optimize::run(&arguments.settled(), &voice),
         Command::Report(arguments) => report::run(&arguments, &voice),
         Command::Check(arguments) => check::run(&arguments, &voice),
         #[cfg(feature = "ort")]
@@ -127,6 +151,22 @@ fn print(text: &str) -> Outcome {
             code: 1,
         }),
     }
+}
+
+/// Whether a path stands for stdin or stdout.
+fn is_stream(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// Opens a model: maps a file, or reads stdin.
+fn open(path: &Path) -> Result<Model, Error> {
+    if !is_stream(path) {
+        return Ok(Model::open(path)?);
+    }
+    let mut bytes = Vec::new();
+    let told = |source| Error::File { what: "read", path: "the model from stdin".into(), source };
+    std::io::stdin().lock().read_to_end(&mut bytes).map_err(told)?;
+    Ok(Model::from_bytes(bytes)?)
 }
 
 /// Rejects an argument that clap accepts.

@@ -1,14 +1,13 @@
 //! `memc optimize`.
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use memc::{Error, Measurements, Model, Outputs, Planned, Request, known_extension, read};
-use memc_ir::{Bytes, text};
+use memc_ir::{Bytes, Diagnostic, text};
 use memc_layout as layout;
-use memc_ops::profile::SessionNeeds;
-use memc_ops::{Profile, Rounding};
+use memc_ops::Rounding;
 use memc_passes::{Encoding, PipelineError, Rewriting};
 
 use super::args::{Codes, Optimize, RuntimeArg};
@@ -16,30 +15,13 @@ use super::knowledge;
 use super::observe::Watch;
 use super::progress::Progress;
 use super::weights::Elsewhere;
-use super::{Failure, Outcome, Voice, print, usage};
+use super::{ExitCode, Failure, Outcome, Voice, depfile, is_stream, open, print, usage};
 
 /// Plans a model and writes it with its layouts and reports.
 pub fn run(arguments: &Optimize, voice: &Voice) -> Outcome {
+    check(arguments)?;
     let layouts = layouts(arguments);
-    for path in &layouts {
-        known_extension(path, memc::LAYOUTS)?;
-    }
-    for path in &arguments.report {
-        known_extension(path, memc::REPORTS)?;
-    }
-    if arguments.session.is_some() && !matches!(arguments.machine.runtime, RuntimeArg::Ort) {
-        return Err(usage(
-            "`--session` sets up ONNX Runtime sessions, which need `--runtime ort`".to_owned(),
-            "add `--runtime ort`",
-        ));
-    }
-    if arguments.copy_weights && arguments.output.is_none() {
-        return Err(usage("`--copy-weights` needs a folder to copy to".to_owned(), "name the planned model: `-o OUT.onnx`"));
-    }
-    for name in arguments.print_ir_after.iter().filter(|name| *name != "all") {
-        knowledge::known_pass(name)?;
-    }
-    let file = Model::open(&arguments.input).map_err(Error::from)?;
+    let file = open(&arguments.input)?;
     let request = request(arguments)?;
     // Contradictory options are rejected before the model is read.
     request.options()?;
@@ -52,7 +34,8 @@ pub fn run(arguments: &Optimize, voice: &Voice) -> Outcome {
     if arguments.log_plans {
         voice.say(&log(&optimized));
     }
-    write(arguments, &layouts, &optimized, voice)?;
+    let missed = write(arguments, &file, &layouts, &optimized)?;
+    voice.diagnostics(missed.as_slice());
     if arguments.json {
         return print(&memc_report::json(&optimized.layout));
     }
@@ -94,8 +77,40 @@ pub fn run(arguments: &Optimize, voice: &Voice) -> Outcome {
     session(arguments, &optimized)
 }
 
+/// Rejects arguments that name an unknown format or pass, or that have no effect without another one.
+pub fn check(arguments: &Optimize) -> Result<(), Failure> {
+    for path in &layouts(arguments) {
+        known_extension(path, memc::LAYOUTS)?;
+    }
+    for path in &arguments.report {
+        known_extension(path, memc::REPORTS)?;
+    }
+    if arguments.session.is_some() && !matches!(arguments.machine.runtime, RuntimeArg::Ort) {
+        return Err(usage(
+            "`--session` sets up ONNX Runtime sessions, which need `--runtime ort`".to_owned(),
+            "add `--runtime ort`",
+        ));
+    }
+    if (arguments.json || arguments.session.is_some()) && arguments.output.as_deref().is_some_and(is_stream) {
+        return Err(usage("stdout cannot hold the model and other text".to_owned(), "name a file: `-o OUT.onnx`"));
+    }
+    if arguments.depfile.is_some() && arguments.output.as_deref().is_none_or(is_stream) {
+        return Err(usage("`--depfile` needs a planned model as the target of its rule".to_owned(), "name it: `-o OUT.onnx`"));
+    }
+    if arguments.external_data.is_some() && arguments.output.as_deref().is_none_or(is_stream) {
+        return Err(usage("`--external-data` needs a folder to write to".to_owned(), "name the planned model: `-o OUT.onnx`"));
+    }
+    if arguments.copy_weights && arguments.output.as_deref().is_none_or(is_stream) {
+        return Err(usage("`--copy-weights` needs a folder to copy to".to_owned(), "name the planned model: `-o OUT.onnx`"));
+    }
+    for name in arguments.print_ir_after.iter().filter(|name| *name != "all") {
+        knowledge::known_pass(name)?;
+    }
+    Ok(())
+}
+
 /// The request that the arguments state.
-fn request(arguments: &Optimize) -> Result<Request, Failure> {
+pub fn request(arguments: &Optimize) -> Result<Request, Failure> {
     let mut request = arguments.machine.request(&arguments.inputs)?;
     request.measured = arguments.profile.as_deref().map(measured).transpose()?;
     request.rewrite = Rewriting {
@@ -115,6 +130,7 @@ fn request(arguments: &Optimize) -> Result<Request, Failure> {
     request.budgets.clone_from(&arguments.budget);
     request.pareto = arguments.pareto;
     request.anchors = arguments.anchors;
+    request.external_data.clone_from(&arguments.external_data);
     request.time_limit = arguments.time_limit;
     request.compare = arguments.report.iter().any(|path| path.extension().is_some_and(|extension| extension == "html"));
     request.verify = cfg!(debug_assertions);
@@ -128,8 +144,9 @@ fn measured(path: &Path) -> Result<Measurements, Failure> {
 }
 
 /// The layouts to write: those requested, or one next to the planned model.
-fn layouts(arguments: &Optimize) -> Vec<PathBuf> {
+pub fn layouts(arguments: &Optimize) -> Vec<PathBuf> {
     match (&arguments.layout[..], &arguments.output) {
+        ([], Some(output)) if is_stream(output) => Vec::new(),
         ([], Some(output)) => vec![beside(output, "layout.json")],
         (given, _) => given.to_vec(),
     }
@@ -220,20 +237,10 @@ fn recipes(arguments: &Optimize, layout: &layout::Layout) -> Option<&'static str
 
 /// Prints the session set-up for the plan, if requested.
 fn session(arguments: &Optimize, optimized: &Planned) -> Outcome {
-    if !matches!(arguments.machine.runtime, RuntimeArg::Ort) {
-        return Ok(ExitCode::SUCCESS);
+    match arguments.session {
+        Some((language, recipe)) => print(&memc::session_recipe(&optimized.layout, language, recipe)),
+        None => Ok(ExitCode::SUCCESS),
     }
-    let layout = &optimized.layout;
-    let Some((language, recipe)) = arguments.session else { return Ok(ExitCode::SUCCESS) };
-    let schedule = &layout.schedule;
-    let needs = SessionNeeds {
-        anchored: arguments.anchors,
-        quantized: schedule.iter().any(|row| matches!(row.op.as_str(), "QuantizeLinear" | "DequantizeLinear")),
-        transfers: !layout.transfers.is_empty(),
-        recomputed: layout.cost.recomputed_nodes > 0,
-        peak: layout.target.spaces.first().and_then(|space| layout.peak.get(&space.name)).map_or(0, |peak| peak.bytes),
-    };
-    print(&Profile::ORT.session_options(language, recipe, needs).unwrap_or_default())
 }
 
 /// `dir/name.onnx` to `dir/name.SUFFIX`.
@@ -241,9 +248,17 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
     path.with_extension(suffix)
 }
 
-fn write(arguments: &Optimize, layouts: &[PathBuf], optimized: &Planned, voice: &Voice) -> Result<(), Failure> {
+/// Writes the planned model, its layouts and its reports. Returns a warning if the written model reads
+/// weights that are not beside it.
+pub fn write(
+    arguments: &Optimize,
+    file: &Model,
+    layouts: &[PathBuf],
+    optimized: &Planned,
+) -> Result<Option<Diagnostic>, Failure> {
     let mut outputs = Outputs::default();
-    if let Some(output) = &arguments.output {
+    let output = arguments.output.as_ref().filter(|output| !is_stream(output));
+    if let Some(output) = output {
         outputs.add(output, |out| optimized.model.write_to(out))?;
     }
     for path in layouts {
@@ -255,13 +270,31 @@ fn write(arguments: &Optimize, layouts: &[PathBuf], optimized: &Planned, voice: 
         let text = optimized.report_text(path, &title)?;
         outputs.add(path, |out| out.write_all(text.as_bytes()))?;
     }
-    let weights = arguments.output.as_ref().map(|output| Elsewhere::of(&optimized.model.weight_files, &arguments.input, output));
+    if let (Some(external), Some(output)) = (&arguments.external_data, output) {
+        external.add_to(&mut outputs, optimized, &arguments.input, output)?;
+    }
+    if let (Some(path), Some(output)) = (&arguments.depfile, output) {
+        let mut sources = depfile::sources(&arguments.input, file, &arguments.machine);
+        sources.extend(arguments.profile.clone());
+        let rule = depfile::rule([output.as_path()].into_iter().chain(layouts.iter().map(PathBuf::as_path)), &sources);
+        outputs.add(path, |out| out.write_all(rule.as_bytes()))?;
+    }
+    let weights = output.map(|output| Elsewhere::of(&optimized.model.weight_files, &arguments.input, output));
     if let Some(weights) = weights.as_ref().filter(|_| arguments.copy_weights) {
         weights.copy(&mut outputs)?;
     }
     outputs.commit()?;
-    voice.diagnostics(weights.and_then(|weights| weights.missed()).as_slice());
-    Ok(())
+    if arguments.output.as_deref().is_some_and(is_stream) {
+        stream(optimized)?;
+    }
+    Ok(weights.and_then(|weights| weights.missed()))
+}
+
+/// Writes the planned model to stdout.
+fn stream(optimized: &Planned) -> Result<(), Error> {
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    let written = optimized.model.write_to(&mut out).and_then(|()| out.flush());
+    written.map_err(|source| Error::File { what: "write", path: "the model to stdout".into(), source })
 }
 
 /// Writes the imported module and the pipeline beside the output if the error is a defect of memc.

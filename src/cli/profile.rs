@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::ExitCode;
 
 use memc::Error;
 use memc_cost::{CostModel, timings};
@@ -16,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::args::ProfileArguments;
 use super::playing::{load, nanoseconds, refuse};
-use super::{Outcome, Voice};
+use super::{ExitCode, Outcome, Voice};
 use memc::Outputs;
 
 /// Passes that plan a model with all its nodes, so that the profile has each one, even nodes that

@@ -1,7 +1,6 @@
 //! `memc solve`: runs a solver by itself.
 
 use std::path::Path;
-use std::process::ExitCode;
 use std::time::Instant;
 
 use memc::Error;
@@ -10,7 +9,7 @@ use memc_solve::budget::json::Budget;
 use memc_solve::{Limit, Outcome as Solved, Status, budget, order, place};
 
 use super::args::Solve;
-use super::{Failure, Outcome, Voice};
+use super::{ExitCode, Failure, Outcome, Voice};
 use memc::{Outputs, read};
 
 /// Reads a problem, solves it, writes the answer and one line.

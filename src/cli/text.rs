@@ -1,7 +1,6 @@
 //! `memc print` and `memc opt`: the text form.
 
 use std::path::Path;
-use std::process::ExitCode;
 
 use memc::Error;
 use memc_ir::{Stage, text, verify};
@@ -11,7 +10,7 @@ use memc_passes::{PassContext, Pipeline, Silent};
 use memc_plan::registry::REGISTRY;
 
 use super::args::{Opt, Print};
-use super::{Failure, Outcome, Voice};
+use super::{ExitCode, Failure, Outcome, Voice};
 use memc::{Outputs, read};
 
 /// Prints a model as text.

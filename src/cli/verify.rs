@@ -1,9 +1,8 @@
 //! `memc verify`: checks a plan, then runs both models and the plan on equal inputs.
 
 use std::collections::BTreeMap;
-use std::process::ExitCode;
 
-use memc::Error;
+use memc::{Error, Weights};
 use memc_ir::{Diagnostic, Severity};
 use memc_onnx_proto::ModelFile;
 use memc_ort as play;
@@ -12,7 +11,7 @@ use serde_json::json;
 
 use super::args::Verify;
 use super::playing::{given, layout_of, load, refuse};
-use super::{Failure, Outcome, Voice, print, say};
+use super::{ExitCode, Failure, Outcome, Voice, print, say};
 
 /// Largest number of printed violations and differences.
 const MAX_ROWS: usize = 20;
@@ -24,7 +23,7 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
     let input = ModelFile::open(&arguments.input).map_err(Error::from)?;
     let output = ModelFile::open(&arguments.output).map_err(Error::from)?;
     let layout = layout_of(&arguments.output, arguments.layout.as_deref())?;
-    let report = memc_check::check(&input, &output, &layout, Default::default());
+    let report = Weights::beside(&input, &output).check(&input, &output, &layout);
     for violation in report.violations.iter().take(MAX_ROWS) {
         say(&violation.diagnostic.to_string());
     }

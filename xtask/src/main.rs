@@ -1,8 +1,8 @@
 //! Development tasks: sets up the test environment, runs the tests, regenerates the protobuf messages.
 //!
-//! `cargo xtask setup` creates a Python environment in `.deps/` with the pinned ONNX Runtime.
-//! `cargo xtask test` does the setup and runs all tests with it. `cargo xtask generate` (feature
-//! `generate`) regenerates the protobuf messages.
+//! `cargo xtask setup` creates a Python environment in `.deps/` with the pinned ONNX Runtime. `cargo
+//! xtask test` does the setup and runs all tests with it. `cargo xtask wheel` builds the Python wheel
+//! and tests it. `cargo xtask generate` (feature `generate`) regenerates the protobuf messages.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod book;
@@ -10,6 +10,7 @@ mod browser;
 #[cfg(feature = "generate")]
 mod generate;
 mod setup;
+mod wheel;
 
 use std::process::{Command, ExitCode};
 
@@ -22,10 +23,15 @@ fn main() -> ExitCode {
     let outcome = match task.as_str() {
         "setup" => setup::python().map(|environment| println!("{}", environment.python.display())),
         "test" => test(&rest),
+        "wheel" => match rest.first().map(String::as_str) {
+            None => wheel::test(),
+            Some("release") => wheel::release().map(|wheel| println!("{}", wheel.display())),
+            Some(other) => Err(format!("`wheel {other}` is no task; use `wheel` or `wheel release`").into()),
+        },
         "book" => book::build().map(|folder| println!("{}", folder.join("index.html").display())),
         #[cfg(feature = "generate")]
         "generate" => generate::generate(),
-        _ => Err("usage: cargo xtask setup | test [cargo test arguments] | book | generate".into()),
+        _ => Err("usage: cargo xtask setup | test [cargo test arguments] | wheel [release] | book | generate".into()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

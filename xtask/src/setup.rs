@@ -49,7 +49,11 @@ fn library(python: &Path) -> Result<PathBuf, Failure> {
     found.pop().ok_or_else(|| "the onnxruntime wheel holds no libonnxruntime".into())
 }
 
-fn run(command: &mut Command) -> Result<(), Failure> {
+/// Runs a command.
+///
+/// # Errors
+/// It does not start, or it fails.
+pub(crate) fn run(command: &mut Command) -> Result<(), Failure> {
     let status = command.status().map_err(|error| format!("{command:?}: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("{command:?} failed").into()) }
 }

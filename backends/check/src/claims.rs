@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use memc_ir::Payload;
+use memc_ir::{EntityId as _, Payload};
 use memc_layout::{AliasKind, Class};
 
 use crate::baseline;
@@ -216,8 +216,10 @@ fn weights(ctx: &Ctx<'_>, findings: &mut Findings, summary: &mut Summary) {
     summary.weights = found;
     let module = &ctx.out.module;
     let outside = ctx.out.values.iter().filter_map(|value| module.value(*value).default.or(module.constant_of(*value)));
-    summary.external_constants =
-        outside.filter(|id| matches!(module.constant(*id).payload, Payload::External { .. })).count() as u64;
+    summary.external_constants = outside
+        .filter(|id| matches!(module.constant(*id).payload, Payload::External { .. }))
+        .filter(|id| !ctx.out.outside.contains_key(&id.index()))
+        .count() as u64;
     if summary.external_constants > 0 {
         findings.remark(format!(
             "{} constants outside the model file are compared by location, not by content",

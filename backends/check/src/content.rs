@@ -18,8 +18,7 @@ const SAMPLE: usize = 64;
 pub(crate) enum Content {
     /// Bytes, little-endian and packed.
     Raw(Raw),
-    /// Data outside the model file. The check never opens the other file, so the location stands for
-    /// the bytes.
+    /// Data outside the model file: the location stands for the bytes, unless the check was given them.
     External { element: ElementType, dims: Option<Vec<u64>>, location: String, offset: u64, length: Option<u64> },
     /// Encoded message without its name, for constants without raw bytes (strings, large typed arrays).
     Message(Vec<u8>),
@@ -54,6 +53,10 @@ pub(crate) fn content(side: &Side<'_>, model: usize, id: ConstId) -> Content {
     let dims = data.ty.known_dims();
     match (&data.payload, dims) {
         (Payload::Raw(bytes), Some(dims)) => Content::Raw(Raw { element: data.ty.element, dims, bytes: bytes.clone() }),
+        (Payload::External { .. }, Some(dims)) if side.outside.contains_key(&id.index()) => {
+            let bytes = side.outside.get(&id.index()).cloned().unwrap_or_default();
+            Content::Raw(Raw { element: data.ty.element, dims, bytes })
+        }
         (Payload::External { location, offset, length }, dims) => {
             Content::External { element: data.ty.element, dims, location: location.clone(), offset: *offset, length: *length }
         }

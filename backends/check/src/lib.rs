@@ -44,6 +44,7 @@ mod views;
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use memc_layout::Layout;
 use memc_onnx_import::ImportError;
 use memc_onnx_proto::ModelFile;
@@ -76,11 +77,37 @@ impl Default for Options {
 ///
 /// Takes O(n log n) time in nodes and tensors, plus one pass over the model files for their hashes.
 pub fn check(given: &ModelFile, out: &ModelFile, layout: &Layout, options: Options) -> Report {
+    check_with(given, out, layout, options, &|_, _, _, _| None)
+}
+
+/// One of the two models of a check.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Which {
+    /// The input model.
+    Given,
+    /// The output model.
+    Out,
+}
+
+/// Verifies a layout as [`check`] does. If the output model keeps weights in files that the input model
+/// does not name, constants are compared by content: `weights` returns the bytes of a file beside one
+/// of the models, by location, offset and length, or `None` if it cannot be read.
+pub fn check_with(
+    given: &ModelFile,
+    out: &ModelFile,
+    layout: &Layout,
+    options: Options,
+    weights: &dyn Fn(Which, &str, u64, u64) -> Option<Bytes>,
+) -> Report {
     let mut findings = Findings::default();
     let mut summary = Summary::default();
     header::check(given, out, layout, &mut findings);
     let sides = import(given, out, layout, &mut findings);
-    if let Some((given, mut out)) = sides {
+    if let Some((mut given, mut out)) = sides {
+        if !out.locations().is_subset(&given.locations()) {
+            given.take_outside(|location, offset, length| weights(Which::Given, location, offset, length));
+            out.take_outside(|location, offset, length| weights(Which::Out, location, offset, length));
+        }
         run(&given, &mut out, layout, options, &mut findings, &mut summary);
     }
     summary.violations = findings.counts();

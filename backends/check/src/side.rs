@@ -4,7 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use memc_ir::{Definition, Diagnostic, ElementType, Module, Node, Origin, SecondaryMap, TensorType, Value};
+use bytes::Bytes;
+use memc_ir::{
+    Definition, Diagnostic, ElementType, EntityId as _, Module, Node, Origin, Payload, SecondaryMap, TensorType, Value,
+};
 use memc_onnx_import::{ImportError, ImportOptions, import};
 use memc_onnx_proto::ModelFile;
 use memc_ops::{Data, OpInfo, Typed, Zero, lookup, unchanged};
@@ -65,6 +68,8 @@ pub(crate) struct Side<'f> {
     /// Whether a value's elements depend on the default of a graph input. A caller may pass other
     /// elements.
     overridable: SecondaryMap<Value, bool>,
+    /// Bytes of constants in other files, by the constant's index, if the check compares them.
+    pub(crate) outside: BTreeMap<usize, Bytes>,
 }
 
 impl<'f> Side<'f> {
@@ -84,6 +89,7 @@ impl<'f> Side<'f> {
             is_output: SecondaryMap::default(),
             data: imported.data,
             overridable: SecondaryMap::default(),
+            outside: BTreeMap::new(),
         };
         side.index();
         side.sizes();
@@ -92,6 +98,28 @@ impl<'f> Side<'f> {
             side.rows[row].unrepeatable = side.may_differ(row);
         }
         Ok(side)
+    }
+
+    /// Names of the files that hold constants.
+    pub(crate) fn locations(&self) -> BTreeSet<&str> {
+        let constants = self.module.constants().iter();
+        let locations = constants.filter_map(|(_, data)| match &data.payload {
+            Payload::External { location, .. } => Some(location.as_str()),
+            Payload::Raw(_) | Payload::Elided => None,
+        });
+        locations.collect()
+    }
+
+    /// Takes the bytes of constants from other files, so that they are compared by content.
+    pub(crate) fn take_outside(&mut self, bytes: impl Fn(&str, u64, u64) -> Option<Bytes>) {
+        for (id, data) in self.module.constants().iter() {
+            if let Payload::External { location, offset, .. } = &data.payload
+                && let Some(size) = data.ty.size()
+                && let Some(found) = bytes(location, *offset, size.0)
+            {
+                self.outside.insert(id.index(), found);
+            }
+        }
     }
 
     fn index(&mut self) {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::Path;
 
+use crate::outside::Chunk;
 use memc_ir::{Node, SecondaryMap};
 use memc_onnx_proto::ModelSplice;
 use sha2::{Digest as _, Sha256};
@@ -19,6 +20,8 @@ pub struct Exported {
     pub ir_version: i64,
     /// Files that hold weights of the new model, as paths relative to its folder.
     pub weight_files: BTreeSet<String>,
+    /// Tensors of the new file of weights, by their places; empty without one.
+    pub chunks: Vec<Chunk>,
     /// Operator sets (domain, version) as written; the default domain is an empty string.
     pub opset_imports: Vec<(String, i64)>,
 }

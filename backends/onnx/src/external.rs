@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use memc_ir::{ConstOrigin, Payload};
 use memc_onnx_proto::onnx::tensor_proto::DataLocation;
 use memc_onnx_proto::onnx::{AttributeProto, GraphProto, NodeProto, SparseTensorProto, TensorProto};
-use memc_onnx_proto::{GraphEdit, NodePiece, TensorSource};
+use memc_onnx_proto::{GraphEdit, ModelFile, NodePiece, TensorSource};
 
 use crate::encode::{MAX_DEPTH, Source};
 
@@ -16,8 +16,20 @@ pub(crate) fn files(source: Source<'_>, edit: &GraphEdit) -> BTreeSet<String> {
     files.edited(source.file.graph(), edit, 0);
     // Add tensors that are copied from the file under another name; the module knows their location.
     let module = source.module;
+    let owned: BTreeSet<&str> = edit
+        .new_initializers
+        .iter()
+        .filter_map(|(name, made)| match made {
+            TensorSource::Owned(_) => Some(name.as_str()),
+            TensorSource::Span(_) => None,
+        })
+        .collect();
     for value in &module.graph(module.main()).constants {
         let Some(constant) = module.constant_of(*value).map(|constant| module.constant(constant)) else { continue };
+        // The message of a new initializer was visited above.
+        if owned.contains(source.name(*value)) {
+            continue;
+        }
         if let (Payload::External { location, .. }, ConstOrigin::Initializer(_) | ConstOrigin::Message { .. }) =
             (&constant.payload, constant.origin)
         {
@@ -25,14 +37,15 @@ pub(crate) fn files(source: Source<'_>, edit: &GraphEdit) -> BTreeSet<String> {
         }
     }
     // Functions and training graphs are written unchanged.
-    let model = source.file.model();
-    for function in &model.functions {
-        files.nodes(&function.node, 0);
-        function.attribute_proto.iter().for_each(|attribute| files.attribute(attribute, 0));
-    }
-    for training in &model.training_info {
-        training.initialization.iter().chain(&training.algorithm).for_each(|graph| files.graph(graph, 0));
-    }
+    files.elsewhere(source.file);
+    files.found
+}
+
+/// Returns the locations of the weights that a model refers to, relative to its folder.
+pub fn weight_files(file: &ModelFile) -> BTreeSet<String> {
+    let mut files = Files::default();
+    files.graph(file.graph(), 0);
+    files.elsewhere(file);
     files.found
 }
 
@@ -73,6 +86,18 @@ impl Files {
                     _ => self.attribute(attribute, depth),
                 }
             }
+        }
+    }
+
+    /// Visits functions and training graphs.
+    fn elsewhere(&mut self, file: &ModelFile) {
+        let model = file.model();
+        for function in &model.functions {
+            self.nodes(&function.node, 0);
+            function.attribute_proto.iter().for_each(|attribute| self.attribute(attribute, 0));
+        }
+        for training in &model.training_info {
+            training.initialization.iter().chain(&training.algorithm).for_each(|graph| self.graph(graph, 0));
         }
     }
 

@@ -17,6 +17,7 @@ mod inputs;
 mod names;
 mod nodes;
 mod ort_order;
+mod outside;
 mod pieces;
 mod running;
 mod transfers;
@@ -34,7 +35,9 @@ use inputs::FREE_INITIALIZERS_IR_VERSION;
 pub use anchors::{Anchored, add_anchors, file_order, is_anchor};
 pub use error::{ExportError, TensorDefect};
 pub use exported::{Exported, sha256};
+pub use external::weight_files;
 pub use ort_order::{default_order, default_order_of};
+pub use outside::{Chunk, ChunkSource, Outside};
 pub use transfers::written;
 
 /// Schema of the layout file that the metadata refers to.
@@ -58,12 +61,14 @@ pub struct ExportOptions {
     /// Whether to describe in `value_info` every node result that is a dense tensor of known extents,
     /// unless the file already describes the result as exactly.
     pub value_info: bool,
+    /// The file beside the model that takes the weights; without it they stay in their places.
+    pub outside: Option<Outside>,
 }
 
 impl Default for ExportOptions {
     /// Returns options that write metadata and types.
     fn default() -> Self {
-        Self { metadata: true, model_metadata: Metadata::new(), value_info: true }
+        Self { metadata: true, model_metadata: Metadata::new(), value_info: true, outside: None }
     }
 }
 
@@ -97,7 +102,15 @@ pub fn export(file: &ModelFile, module: &Module, options: &ExportOptions) -> Res
     if version >= FREE_INITIALIZERS_IR_VERSION {
         inputs::free_weights(file, &mut graph);
     }
-    let weight_files = external::files(source, &graph);
+    let chunks = match &options.outside {
+        Some(outside) => outside::move_out(source, &mut graph, outside)?,
+        None => Vec::new(),
+    };
+    let mut weight_files = external::files(source, &graph);
+    if let Some(outside) = &options.outside {
+        // Written with the model.
+        weight_files.remove(&outside.location);
+    }
     let edit = ModelEdit {
         ir_version: (version != file.model().ir_version()).then_some(version),
         metadata: options.metadata.then(|| model_metadata(module, options)),
@@ -107,7 +120,14 @@ pub fn export(file: &ModelFile, module: &Module, options: &ExportOptions) -> Res
     };
     let splice = ModelSplice::new(file, &edit)?;
     let imported = file.model().opset_import.iter().map(|import| (own_domain(import.domain()).to_owned(), import.version()));
-    Ok(Exported { splice, opset_imports: imported.chain(opsets).collect(), ir_version: version, node_names, weight_files })
+    Ok(Exported {
+        splice,
+        opset_imports: imported.chain(opsets).collect(),
+        ir_version: version,
+        node_names,
+        weight_files,
+        chunks,
+    })
 }
 
 /// Checks that the module's graph inputs or outputs have the names stated in the file: callers know the

@@ -13,7 +13,7 @@ pub const ALL: &[CodeInfo] = &[
         code: "E0701",
         title: "no ONNX Runtime library",
         fault: Fault::System,
-        meaning: "Plans are played on ONNX Runtime's kernels. memc looked for its library at `--ort-lib`, in ORT_DYLIB_PATH and in the Python \
+        meaning: "Plans are played on ONNX Runtime's kernels. memc looked for its library at `--ort-lib`, in ORT_DYLIB_PATH, beside itself and in the Python \
             wheel; it was not found, cannot be loaded, or is older than 1.17.",
         example: "memc run out.onnx --layout out.layout.json, without the Python package onnxruntime",
         action: "Run `pip install onnxruntime`, or name a library with `--ort-lib`.",

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use crate::decisions::Decision;
 use crate::encoded::{Encoded, encoded};
 use crate::facts::{Facts, Gap, SpaceFacts};
+use crate::limits::Row;
 
 /// Returns the summary of a plan: pretty JSON, keys sorted, one trailing newline. Sizes are bytes,
 /// steps are positions in the schedule.
@@ -41,11 +42,34 @@ use crate::facts::{Facts, Gap, SpaceFacts};
 /// - `model {input_sha256, output_sha256}`, `dims` (the only extents that the plan is valid for, by
 ///   name), `target`, `io`, `memc_version`.
 pub fn json(layout: &Layout) -> String {
+    written(summary(layout))
+}
+
+/// Returns the summary with the key `limits`: `[{name, space|null, bytes|null, before|null, limit|null,
+/// exceeded}]`, a row for the arena of each space, and one for the weights.
+pub fn json_with_limits(layout: &Layout, rows: &[Row]) -> String {
+    let row = |row: &Row| {
+        json!({"name": row.name, "space": row.space, "bytes": row.bytes, "before": row.before, "limit": row.limit,
+            "exceeded": row.exceeds()})
+    };
+    let mut summary = summary(layout);
+    if let Some(object) = summary.as_object_mut() {
+        object.insert("limits".to_owned(), rows.iter().map(row).collect());
+    }
+    written(summary)
+}
+
+fn written(mut summary: Value) -> String {
+    summary.sort_all_objects();
+    format!("{summary:#}\n")
+}
+
+fn summary(layout: &Layout) -> Value {
     let facts = Facts::of(layout);
     let first = facts.first();
     let cost = &layout.cost;
     let stated = |by: StatedBy| layout.stated.iter().filter(|row| row.by == by).count();
-    let mut summary = json!({
+    json!({
         "schema": "memc.summary/1",
         "memc_version": layout.memc_version,
         "model": {"input_sha256": layout.model.input_sha256, "output_sha256": layout.model.output_sha256},
@@ -93,9 +117,7 @@ pub fn json(layout: &Layout) -> String {
         "pareto": layout.pareto,
         "state": layout.state,
         "unpaired": layout.unpaired,
-    });
-    summary.sort_all_objects();
-    format!("{summary:#}\n")
+    })
 }
 
 fn solver_value(solver: &Solver, open: usize) -> Value {

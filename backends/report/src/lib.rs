@@ -2,7 +2,8 @@
 //!
 //! Every report is derived from a [`memc_layout::Layout`] alone, and equal layouts give equal bytes:
 //! [`summary_line`] (one line for people and logs), [`text`] (one screen), [`json`] (for scripts),
-//! [`html`] (one page without network) and [`trace`] (for trace viewers).
+//! [`html`] (one page without network) and [`trace`] (for trace viewers). For pipelines, [`compare`]
+//! holds a plan against limits, and [`markdown`] and [`github`] show the answer.
 //!
 //! Reports count their numbers from the tensors of the layout and do not copy the layout's own claims.
 //! Names are untrusted: they are escaped, shortened or drawn as text, never interpreted.
@@ -12,6 +13,8 @@ mod encoded;
 mod facts;
 mod html;
 mod json;
+mod limits;
+mod markdown;
 mod options;
 mod pareto;
 mod picture;
@@ -21,7 +24,9 @@ mod text;
 mod trace;
 
 pub use html::{HtmlOptions, html};
-pub use json::json;
+pub use json::{json, json_with_limits};
+pub use limits::{Limits, Row, compare};
+pub use markdown::{github, markdown, sentence};
 pub use quantity::bytes;
 pub use summary::summary_line;
 pub use text::text;

@@ -102,6 +102,16 @@ pub(super) const ERRORS: &[CodeInfo] = &[
         example: "a model with 20 MB of weights for --target esp32-s3, whose flash holds 16 MiB",
         action: "Quantize the weights, or mark another space of the target file with `constants = true`.",
     },
+    CodeInfo {
+        code: "E0317",
+        title: "a size exceeds a limit of the report",
+        fault: Fault::Request,
+        meaning: "`memc report` compares the arena of each space and the weights with `--max-arena`, `--max-weights`, and the layout of an \
+            earlier plan (`--baseline`, with the growth of `--allow`). At least one size is larger; the notes name the others. A size of \
+            unknown values without an upper bound exceeds every limit. No file was written.",
+        example: "memc report model.onnx --max-arena 512KiB",
+        action: "Plan the model with `memc optimize --budget`, make the model smaller, or raise the limit.",
+    },
 ];
 
 /// Warnings of planning.

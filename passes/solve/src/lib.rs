@@ -78,26 +78,43 @@ impl Default for Limit {
 ///
 /// Without a flag (the default) searches run to their end.
 #[derive(Clone, Debug, Default)]
-pub struct Stop(Option<Arc<AtomicBool>>);
+pub struct Stop {
+    flag: Option<Arc<AtomicBool>>,
+    /// Whether searches prepare for a request, in slices of growing effort.
+    is_likely: bool,
+}
 
 impl Stop {
     /// A stop that [`Stop::request`] triggers.
     #[must_use]
     pub fn on_request() -> Self {
-        Self(Some(Arc::default()))
+        Self { flag: Some(Arc::default()), is_likely: true }
     }
 
-    /// Whether a flag exists, so that a request to stop may come.
+    /// A stop for a request that rarely comes, such as a key that a person presses. Searches run as
+    /// without a flag, so plans and efforts are equal to theirs; a solver at work ends first.
+    #[must_use]
+    pub fn on_interrupt() -> Self {
+        Self { flag: Some(Arc::default()), is_likely: false }
+    }
+
+    /// Returns a stop with this flag, or a new one, for which searches are ready at any time.
+    #[must_use]
+    pub fn expected(&self) -> Self {
+        Self { flag: Some(self.flag.clone().unwrap_or_default()), is_likely: true }
+    }
+
+    /// Sets the flag, if there is one.
     pub fn request(&self) {
-        if let Some(flag) = &self.0 {
+        if let Some(flag) = &self.flag {
             flag.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Whether a request can ever come.
+    /// Whether searches must be ready for a request at any time.
     #[must_use]
     pub fn may_come(&self) -> bool {
-        self.0.is_some()
+        self.is_likely
     }
 
     /// Returns the node limit for a search that cannot check the flag while it runs: 0 once the flag is
@@ -114,7 +131,7 @@ impl Stop {
     /// Whether the flag is set.
     #[must_use]
     pub fn is_due(&self) -> bool {
-        self.0.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed))
+        self.flag.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed))
     }
 }
 

@@ -1,0 +1,65 @@
+"""Models for the tests: those that ship with memc, and small ones made with the package `onnx`."""
+
+import os
+import pathlib
+
+ROOT = pathlib.Path(os.environ.get("MEMC_ROOT", pathlib.Path(__file__).resolve().parents[2]))
+
+
+def shipped(name):
+    """Returns the path of a model that ships with memc."""
+    folder = "tests/models" if (ROOT / "tests/models" / f"{name}.onnx").exists() else "examples/models"
+    return ROOT / folder / f"{name}.onnx"
+
+
+def wide(extents=("batch", 64), opset=17, nodes=6):
+    """Returns a model of element-wise nodes in two branches over an input of these extents."""
+    from onnx import TensorProto, helper
+
+    kinds = ["Relu", "Sigmoid", "Tanh", "Abs", "Neg", "Exp"]
+    made = [helper.make_node(kinds[i % len(kinds)], ["x"], [f"b{i}"]) for i in range(nodes)]
+    sums = [helper.make_node("Add", [f"s{i}" if i else "b0", f"b{i + 1}"], [f"s{i + 1}"]) for i in range(nodes - 1)]
+    value = helper.make_tensor_value_info
+    ends = [value("x", TensorProto.FLOAT, list(extents))], [value(f"s{nodes - 1}", TensorProto.FLOAT, list(extents))]
+    graph = helper.make_graph(made + sums, "wide", *ends)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+
+
+def waiting(count=8, extent=65536):
+    """Returns a chain of sines and the products of their operands, in reverse: each value waits for its product."""
+    from onnx import TensorProto, helper
+
+    nodes, last = [helper.make_node("Sin", [f"h{i}"], [f"h{i + 1}"]) for i in range(count)], f"h{count}"
+    for i in reversed(range(count)):
+        nodes.append(helper.make_node("Mul", [last, f"h{i}"], [f"g{i}"]))
+        last = f"g{i}"
+    value = helper.make_tensor_value_info
+    ends = [value("h0", TensorProto.FLOAT, [extent])], [value("g0", TensorProto.FLOAT, [extent])]
+    graph = helper.make_graph(nodes, "waiting", *ends)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def with_weights(folder, count, rows, columns):
+    """Writes a chain of matrix products whose weights lie in a file beside it, of zeros that the disk does not
+    hold. Returns the path."""
+    from onnx import TensorProto, helper
+
+    size = rows * columns * 4
+    nodes, weights = [], []
+    for i in range(count):
+        tensor = TensorProto(name=f"w{i}", data_type=TensorProto.FLOAT, dims=[rows, columns])
+        tensor.data_location = TensorProto.EXTERNAL
+        for key, text in [("location", "weights.bin"), ("offset", str(i * size)), ("length", str(size))]:
+            tensor.external_data.add(key=key, value=text)
+        weights.append(tensor)
+        nodes.append(helper.make_node("MatMul", [f"h{i}", f"w{i}"], [f"m{i}"]))
+        nodes.append(helper.make_node("Relu", [f"m{i}"], [f"h{i + 1}"]))
+    value = helper.make_tensor_value_info
+    ends = [value("h0", TensorProto.FLOAT, ["batch", rows])], [value(f"h{count}", TensorProto.FLOAT, ["batch", columns])]
+    graph = helper.make_graph(nodes, "chain", *ends, initializer=weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    path = pathlib.Path(folder) / "chain.onnx"
+    path.write_bytes(model.SerializeToString())
+    with open(path.with_name("weights.bin"), "wb") as file:
+        file.truncate(count * size)
+    return path
