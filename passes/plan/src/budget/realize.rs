@@ -148,7 +148,7 @@ impl Realizer<'_, '_> {
         let names = |realizer: &Self, values: &[Value]| -> Vec<String> {
             values.iter().map(|value| realizer.module().value(*value).name.clone()).collect()
         };
-        if index % 2 == 0 {
+        if index.is_multiple_of(2) {
             let value = self.resolve(coded.value);
             let (nodes, codes) = self.writer.encode(&coded.recipe, value);
             self.order.extend(nodes);
