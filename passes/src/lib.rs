@@ -9,6 +9,7 @@ pub mod analysis;
 pub mod canonicalize;
 pub mod cse;
 pub mod dce;
+pub mod encode_weights;
 pub mod fold;
 pub mod in_place;
 pub mod memo;
@@ -29,7 +30,9 @@ pub mod window;
 
 pub use memc_rewrite::Replaced;
 pub use memo::Memo;
-pub use options::{Io, Options, Rewriting, StateNames};
-pub use pass::{Budgeted, Changed, ExternalData, PassContext, PassError, PassInfo, Said, Shortage, SolverReport, StepBytes};
+pub use options::{Io, Options, Rewriting, StateNames, WeightCode};
+pub use pass::{
+    Budgeted, Changed, EncodedWeight, ExternalData, PassContext, PassError, PassInfo, Said, Shortage, SolverReport, StepBytes,
+};
 pub use pipeline::{Observer, PassStep, Pipeline, PipelineError, Silent};
 pub use settings::{Seek, SettingError, Settings};

@@ -32,6 +32,33 @@ impl Io {
     }
 }
 
+/// Bits of encoded weights.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WeightCode {
+    /// 8-bit integers.
+    Int8,
+    /// 4-bit integers.
+    Int4,
+}
+
+impl WeightCode {
+    /// Returns the name in options and in the layout file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Int8 => "int8",
+            Self::Int4 => "int4",
+        }
+    }
+
+    /// Returns the bits of one weight.
+    pub fn bits(self) -> u32 {
+        match self {
+            Self::Int8 => 8,
+            Self::Int4 => 4,
+        }
+    }
+}
+
 /// Permissions and requests for rewriting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rewriting {
@@ -45,6 +72,8 @@ pub struct Rewriting {
     pub integer_kernels: bool,
     /// Channels of a block, if images use a layout in blocks of channels.
     pub nchwc: Option<u32>,
+    /// Code of the weights of matrix products, if they are written in few bits.
+    pub encode_weights: Option<WeightCode>,
     /// Number of equal parts of the batch, computed in turn. `None`: the number that is worth its time.
     pub micro_batches: Option<u64>,
     /// Time that less memory may cost without a limit, in hundredths of a percent of the modelled time.
@@ -67,6 +96,7 @@ impl Default for Rewriting {
             standard: false,
             integer_kernels: false,
             nchwc: None,
+            encode_weights: None,
             micro_batches: None,
             slowdown: 0,
         }

@@ -197,8 +197,33 @@ pub struct Said {
     pub reports: Vec<SolverReport>,
     /// Rewritten fragments, in the order of rewriting.
     pub rewrites: Vec<Replaced>,
+    /// Weights that were written in few bits.
+    pub encoded: Vec<EncodedWeight>,
     /// Cost of keeping a limit; `None` without one.
     pub budgeted: Option<Budgeted>,
+}
+
+/// A matrix of weights that was written in few bits.
+#[derive(Clone, PartialEq, Debug)]
+pub struct EncodedWeight {
+    /// Name of the matrix.
+    pub of: String,
+    /// Name of the constant with the codes.
+    pub codes: String,
+    /// Name of the constant with the scales.
+    pub scales: String,
+    /// Bits of a code.
+    pub bits: u32,
+    /// Number of weights of a column that share a scale; `None` for whole columns.
+    pub block: Option<u64>,
+    /// Size of the matrix.
+    pub before: Bytes,
+    /// Size of codes and scales together.
+    pub after: Bytes,
+    /// Root of the sum of squared errors of the weights, as a share of that of the squared weights.
+    pub relative: f64,
+    /// Largest error of one weight.
+    pub largest: f64,
 }
 
 /// Cost of keeping a budget, by the model of time.

@@ -3,6 +3,8 @@
 //! The numbers travel with the options; none is global. Wrong numbers make a search slow or a plan
 //! large, never a plan wrong.
 
+use memc_ir::Bytes;
+
 /// The fraction 1/n of a number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Part(pub u64);
@@ -29,6 +31,23 @@ pub struct PassTuning {
     pub weights: WeightTuning,
     /// Tuning numbers of the search for sub-views.
     pub views: ViewTuning,
+    /// Tuning numbers of the pass `encode-weights`.
+    pub encode: EncodeTuning,
+}
+
+/// Tuning numbers of the pass `encode-weights`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct EncodeTuning {
+    /// Minimum size of an encoded matrix, in bytes.
+    pub min_bytes: Bytes,
+}
+
+impl Default for EncodeTuning {
+    fn default() -> Self {
+        // A smaller matrix saves less than 48 KiB in 8 bits, for a node and scales more, and its numbers
+        // take part in the error like those of a large one.
+        Self { min_bytes: Bytes(64 << 10) }
+    }
 }
 
 /// Tuning numbers of the pass `split`.

@@ -62,6 +62,7 @@ fn pass_tuning() -> impl Strategy<Value = PassTuning> {
             if number & 1 == 0 { (number >> 1) % most } else { (number >> 1) % 4 }
         };
         PassTuning {
+            encode: memc_passes::tuning::EncodeTuning::default(),
             split: SplitTuning {
                 peaks: [(); 6].map(|()| below(130)),
                 peaks_in_limit: [(); 3].map(|()| below(130)),
