@@ -9,7 +9,7 @@ use memc_cost::timings::{self, ProfileError, Timings};
 use memc_ir::{Bytes, SecondaryMap, Value};
 use memc_onnx_import::ImportOptions;
 use memc_ops::{Assumption, Data, Profile};
-use memc_passes::{Io, Options, Rewriting, StateNames};
+use memc_passes::{Io, Options, Rewriting, StateNames, WeightCode};
 use memc_solve::Stop;
 
 use crate::error::Error;
@@ -87,6 +87,9 @@ impl Measurements {
     }
 }
 
+/// Default of [`Request::lossy_bound`]: about the error of one product with 8-bit weights.
+const LOSSY_BOUND: f64 = 1e-2;
+
 /// A request for a plan. The default plans for a runtime that obeys the layout, on the CPU target,
 /// without a budget.
 ///
@@ -116,6 +119,9 @@ pub struct Request {
     pub pareto: u32,
     /// Changes that rewriting may make.
     pub rewrite: Rewriting,
+    /// Relative error of all results together that `memc verify` accepts if the plan changes numbers: the
+    /// root of the sum of squared errors, as a share of that of the squared results.
+    pub lossy_bound: f64,
     /// Graph inputs and outputs that the arena holds; `None` for outputs, or neither if state is shared.
     pub io: Option<Io>,
     /// Whether new values of parameters and moments take the storage of the old values.
@@ -156,6 +162,7 @@ impl Default for Request {
             budgets: Vec::new(),
             pareto: 0,
             rewrite: options.rewrite,
+            lossy_bound: LOSSY_BOUND,
             io: None,
             alias_state: false,
             state: Vec::new(),
@@ -241,6 +248,20 @@ impl Request {
     #[must_use]
     pub fn rewrite(mut self, rewrite: Rewriting) -> Self {
         self.rewrite = rewrite;
+        self
+    }
+
+    /// Writes the weights of matrix products in few bits.
+    #[must_use]
+    pub fn encode_weights(mut self, code: WeightCode) -> Self {
+        self.rewrite.encode_weights = Some(code);
+        self
+    }
+
+    /// Sets the relative error that `memc verify` accepts if the plan changes numbers.
+    #[must_use]
+    pub fn lossy_bound(mut self, share: f64) -> Self {
+        self.lossy_bound = share;
         self
     }
 
@@ -366,6 +387,14 @@ impl Request {
             return Err(RequestError::BlocksWithoutKernels.into());
         }
         if self.rewrite.exact
+            && let Some(code) = self.rewrite.encode_weights
+        {
+            return Err(RequestError::ExactWeights { code: code.name() }.into());
+        }
+        if !(self.lossy_bound > 0.0 && self.lossy_bound.is_finite()) {
+            return Err(RequestError::LossyBound { share: self.lossy_bound.to_string() }.into());
+        }
+        if self.rewrite.exact
             && let Some(parts) = self.rewrite.micro_batches.filter(|parts| *parts > 1)
         {
             return Err(RequestError::ExactBatch { parts }.into());
@@ -420,6 +449,8 @@ impl Request {
         given("time_limit", self.time_limit.map(|time| time.as_secs_f64().to_string()));
         given("alias_state", self.alias_state.then(|| true.to_string()));
         given("weights", self.weights.clone());
+        given("encode_weights", self.rewrite.encode_weights.map(|code| code.name().to_owned()));
+        given("lossy_bound", self.rewrite.encode_weights.map(|_| self.lossy_bound.to_string()));
         given("micro_batches", self.rewrite.micro_batches.map(|parts| parts.to_string()));
         given("slowdown", (self.rewrite.slowdown > 0).then(|| format!("{}%", f64::from(self.rewrite.slowdown) / 100.0)));
         given("integer_kernels", self.rewrite.integer_kernels.then(|| true.to_string()));

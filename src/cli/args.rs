@@ -174,6 +174,15 @@ pub enum RuntimeArg {
     Player,
 }
 
+/// Bits of encoded weights.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum WeightCodeArg {
+    /// 8-bit integers
+    Int8,
+    /// 4-bit integers
+    Int4,
+}
+
 /// Graph tensors that the arena holds.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum IoArg {
@@ -238,6 +247,13 @@ pub struct Optimize {
     /// processors with another block
     #[arg(long, value_name = "native|8|16", value_parser = block, conflicts_with_all = ["exact", "std_ops"], help_heading = heading::CHANGES, hide_short_help = true)]
     pub nchwc: Option<Blocks>,
+    /// Write the weights of matrix products in 8 or 4 bits, with scales. Results change: the layout states
+    /// the error of each matrix, and `memc verify` compares results within --lossy-bound
+    #[arg(long, value_name = "int8|int4", value_enum, conflicts_with = "exact", hide_possible_values = true, help_heading = heading::CHANGES, hide_short_help = true)]
+    pub encode_weights: Option<WeightCodeArg>,
+    /// Relative error of all results together that `memc verify` accepts after --encode-weights
+    #[arg(long, value_name = "SHARE", value_parser = bound, default_value = "0.01", help_heading = heading::CHANGES, hide_short_help = true)]
+    pub lossy_bound: f64,
     /// Number of equal parts of the batch, computed in turn; 1 keeps the batch whole [default: the
     /// number that saves enough memory for its time]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=65536), help_heading = heading::CHANGES, hide_short_help = true)]
@@ -388,6 +404,10 @@ pub struct Verify {
     /// 0.000001 after Sigmoid, Softmax and similar operators]
     #[arg(long)]
     pub atol: Option<f64>,
+    /// Relative error of all results together, for plans that change numbers [default: the bound that
+    /// the plan was made with]
+    #[arg(long, value_name = "SHARE", value_parser = bound)]
+    pub lossy_bound: Option<f64>,
     /// How plans are played
     #[command(flatten)]
     pub playing: Playing,
@@ -529,6 +549,12 @@ fn percent(text: &str) -> Result<u32, String> {
     let parsed = text.strip_suffix('%').unwrap_or(text).parse().ok().filter(|percent: &f64| (0.0..=1000.0).contains(percent));
     let hundredths = parsed.map(|percent| (percent * 100.0).round() as u32);
     hundredths.ok_or_else(|| format!("`{text}` is not a percentage; write percent up to 1000: 1 or 0.5%"))
+}
+
+/// Parses a bound of a relative error.
+fn bound(text: &str) -> Result<f64, String> {
+    let parsed = text.parse().ok().filter(|share: &f64| *share > 0.0 && share.is_finite());
+    parsed.ok_or_else(|| format!("`{text}` is no share: write a number above 0, such as 0.01"))
 }
 
 /// Parses a language with an interface to ONNX Runtime, and a recipe.

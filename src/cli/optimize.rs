@@ -9,9 +9,9 @@ use memc_ir::{Bytes, text};
 use memc_layout as layout;
 use memc_ops::profile::SessionNeeds;
 use memc_ops::{Profile, Rounding};
-use memc_passes::{PipelineError, Rewriting};
+use memc_passes::{PipelineError, Rewriting, WeightCode};
 
-use super::args::{Optimize, RuntimeArg};
+use super::args::{Optimize, RuntimeArg, WeightCodeArg};
 use super::knowledge;
 use super::observe::Watch;
 use super::progress::Progress;
@@ -67,7 +67,11 @@ pub fn run(arguments: &Optimize, voice: &Voice) -> Outcome {
         let rules: Vec<String> = rules.iter().map(|(rule, count)| format!("{rule} {count}")).collect();
         voice.say(&format!("rewritten by {}", rules.join(", ")));
     }
-    if !arguments.integer_kernels && !arguments.exact && computes_with_dequantized(&optimized) {
+    if !arguments.integer_kernels
+        && !arguments.exact
+        && arguments.encode_weights.is_none()
+        && computes_with_dequantized(&optimized)
+    {
         voice.say("this model dequantizes before it computes; `--integer-kernels` uses integer kernels instead");
     }
     if !arguments.exact
@@ -104,9 +108,14 @@ fn request(arguments: &Optimize) -> Result<Request, Failure> {
         standard: arguments.std_ops,
         integer_kernels: arguments.integer_kernels,
         nchwc: arguments.nchwc.and_then(|blocks| blocks.0),
+        encode_weights: arguments.encode_weights.map(|code| match code {
+            WeightCodeArg::Int8 => WeightCode::Int8,
+            WeightCodeArg::Int4 => WeightCode::Int4,
+        }),
         micro_batches: arguments.micro_batches,
         slowdown: arguments.slowdown,
     };
+    request.lossy_bound = arguments.lossy_bound;
     request.budgets.clone_from(&arguments.budget);
     request.pareto = arguments.pareto;
     request.anchors = arguments.anchors;

@@ -7,7 +7,7 @@ use memc::Error;
 use memc_ir::{Diagnostic, Severity};
 use memc_onnx_proto::ModelFile;
 use memc_ort as play;
-use play::{Difference, Stock, Subject, Tolerance, Verified, VerifyOptions};
+use play::{Difference, LossyError, Stock, Subject, Tolerance, Verified, VerifyOptions};
 use serde_json::json;
 
 use super::args::Verify;
@@ -41,6 +41,7 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
         rounds: arguments.rounds,
         seed: arguments.seed,
         tolerance: tolerance(arguments, &layout.options),
+        lossy: lossy_bound(arguments, &layout.options),
         poison_check: arguments.playing.poison_check,
         swap_folder: arguments.playing.swap_dir.clone(),
     };
@@ -61,7 +62,8 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
     for (name, kind) in found.left_out.iter().take(MAX_ROWS) {
         voice.say(&format!("`{name}` was not compared: it is {kind}"));
     }
-    stock(&found.stock, rounds, voice);
+    lossy(&found, voice);
+    stock(&found.stock, rounds, found.lossy.is_empty(), voice);
     let is_identical = found.differences.is_empty() && found.carried.is_empty();
     if arguments.json {
         let stock =
@@ -70,6 +72,8 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
             );
         let stock = json!({"identical": found.stock.refused.is_none() && found.stock.differences.is_empty(),
             "differences": stock.collect::<Vec<_>>(), "refused": found.stock.refused});
+        let error = |(round, subject, error): &(u64, Subject, LossyError)| json!({"round": round, "subject": subject.to_string(), "all": error.all, "outputs": error.outputs});
+        let errors: Vec<_> = found.lossy.iter().map(error).collect();
         let left_out: Vec<&str> = found.left_out.iter().map(|(name, _)| name.as_str()).collect();
         let list = |differences: &[(u64, Subject, Difference)]| -> Vec<_> {
             let row = |(round, subject, difference): &(u64, Subject, Difference)| json!({"round": round, "subject": subject.to_string(), "text": difference.to_string(), "within": difference.is_within()});
@@ -86,7 +90,7 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
                 "workspace_beyond": played.workspace_beyond(), "ran": played.ran, "skipped": played.skipped})
         });
         let object = json!({"ok": found.holds(), "outputs": found.outputs, "rounds": rounds, "identical": is_identical,
-            "differences": list(&found.differences), "carried": list(&found.carried), "first": found.first, "window": window, "before_softmaxes": found.softmaxes, "played": played, "left_out": left_out, "stock": stock});
+            "differences": list(&found.differences), "carried": list(&found.carried), "first": found.first, "window": window, "before_softmaxes": found.softmaxes, "played": played, "left_out": left_out, "lossy": errors, "stock": stock});
         print(&format!("{object:#}\n"))?;
     }
     if found.outputs == 0 {
@@ -94,10 +98,21 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
     }
     if !found.holds() {
         let text = format!("results differ: {} outputs, {rounds} rounds", found.outputs);
-        let help = "random numbers in the model or its kernels may be the cause; else plan it again with `--exact`, and report the difference";
+        let help = match found.lossy.is_empty() {
+            true => {
+                "random numbers in the model or its kernels may be the cause; else plan it again with `--exact`, and report the difference"
+            }
+            false => {
+                "use real inputs (`--inputs IN.npz`), allow more (`--lossy-bound SHARE`), or plan with more bits for a number"
+            }
+        };
         return Err(Failure { diagnostics: vec![Diagnostic::new("E0709", Severity::Error, text).with_help(help)], code: 1 });
     }
-    let word = if is_identical { "bit for bit" } else { "within the tolerance" };
+    let word = match is_identical {
+        true => "bit for bit",
+        false if found.lossy.is_empty() => "within the tolerance",
+        false => "within the bound of their error",
+    };
     let softmaxes = match found.softmaxes {
         0 => String::new(),
         count => format!("; {count} values before softmaxes too"),
@@ -113,8 +128,29 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints how sessions with default options of both models differ.
-fn stock(stock: &Stock, rounds: u64, voice: &Voice) {
+/// Largest number of outputs whose error is printed for a round.
+const MAX_ERRORS: usize = 5;
+
+/// Prints the errors of a plan that changes numbers: of all outputs together, and the largest of single
+/// outputs.
+fn lossy(found: &Verified, voice: &Voice) {
+    for (round, subject, error) in &found.lossy {
+        let outputs: Vec<String> =
+            error.outputs.iter().take(MAX_ERRORS).map(|(name, error)| format!("`{name}` {error:.2e}")).collect();
+        voice.say(&format!("{subject}, round {round}: relative error {:.2e}; largest: {}", error.all, outputs.join(", ")));
+    }
+}
+
+/// The bound of the relative error of all results: the requested one, else that of the plan. `None` for
+/// plans that change no numbers beyond roundings.
+fn lossy_bound(arguments: &Verify, options: &BTreeMap<String, String>) -> Option<f64> {
+    let planned: f64 = options.get("lossy_bound")?.parse().ok()?;
+    Some(arguments.lossy_bound.unwrap_or(planned))
+}
+
+/// Prints how sessions with default options of both models differ. `warns` is false for plans that change
+/// numbers: their errors are printed already.
+fn stock(stock: &Stock, rounds: u64, warns: bool, voice: &Voice) {
     if let Some(message) = &stock.refused {
         return voice.say(&format!("sessions with default options were not compared: {message}"));
     }
@@ -123,7 +159,7 @@ fn stock(stock: &Stock, rounds: u64, voice: &Voice) {
         return voice.say(&format!("sessions with default options: both models give equal bits in {rounds} rounds"));
     };
     voice.say(&format!("sessions with default options differ, first in round {round}: {first}"));
-    if !stock.holds() {
+    if warns && !stock.holds() {
         let text = "sessions with default options of the given and of the written model differ beyond the tolerance";
         let help = "default sessions fuse nodes and keep float16 sums in float32 until a float16 value is read, so split or rewritten nodes round \
             other values; `memc explain W0701` gives advice";

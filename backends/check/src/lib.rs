@@ -15,6 +15,7 @@ mod claims;
 pub mod codes;
 mod content;
 mod ctx;
+mod encodings;
 mod entries;
 mod fetches;
 mod findings;
@@ -144,6 +145,7 @@ fn run(given: &Side<'_>, out: &mut Side<'_>, layout: &Layout, options: Options, 
     state::check(&ctx, findings);
     fetches::check(&ctx, findings);
     stated::check(&ctx, findings);
+    encodings::check(&ctx, findings);
     boundary::check(&ctx, findings);
     let recomputed = meaning::check(&ctx, options, findings, summary);
     claims::check(&ctx, recomputed, findings, summary);

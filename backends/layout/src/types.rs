@@ -81,6 +81,37 @@ pub struct Layout {
     /// states them, and other data may have other sizes. Absent if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stated: Vec<Stated>,
+    /// Weights that the output model holds in few bits. Absent if there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub encodings: Vec<Encoding>,
+}
+
+/// A matrix of weights in few bits: each number is about its code times its scale.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Encoding {
+    /// The matrix: a constant of the input model, or one that was computed from its constants.
+    pub of: String,
+    /// Constant of the output model that holds the codes.
+    pub codes: String,
+    /// Constant of the output model that holds the scales.
+    pub scales: String,
+    /// Bits of a code.
+    pub bits: u64,
+    /// Number of weights of a column that share a scale; null if whole columns do.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub block: Option<u64>,
+    /// Bytes of the matrix.
+    pub before: u64,
+    /// Bytes of codes and scales.
+    pub after: u64,
+    /// Root of the sum of squared errors of the decoded weights, as a share of that of the squared
+    /// weights.
+    #[serde(serialize_with = "number")]
+    pub relative_error: f64,
+    /// Largest error of a decoded weight.
+    #[serde(serialize_with = "number")]
+    pub largest_error: f64,
 }
 
 /// A tensor of stated size.

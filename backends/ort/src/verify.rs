@@ -15,6 +15,7 @@ use crate::content::Content;
 use crate::error::Error;
 use crate::inputs;
 use crate::integers;
+use crate::lossy::{self, LossyError};
 use crate::memory::require;
 use crate::options::{PlayOptions, reference};
 use crate::pinned::step_apart;
@@ -41,6 +42,9 @@ pub struct VerifyOptions {
     pub seed: u64,
     /// Allowed difference between numbers.
     pub tolerance: Tolerance,
+    /// Relative error of all results together, for plans that change numbers: it decides on
+    /// floating-point results, in place of the tolerance.
+    pub lossy: Option<f64>,
     /// Whether to watch every value in the arena.
     pub poison_check: bool,
     /// Folder for the files of spaces that are not memory.
@@ -49,7 +53,7 @@ pub struct VerifyOptions {
 
 impl Default for VerifyOptions {
     fn default() -> Self {
-        Self { rounds: 1, seed: 0, tolerance: Tolerance::default(), poison_check: false, swap_folder: None }
+        Self { rounds: 1, seed: 0, tolerance: Tolerance::default(), lossy: None, poison_check: false, swap_folder: None }
     }
 }
 
@@ -96,6 +100,8 @@ pub struct Verified {
     /// with their rounds and subjects. With the given model's integers, no difference is beyond the
     /// tolerance.
     pub carried: Vec<(u64, Subject, Difference)>,
+    /// Errors of plans that change numbers, with their rounds and subjects; empty for other plans.
+    pub lossy: Vec<(u64, Subject, LossyError)>,
     /// Differences between both models in sessions with default options.
     pub stock: Stock,
     /// First node, in the order of the schedule, whose result differs. `None` if all differences are
@@ -196,6 +202,7 @@ fn begin(first: Option<&Results>) -> Verified {
         softmaxes: first.map_or(0, |(_, inner)| inner.len()),
         differences: Vec::new(),
         carried: Vec::new(),
+        lossy: Vec::new(),
         stock: Stock::default(),
         first: None,
         window: None,
@@ -264,7 +271,10 @@ impl Trial<'_> {
     fn behind_equal_integers(&self, names: &BTreeSet<&str>, expected: &[Results], found: &mut Verified) -> Result<(), Error> {
         let all = &self.tolerances;
         let is_carried = |difference: &Difference| !difference.is_within() && all.integers.contains(&difference.output);
-        if all.all.of_largest == 0.0 || !found.differences.iter().any(|(.., difference)| is_carried(difference)) {
+        if self.options.lossy.is_some()
+            || all.all.of_largest == 0.0
+            || !found.differences.iter().any(|(.., difference)| is_carried(difference))
+        {
             return Ok(());
         }
         // Pin the integers that both models have, unless they take too much memory.
@@ -313,6 +323,9 @@ impl Trial<'_> {
     /// tolerance of a value is loosened for rounding to integers.
     fn expected_of_plan(&self, given: Contents, written: Contents) -> Contents {
         let (mut expected, integers) = (given, &self.tolerances.integers);
+        if self.options.lossy.is_some() {
+            return expected;
+        }
         expected.extend(written.into_iter().filter(|(name, _)| integers.contains(name)));
         expected
     }
@@ -336,10 +349,18 @@ impl Trial<'_> {
         results: &BTreeMap<String, Content<'_>>,
         found: &mut Verified,
     ) {
-        let differences = match subject {
+        if subject == Subject::Softmax && self.options.lossy.is_some() {
+            return;
+        }
+        let mut differences = match subject {
             Subject::Plan => compare(expected, results, &Tolerances { integers: BTreeSet::new(), ..self.tolerances.clone() }),
             _ => compare(expected, results, &self.tolerances),
         };
+        if let Some(bound) = self.options.lossy {
+            let error = lossy::error(expected, results);
+            lossy::judge(&mut differences, &error, bound);
+            found.lossy.push((round as u64, subject, error));
+        }
         found.differences.extend(differences.into_iter().map(|difference| (round as u64, subject, difference)));
     }
 
@@ -354,7 +375,11 @@ impl Trial<'_> {
             Ok((given, written)) => {
                 let pairs = (0u64..).zip(given.iter().zip(&written));
                 let differences = pairs.flat_map(|(round, (given, written))| {
-                    compare(given, written, &self.tolerances).into_iter().map(move |difference| (round, difference))
+                    let mut differences = compare(given, written, &self.tolerances);
+                    if let Some(bound) = self.options.lossy {
+                        lossy::judge(&mut differences, &lossy::error(given, written), bound);
+                    }
+                    differences.into_iter().map(move |difference| (round, difference))
                 });
                 Stock { differences: differences.collect(), refused: None }
             }

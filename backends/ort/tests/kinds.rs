@@ -188,6 +188,7 @@ fn differences_are_found_in_results_of_every_kind() {
 #[test]
 fn a_verification_without_comparisons_does_not_hold() {
     let found = |outputs| Verified {
+        lossy: Vec::new(),
         outputs,
         left_out: Vec::new(),
         softmaxes: 0,

@@ -34,6 +34,7 @@ use crate::facts::{Facts, Gap, SpaceFacts};
 ///   `peak_otherwise` if the value had stayed.
 /// - `pareto`: `[{budget, arena, extra_ns, bound|null}]`.
 /// - `state`: `[{tensor, result}]`, results that take the storage of the state that they update.
+/// - `encodings`: weights in few bits, as in the layout; left out if there are none.
 /// - `unpaired`: `[{result, candidates, reason}]`, outputs that may update state but share no storage,
 ///   if requested.
 /// - `model {input_sha256, output_sha256}`, `dims` (the only extents that the plan is valid for, by
@@ -91,6 +92,9 @@ pub fn json(layout: &Layout) -> String {
         "state": layout.state,
         "unpaired": layout.unpaired,
     });
+    if !layout.encodings.is_empty() {
+        summary["encodings"] = json!(layout.encodings);
+    }
     summary.sort_all_objects();
     format!("{summary:#}\n")
 }

@@ -114,6 +114,16 @@ fn head(facts: &Facts) -> Vec<String> {
         let (stay, moved) = (bytes(callers.near_weights), bytes(callers.fetched));
         lines.push(format!("weights  {stay} stay in {}, {moved} fetched from {} ({})", row.to, row.from, layout.fetches.len()));
     }
+    if let Some(worst) = layout.encodings.iter().max_by(|a, b| a.relative_error.total_cmp(&b.relative_error)) {
+        let sum = |size: fn(&memc_layout::Encoding) -> u64| bytes(layout.encodings.iter().map(size).fold(0, u64::saturating_add));
+        let (before, after) = (sum(|row| row.before), sum(|row| row.after));
+        let count = match layout.encodings.len() {
+            1 => "1 matrix".to_owned(),
+            count => format!("{count} matrices"),
+        };
+        let error = 100.0 * worst.relative_error;
+        lines.push(format!("codes    {count} in {} bits: {before} -> {after}, relative error at most {error:.2} %", worst.bits));
+    }
     if !layout.state.is_empty() {
         lines.push(format!("state    {} overwritten by their new values", counted(layout.state.len(), "value")));
     }

@@ -148,6 +148,8 @@ pub enum Kind {
     Unbound,
     /// A row of `stated` is wrong or missing.
     Stated,
+    /// A row of `encodings` is wrong or missing.
+    Encoding,
 }
 
 /// A kind with its name and its page.

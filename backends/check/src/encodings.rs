@@ -1,0 +1,240 @@
+//! Checks rows of `encodings`: weights that the output model holds in few bits, and their errors.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use memc_ir::{ElementType, Node, Payload, Value};
+use memc_layout::Encoding;
+
+use crate::codes::Kind;
+use crate::content::{Content, content};
+use crate::ctx::Ctx;
+use crate::findings::{At, Findings, exact};
+use crate::side::Side;
+
+/// Share by which a stated error may differ from the derived one: both are sums over many numbers.
+const ROUNDING: f64 = 1e-6;
+/// Bytes of integers without a row that the output model may read more than the input model: small
+/// constants may be stored twice.
+const SMALL: u64 = 64 << 10;
+
+/// Checks that each row names codes, scales and their matrix, that its sizes and errors are right, and that
+/// the options name the encoding. Codes without a row must come from the input model.
+pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
+    let mut named = BTreeSet::new();
+    let mut unverified = 0u64;
+    for row in &ctx.layout.encodings {
+        let at = || At::tensor(&row.codes);
+        if !named.insert(row.codes.as_str()) {
+            findings.add(Kind::Encoding, at(), format!("`{}` in `encodings` occurs twice", row.codes));
+            continue;
+        }
+        if !ctx.layout.options.contains_key("encode_weights") {
+            let message = format!("`{}` holds `{}` in {} bits, but no option asks for this", row.codes, row.of, row.bits);
+            findings.add(Kind::Encoding, at(), message);
+        }
+        match decoded(ctx.out, row) {
+            Err(why) => findings.add(Kind::Encoding, at(), format!("`{}` in `encodings` {why}", row.codes)),
+            Ok(matrix) => match errors(ctx.given, row, &matrix) {
+                None => unverified += 1,
+                Some(found) => {
+                    for (what, claimed, found) in [
+                        ("relative_error", row.relative_error, found.relative),
+                        ("largest_error", row.largest_error, found.largest),
+                    ] {
+                        if (claimed - found).abs() > found.abs() * ROUNDING {
+                            let message = format!("`{}`: the {what} is {found:e}; the layout states {claimed:e}", row.codes);
+                            findings.add(Kind::Encoding, at(), message);
+                        }
+                    }
+                }
+            },
+        }
+    }
+    if unverified > 0 {
+        findings.remark(format!(
+            "the errors of {unverified} encoded weights are not verified: the weights are outside the input model, or computed from others"
+        ));
+    }
+    unnamed(ctx, &named, findings);
+}
+
+/// Checks that codes without a row are no more than those of the input model.
+fn unnamed(ctx: &Ctx<'_>, named: &BTreeSet<&str>, findings: &mut Findings) {
+    let known: Vec<Content> = codes(ctx.given).into_keys().filter_map(|value| constant(ctx.given, 0, value)).collect();
+    let before = codes(ctx.given).into_values().fold(0u64, u64::saturating_add);
+    let (mut after, mut first) = (0u64, None);
+    for (value, bytes) in codes(ctx.out) {
+        let name = ctx.out.name(value);
+        let is_given = || constant(ctx.out, 1, value).is_some_and(|content| known.contains(&content));
+        if !named.contains(name) && !is_given() {
+            after = after.saturating_add(bytes);
+            first.get_or_insert_with(|| name.to_owned());
+        }
+    }
+    if let Some(name) = first.filter(|_| after > before.saturating_add(SMALL)) {
+        let message = format!(
+            "`{name}` and others hold {} of codes that no row of `encodings` names; the input model has {}",
+            exact(after),
+            exact(before)
+        );
+        findings.add(Kind::Encoding, At::tensor(&name), message);
+    }
+}
+
+fn constant(side: &Side<'_>, model: usize, value: Value) -> Option<Content> {
+    side.module.constant_of(value).map(|id| content(side, model, id))
+}
+
+/// Returns the constants that nodes decode, with their sizes.
+fn codes(side: &Side<'_>) -> BTreeMap<Value, u64> {
+    let mut found = BTreeMap::new();
+    for row in &side.rows {
+        let data = side.module.node(row.node);
+        let position = match (&*data.operator.domain, &*data.operator.name) {
+            ("" | "com.microsoft", "DequantizeLinear") => 0,
+            ("com.microsoft", "MatMulNBits") => 1,
+            _ => continue,
+        };
+        let value = data.inputs.get(position).copied().flatten();
+        if let Some(value) = value.filter(|value| side.module.constant_of(*value).is_some()) {
+            found.insert(value, side.known[value].as_ref().map_or(0, |known| known.bytes()));
+        }
+    }
+    found
+}
+
+/// A decoded matrix: `inner` numbers for each of `columns` results of a product, column by column.
+struct Matrix {
+    inner: usize,
+    columns: usize,
+    /// Extents of the matrix as stored, if the node states them.
+    dims: Option<Vec<u64>>,
+    numbers: Vec<f32>,
+}
+
+/// Decodes the codes of a row as the node does that reads them.
+fn decoded(out: &Side<'_>, row: &Encoding) -> Result<Matrix, String> {
+    let value = |name: &str| out.named.get(name).copied().filter(|value| out.module.constant_of(*value).is_some());
+    let Some((codes, scales)) = value(&row.codes).zip(value(&row.scales)) else {
+        return Err("names no constant of the output model".to_owned());
+    };
+    let reader = out.rows.iter().find(|node| node.reads.contains(&codes)).map(|row| row.node);
+    let raw = |value: Value| match &out.module.constant(out.module.constant_of(value)?).payload {
+        Payload::Raw(bytes) => Some(bytes.clone()),
+        _ => None,
+    };
+    let (Some(reader), Some(code), Some(scale)) = (reader, raw(codes), raw(scales)) else {
+        return Err("is read by no node, or has no bytes".to_owned());
+    };
+    let sizes = (code.len() + scale.len()) as u64;
+    if row.after != sizes {
+        return Err(format!("takes {}; the layout states {}", exact(sizes), exact(row.after)));
+    }
+    let scale: Vec<f32> = scale.as_chunks().0.iter().map(|raw| f32::from_le_bytes(*raw)).collect();
+    let operands = &out.module.node(reader).inputs;
+    let reads = |position: usize, value: Value| operands.get(position).copied().flatten() == Some(value);
+    let found = match &*out.module.node(reader).operator.name {
+        "DequantizeLinear" if reads(0, codes) && reads(1, scales) => by_node(out, reader, codes, &code, &scale),
+        "MatMulNBits" if reads(1, codes) && reads(2, scales) => by_product(out, reader, row.bits, &code, &scale),
+        _ => None,
+    };
+    let found = found.ok_or_else(|| "does not fit the node that reads it".to_owned())?;
+    let before = (found.numbers.len() as u64).saturating_mul(4);
+    if row.before != before {
+        return Err(format!("stands for {}; the layout states {}", exact(before), exact(row.before)));
+    }
+    Ok(found)
+}
+
+/// Decodes a matrix as DequantizeLinear does, with one scale along an axis, or along blocks of an axis.
+fn by_node(out: &Side<'_>, node: Node, codes: Value, code: &Bytes, scale: &[f32]) -> Option<Matrix> {
+    let ty = out.known[codes].as_ref()?;
+    let [rows, columns] = *ty.dims.first_chunk::<2>().filter(|_| ty.dims.len() == 2)?;
+    let (rows, columns) = (usize::try_from(rows).ok()?, usize::try_from(columns).ok()?);
+    let data = out.module.node(node);
+    let axis = data.int("axis", 1);
+    let block = usize::try_from(data.int("block_size", 0)).ok()?;
+    let signed = |index: usize| -> Option<i32> {
+        match ty.element {
+            ElementType::Int8 => code.get(index).map(|byte| i32::from(*byte as i8)),
+            // The sign is the highest of four bits; the first code is in the lower half.
+            ElementType::Int4 => code.get(index / 2).map(|byte| i32::from(((byte >> (index % 2 * 4) << 4) as i8) >> 4)),
+            _ => None,
+        }
+    };
+    let blocks = |extent: usize| extent.div_ceil(block.max(1));
+    let place = |row: usize, column: usize| match (axis, block) {
+        (0, 0) => row,
+        (1, 0) => column,
+        (0, _) => row / block * columns + column,
+        (_, _) => row * blocks(columns) + column / block,
+    };
+    // Blocks are along the numbers that are summed, single scales along the columns of the product.
+    let transposed = (axis == 1) == (block > 0);
+    let (inner, width) = if transposed { (columns, rows) } else { (rows, columns) };
+    let mut numbers = Vec::with_capacity(code.len());
+    for column in 0..width {
+        for number in 0..inner {
+            let (row, column) = if transposed { (column, number) } else { (number, column) };
+            numbers.push(signed(row.checked_mul(columns)?.checked_add(column)?)? as f32 * scale.get(place(row, column))?);
+        }
+    }
+    Some(Matrix { inner, columns: width, dims: Some(ty.dims.clone()), numbers })
+}
+
+/// Decodes a matrix as MatMulNBits does: codes from 0 on, in blocks of a column.
+fn by_product(out: &Side<'_>, node: Node, bits: u64, code: &Bytes, scale: &[f32]) -> Option<Matrix> {
+    let data = out.module.node(node);
+    let extent = |name: &str| usize::try_from(data.int(name, 0)).ok();
+    let (inner, columns, block) = (extent("K")?, extent("N")?, extent("block_size").filter(|block| *block > 0)?);
+    (u64::try_from(data.int("bits", 4)).ok()? == bits && data.inputs.get(3).copied().flatten().is_none()).then_some(())?;
+    let blocks = inner.div_ceil(block);
+    let unsigned = |index: usize| match bits {
+        8 => code.get(index).map(|byte| i32::from(*byte) - 128),
+        4 => code.get(index / 2).map(|byte| i32::from(byte >> (index % 2 * 4) & 15) - 8),
+        _ => None,
+    };
+    let mut numbers = Vec::with_capacity(code.len());
+    for column in 0..columns {
+        for row in 0..inner {
+            let at = column.checked_mul(blocks)?.checked_add(row / block)?;
+            numbers.push(unsigned(at.checked_mul(block)?.checked_add(row % block)?)? as f32 * scale.get(at)?);
+        }
+    }
+    Some(Matrix { inner, columns, dims: None, numbers })
+}
+
+/// Errors of decoded weights.
+#[derive(Clone, Copy)]
+struct Errors {
+    relative: f64,
+    largest: f64,
+}
+
+/// Returns the errors of a decoded matrix. `None` if the input model does not hold the matrix itself.
+fn errors(given: &Side<'_>, row: &Encoding, matrix: &Matrix) -> Option<Errors> {
+    let constant = given.module.constant(given.module.constant_of(*given.named.get(&row.of)?)?);
+    let Payload::Raw(bytes) = &constant.payload else { return None };
+    let dims = constant.ty.known_dims().filter(|_| constant.ty.element == ElementType::Float)?;
+    let (inner, columns) = (matrix.inner as u64, matrix.columns as u64);
+    let fits = |expected: [u64; 2]| dims == expected && matrix.dims.as_ref().is_none_or(|own| *own == dims);
+    let numbers = bytes.as_chunks().0;
+    let compared = |transposed: bool| {
+        let (mut errors, mut squares, mut largest) = (0.0f64, 0.0f64, 0.0f64);
+        for (at, found) in matrix.numbers.iter().enumerate() {
+            let (column, row) = (at / matrix.inner.max(1), at % matrix.inner.max(1));
+            let at = if transposed { column * matrix.inner + row } else { row * matrix.columns + column };
+            let number = numbers.get(at).map_or(f64::NAN, |raw| f64::from(f32::from_le_bytes(*raw)));
+            let error = number - f64::from(*found);
+            errors += error * error;
+            squares += number * number;
+            largest = largest.max(error.abs());
+        }
+        Errors { relative: if squares > 0.0 { (errors / squares).sqrt() } else { 0.0 }, largest }
+    };
+    let ways = [(fits([inner, columns]), false), (fits([columns, inner]), true)];
+    // A square matrix may be stored in either way: the smaller error tells which.
+    let found = ways.into_iter().filter(|(fits, _)| *fits).map(|(_, transposed)| compared(transposed));
+    found.min_by(|a, b| a.relative.total_cmp(&b.relative))
+}
