@@ -11,6 +11,8 @@ use memc_passes::analysis::state::{Reason, StatePair, shared, unpaired};
 use memc_passes::analysis::{self, Liveness, StorageClass};
 use memc_passes::{EncodedWeight, Io, Options, Replaced};
 
+use crate::encodings::encodings;
+
 /// Contents of the layout beside the plan itself.
 #[derive(Debug)]
 pub(crate) struct Context<'a> {
@@ -86,7 +88,7 @@ pub(crate) fn layout(module: &Module, exported: &Exported, context: &Context<'_>
         unpaired: writer.unpaired(),
         fetches: writer.fetches(),
         stated: writer.stated(),
-        encodings: writer.encodings(),
+        encodings: encodings(module, context.encoded),
     };
     layout.cost.modelled_ns_after = layout.timeline.iter().map(|busy| busy.end_ns).max().unwrap_or(0) as f64;
     // Peaks and bounds are derived from the layout itself, as its readers derive them.
@@ -431,26 +433,6 @@ impl<'a> Writer<'a> {
             file::Rewrite { window: number, rules: window.rules.clone(), outputs: pairs.collect() }
         };
         (1..).zip(self.context.rewrites).map(rewrite).collect()
-    }
-
-    /// Encoded weights whose codes and scales are in the written model.
-    fn encodings(&self) -> Vec<file::Encoding> {
-        let main = self.module.graph(self.module.main());
-        let constants: BTreeSet<&str> = main.constants.iter().map(|value| self.module.value(*value).name.as_str()).collect();
-        let is_here =
-            |weight: &&EncodedWeight| [&weight.codes, &weight.scales].iter().all(|name| constants.contains(name.as_str()));
-        let row = |weight: &EncodedWeight| file::Encoding {
-            of: weight.of.clone(),
-            codes: weight.codes.clone(),
-            scales: weight.scales.clone(),
-            bits: u64::from(weight.bits),
-            block: weight.block,
-            before: weight.before.0,
-            after: weight.after.0,
-            relative_error: weight.relative,
-            largest_error: weight.largest,
-        };
-        self.context.encoded.iter().filter(is_here).map(row).collect()
     }
 
     fn subgraphs(&self) -> Vec<file::Subgraph> {

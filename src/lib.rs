@@ -20,6 +20,7 @@
 
 mod anchor;
 mod baseline;
+mod encodings;
 mod error;
 mod external;
 mod layout;

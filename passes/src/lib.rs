@@ -33,6 +33,7 @@ pub use memo::Memo;
 pub use options::{Io, Options, Rewriting, StateNames, WeightCode};
 pub use pass::{
     Budgeted, Changed, EncodedWeight, ExternalData, PassContext, PassError, PassInfo, Said, Shortage, SolverReport, StepBytes,
+    WeightErrors,
 };
 pub use pipeline::{Observer, PassStep, Pipeline, PipelineError, Silent};
 pub use settings::{Seek, SettingError, Settings};

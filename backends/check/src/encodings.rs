@@ -22,7 +22,7 @@ const SMALL: u64 = 64 << 10;
 /// the options name the encoding. Codes without a row must come from the input model.
 pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
     let mut named = BTreeSet::new();
-    let mut unverified = 0u64;
+    let mut sums: BTreeMap<&str, Option<Sums>> = BTreeMap::new();
     for row in &ctx.layout.encodings {
         let at = || At::tensor(&row.codes);
         if !named.insert(row.codes.as_str()) {
@@ -35,25 +35,29 @@ pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
         }
         match decoded(ctx.out, row) {
             Err(why) => findings.add(Kind::Encoding, at(), format!("`{}` in `encodings` {why}", row.codes)),
-            Ok(matrix) => match errors(ctx.given, row, &matrix) {
-                None => unverified += 1,
-                Some(found) => {
-                    for (what, claimed, found) in [
-                        ("relative_error", row.relative_error, found.relative),
-                        ("largest_error", row.largest_error, found.largest),
-                    ] {
-                        if (claimed - found).abs() > found.abs() * ROUNDING {
-                            let message = format!("`{}`: the {what} is {found:e}; the layout states {claimed:e}", row.codes);
-                            findings.add(Kind::Encoding, at(), message);
-                        }
-                    }
-                }
-            },
+            Ok(matrix) => {
+                let found = errors(ctx.given, row, &matrix);
+                let sum = sums.entry(&row.of).or_insert_with(|| Some(Sums::default()));
+                *sum = sum.zip(found).map(|(sum, found)| sum.with(found));
+            }
+        }
+    }
+    let unverified = sums.values().filter(|sum| sum.is_none()).count();
+    for row in &ctx.layout.encodings {
+        let Some(Some(sum)) = sums.get(row.of.as_str()) else { continue };
+        for (what, claimed, found) in
+            [("relative error", row.relative_error, sum.relative()), ("largest error", row.largest_error, sum.largest)]
+        {
+            if (claimed - found).abs() > found.abs() * ROUNDING {
+                let message =
+                    format!("the {what} of `{}` in `{}` is {found:e}; the layout states {claimed:e}", row.of, row.codes);
+                findings.add(Kind::Encoding, At::tensor(&row.codes), message);
+            }
         }
     }
     if unverified > 0 {
         findings.remark(format!(
-            "the errors of {unverified} encoded weights are not verified: the weights are outside the input model, or computed from others"
+            "the errors of {unverified} encoded matrices are not verified: they are outside the input model, or computed from others"
         ));
     }
     unnamed(ctx, &named, findings);
@@ -108,8 +112,8 @@ fn codes(side: &Side<'_>) -> BTreeMap<Value, u64> {
 struct Matrix {
     inner: usize,
     columns: usize,
-    /// Extents of the matrix as stored, if the node states them.
-    dims: Option<Vec<u64>>,
+    /// Whether the matrix is stored column by column, if the node tells.
+    transposed: Option<bool>,
     numbers: Vec<f32>,
 }
 
@@ -143,6 +147,11 @@ fn decoded(out: &Side<'_>, row: &Encoding) -> Result<Matrix, String> {
     let before = (found.numbers.len() as u64).saturating_mul(4);
     if row.before != before {
         return Err(format!("stands for {}; the layout states {}", exact(before), exact(row.before)));
+    }
+    for (what, [from, to], found) in [("rows", row.rows, found.inner), ("columns", row.columns, found.columns)] {
+        if to.checked_sub(from) != Some(found as u64) {
+            return Err(format!("holds {found} {what}; the layout states {from} to {to}"));
+        }
     }
     Ok(found)
 }
@@ -180,7 +189,7 @@ fn by_node(out: &Side<'_>, node: Node, codes: Value, code: &Bytes, scale: &[f32]
             numbers.push(signed(row.checked_mul(columns)?.checked_add(column)?)? as f32 * scale.get(place(row, column))?);
         }
     }
-    Some(Matrix { inner, columns: width, dims: Some(ty.dims.clone()), numbers })
+    Some(Matrix { inner, columns: width, transposed: Some(transposed), numbers })
 }
 
 /// Decodes a matrix as MatMulNBits does: codes from 0 on, in blocks of a column.
@@ -202,39 +211,57 @@ fn by_product(out: &Side<'_>, node: Node, bits: u64, code: &Bytes, scale: &[f32]
             numbers.push(unsigned(at.checked_mul(block)?.checked_add(row % block)?)? as f32 * scale.get(at)?);
         }
     }
-    Some(Matrix { inner, columns, dims: None, numbers })
+    Some(Matrix { inner, columns, transposed: None, numbers })
 }
 
-/// Errors of decoded weights.
-#[derive(Clone, Copy)]
-struct Errors {
-    relative: f64,
+/// Sums over weights and their decoded numbers.
+#[derive(Clone, Copy, Default)]
+struct Sums {
+    errors: f64,
+    squares: f64,
     largest: f64,
 }
 
-/// Returns the errors of a decoded matrix. `None` if the input model does not hold the matrix itself.
-fn errors(given: &Side<'_>, row: &Encoding, matrix: &Matrix) -> Option<Errors> {
+impl Sums {
+    fn with(self, other: Self) -> Self {
+        Self {
+            errors: self.errors + other.errors,
+            squares: self.squares + other.squares,
+            largest: self.largest.max(other.largest),
+        }
+    }
+
+    fn relative(self) -> f64 {
+        if self.squares > 0.0 { (self.errors / self.squares).sqrt() } else { 0.0 }
+    }
+}
+
+/// Returns the errors of decoded rows and columns. `None` if the input model does not hold the matrix
+/// itself.
+fn errors(given: &Side<'_>, row: &Encoding, matrix: &Matrix) -> Option<Sums> {
     let constant = given.module.constant(given.module.constant_of(*given.named.get(&row.of)?)?);
     let Payload::Raw(bytes) = &constant.payload else { return None };
     let dims = constant.ty.known_dims().filter(|_| constant.ty.element == ElementType::Float)?;
-    let (inner, columns) = (matrix.inner as u64, matrix.columns as u64);
-    let fits = |expected: [u64; 2]| dims == expected && matrix.dims.as_ref().is_none_or(|own| *own == dims);
+    let [rows, columns] = [row.rows, row.columns].map(|[from, to]| (usize::try_from(from), to));
+    let ((first_row, rows), (first_column, columns)) = ((rows.0.ok()?, rows.1), (columns.0.ok()?, columns.1));
     let numbers = bytes.as_chunks().0;
+    // Extents of the matrix: rows, then columns; or the other way round.
+    let ways = [([0, 1], false), ([1, 0], true)].into_iter().filter(|([row, column], transposed)| {
+        let fits = dims.len() == 2 && dims[*row] >= rows && dims[*column] >= columns;
+        fits && matrix.transposed.is_none_or(|known| known == *transposed)
+    });
     let compared = |transposed: bool| {
-        let (mut errors, mut squares, mut largest) = (0.0f64, 0.0f64, 0.0f64);
+        let stride = usize::try_from(dims[1]).unwrap_or(0);
+        let mut sums = Sums::default();
         for (at, found) in matrix.numbers.iter().enumerate() {
-            let (column, row) = (at / matrix.inner.max(1), at % matrix.inner.max(1));
-            let at = if transposed { column * matrix.inner + row } else { row * matrix.columns + column };
+            let (column, row) = (first_column + at / matrix.inner.max(1), first_row + at % matrix.inner.max(1));
+            let at = if transposed { column * stride + row } else { row * stride + column };
             let number = numbers.get(at).map_or(f64::NAN, |raw| f64::from(f32::from_le_bytes(*raw)));
             let error = number - f64::from(*found);
-            errors += error * error;
-            squares += number * number;
-            largest = largest.max(error.abs());
+            sums = sums.with(Sums { errors: error * error, squares: number * number, largest: error.abs() });
         }
-        Errors { relative: if squares > 0.0 { (errors / squares).sqrt() } else { 0.0 }, largest }
+        sums
     };
-    let ways = [(fits([inner, columns]), false), (fits([columns, inner]), true)];
     // A square matrix may be stored in either way: the smaller error tells which.
-    let found = ways.into_iter().filter(|(fits, _)| *fits).map(|(_, transposed)| compared(transposed));
-    found.min_by(|a, b| a.relative.total_cmp(&b.relative))
+    ways.map(|(_, transposed)| compared(transposed)).min_by(|a, b| a.errors.total_cmp(&b.errors))
 }

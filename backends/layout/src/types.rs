@@ -96,20 +96,25 @@ pub struct Encoding {
     pub codes: String,
     /// Constant of the output model that holds the scales.
     pub scales: String,
+    /// First row of the matrix in these constants, and the one past the last. A product sums the numbers
+    /// of a column to one result.
+    pub rows: [u64; 2],
+    /// First column of the matrix in these constants, and the one past the last.
+    pub columns: [u64; 2],
     /// Bits of a code.
     pub bits: u64,
     /// Number of weights of a column that share a scale; null if whole columns do.
     #[serde(deserialize_with = "Option::deserialize")]
     pub block: Option<u64>,
-    /// Bytes of the matrix.
+    /// Bytes of these rows and columns of the matrix.
     pub before: u64,
     /// Bytes of codes and scales.
     pub after: u64,
-    /// Root of the sum of squared errors of the decoded weights, as a share of that of the squared
-    /// weights.
+    /// Root of the sum of squared errors of all decoded weights of the matrix, as a share of that of its
+    /// squared weights.
     #[serde(serialize_with = "number")]
     pub relative_error: f64,
-    /// Largest error of a decoded weight.
+    /// Largest error of a decoded weight of the matrix.
     #[serde(serialize_with = "number")]
     pub largest_error: f64,
 }

@@ -117,7 +117,8 @@ fn head(facts: &Facts) -> Vec<String> {
     if let Some(worst) = layout.encodings.iter().max_by(|a, b| a.relative_error.total_cmp(&b.relative_error)) {
         let sum = |size: fn(&memc_layout::Encoding) -> u64| bytes(layout.encodings.iter().map(size).fold(0, u64::saturating_add));
         let (before, after) = (sum(|row| row.before), sum(|row| row.after));
-        let count = match layout.encodings.len() {
+        let matrices: std::collections::BTreeSet<&str> = layout.encodings.iter().map(|row| row.of.as_str()).collect();
+        let count = match matrices.len() {
             1 => "1 matrix".to_owned(),
             count => format!("{count} matrices"),
         };

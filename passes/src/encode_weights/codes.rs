@@ -2,6 +2,7 @@
 //! the error of the decoded numbers.
 
 use crate::options::WeightCode;
+use crate::pass::WeightErrors;
 
 /// Number of elements of a column that share a scale, in kernels and operators with blocks.
 pub(super) const BLOCK: usize = 32;
@@ -45,10 +46,8 @@ impl Matrix<'_> {
 pub(super) struct Codes {
     pub(super) codes: Vec<u8>,
     pub(super) scales: Vec<f32>,
-    /// Root of the sum of squared errors, as a share of that of the squared weights.
-    pub(super) relative: f64,
-    /// Largest error of one weight.
-    pub(super) largest: f64,
+    /// Errors of all weights.
+    pub(super) errors: WeightErrors,
 }
 
 /// Encodes a matrix, with one scale for each column and block of `block` rows.
@@ -67,7 +66,7 @@ pub(super) fn encode(matrix: Matrix<'_>, code: WeightCode, block: usize, storage
     };
     let mut writer = Writer::new(code, slots, storage);
     let mut scales = vec![0.0; blocks.checked_mul(columns)?];
-    let (mut errors, mut squares, mut largest) = (0.0f64, 0.0f64, 0.0f64);
+    let mut errors = WeightErrors::default();
     let mut numbers = Vec::with_capacity(block.min(inner));
     for part in 0..blocks {
         let rows = part * block..inner.min((part + 1) * block);
@@ -90,15 +89,11 @@ pub(super) fn encode(matrix: Matrix<'_>, code: WeightCode, block: usize, storage
                     Storage::Columns => column * blocks * block + row,
                 };
                 writer.put(slot, step);
-                let error = f64::from(*number) - f64::from(step as f32 * scale);
-                errors += error * error;
-                squares += f64::from(*number) * f64::from(*number);
-                largest = largest.max(error.abs());
+                errors.add(*number, step as f32 * scale);
             }
         }
     }
-    let relative = if squares > 0.0 { (errors / squares).sqrt() } else { 0.0 };
-    Some(Codes { codes: writer.codes, scales, relative, largest })
+    Some(Codes { codes: writer.codes, scales, errors })
 }
 
 /// Range of codes, both ends included.
@@ -221,7 +216,7 @@ mod tests {
         let found = encode(matrix(&raw, 4, 1, false), WeightCode::Int8, 4, Storage::AsGiven);
         let norm = (127.0f64 * 127.0 + 0.25 * 0.25 + 100.25 * 100.25 + 3.5 * 3.5).sqrt();
         let error = (0.25f64 * 0.25 + 0.25 * 0.25 + 0.5 * 0.5).sqrt();
-        let near = |codes: &Codes| (codes.relative - error / norm).abs() < 1e-12 && codes.largest == 0.5;
+        let near = |codes: &Codes| (codes.errors.relative() - error / norm).abs() < 1e-12 && codes.errors.largest == 0.5;
         assert!(found.as_ref().is_some_and(near), "{found:?}");
     }
 

@@ -165,21 +165,23 @@ impl Walk<'_, '_, '_> {
             return;
         }
         self.bytes += size;
-        let said = EncodedWeight {
+        let errors = codes.errors;
+        let (codes, scales) = if direct { self.direct(&weight, codes) } else { self.decoded(&weight, codes, by_column) };
+        let Some(whole) = self.module().constant_of(codes) else { return };
+        let [codes, scales] = [codes, scales].map(|value| self.module().value(value).name.clone());
+        self.ctx.said.encoded.push(EncodedWeight {
             of: name,
-            codes: String::new(),
-            scales: String::new(),
+            codes,
+            scales,
             bits: self.code.bits(),
             block: (!by_column).then_some(BLOCK as u64),
             before: Bytes(bytes.len() as u64),
             after: Bytes(size),
-            relative: codes.relative,
-            largest: codes.largest,
-        };
-        let (codes, scales) = if direct { self.direct(&weight, codes) } else { self.decoded(&weight, codes, by_column) };
-        let names = [codes, scales].map(|value| self.module().value(value).name.clone());
-        let [codes, scales] = names;
-        self.ctx.said.encoded.push(EncodedWeight { codes, scales, ..said });
+            whole,
+            extents: [weight.inner, weight.columns].map(|extent| extent as u64),
+            transposed: weight.transposed,
+            errors,
+        });
     }
 
     /// Returns whether the runtime multiplies by codes without decoding them all.
@@ -285,7 +287,7 @@ impl Walk<'_, '_, '_> {
     fn tell(&mut self) {
         let encoded = &self.ctx.said.encoded;
         let sum = |size: fn(&EncodedWeight) -> Bytes| encoded.iter().map(size).fold(Bytes(0), Bytes::saturating_add);
-        let worst = encoded.iter().max_by(|a, b| a.relative.total_cmp(&b.relative));
+        let worst = encoded.iter().max_by(|a, b| a.errors.relative().total_cmp(&b.errors.relative()));
         let remark = |code, message: String, help: &str| Diagnostic::new(code, Severity::Remark, message).with_help(help);
         let mut remarks = Vec::new();
         if let Some(worst) = worst {
@@ -295,7 +297,7 @@ impl Walk<'_, '_, '_> {
                 self.code.bits(),
                 sum(|weight| weight.before),
                 sum(|weight| weight.after),
-                worst.relative * 100.0,
+                worst.errors.relative() * 100.0,
                 worst.of
             );
             remarks.push(remark("W0331", message, "compare results with `memc verify`, on real inputs: `--inputs IN.npz`"));
