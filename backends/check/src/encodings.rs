@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use memc_ir::{ElementType, Node, Payload, Value};
+use memc_ir::{ConstData, ElementType, Node, Payload, Value};
 use memc_layout::Encoding;
 
 use crate::codes::Kind;
@@ -33,10 +33,9 @@ pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
             let message = format!("`{}` holds `{}` in {} bits, but no option asks for this", row.codes, row.of, row.bits);
             findings.add(Kind::Encoding, at(), message);
         }
-        match decoded(ctx.out, row) {
+        match decoded(ctx.out, row).and_then(|matrix| errors(ctx.given, row, &matrix)) {
             Err(why) => findings.add(Kind::Encoding, at(), format!("`{}` in `encodings` {why}", row.codes)),
-            Ok(matrix) => {
-                let found = errors(ctx.given, row, &matrix);
+            Ok(found) => {
                 let sum = sums.entry(&row.of).or_insert_with(|| Some(Sums::default()));
                 *sum = sum.zip(found).map(|(sum, found)| sum.with(found));
             }
@@ -112,6 +111,8 @@ fn codes(side: &Side<'_>) -> BTreeMap<Value, u64> {
 struct Matrix {
     inner: usize,
     columns: usize,
+    /// Bits of a code, and the number of codes that share a scale.
+    form: (u64, Option<u64>),
     /// Whether the matrix is stored column by column, if the node tells.
     transposed: Option<bool>,
     numbers: Vec<f32>,
@@ -144,6 +145,9 @@ fn decoded(out: &Side<'_>, row: &Encoding) -> Result<Matrix, String> {
         _ => None,
     };
     let found = found.ok_or_else(|| "does not fit the node that reads it".to_owned())?;
+    if found.form != (row.bits, row.block) {
+        return Err(format!("has {} bits, or other blocks; the layout states {} bits", found.form.0, row.bits));
+    }
     let before = (found.numbers.len() as u64).saturating_mul(4);
     if row.before != before {
         return Err(format!("stands for {}; the layout states {}", exact(before), exact(row.before)));
@@ -189,7 +193,9 @@ fn by_node(out: &Side<'_>, node: Node, codes: Value, code: &Bytes, scale: &[f32]
             numbers.push(signed(row.checked_mul(columns)?.checked_add(column)?)? as f32 * scale.get(place(row, column))?);
         }
     }
-    Some(Matrix { inner, columns: width, transposed: Some(transposed), numbers })
+    let bits = if ty.element == ElementType::Int8 { 8 } else { 4 };
+    let form = (bits, Some(block as u64).filter(|block| *block > 0));
+    Some(Matrix { inner, columns: width, form, transposed: Some(transposed), numbers })
 }
 
 /// Decodes a matrix as MatMulNBits does: codes from 0 on, in blocks of a column.
@@ -211,7 +217,7 @@ fn by_product(out: &Side<'_>, node: Node, bits: u64, code: &Bytes, scale: &[f32]
             numbers.push(unsigned(at.checked_mul(block)?.checked_add(row % block)?)? as f32 * scale.get(at)?);
         }
     }
-    Some(Matrix { inner, columns, transposed: None, numbers })
+    Some(Matrix { inner, columns, form: (bits, Some(block as u64)), transposed: None, numbers })
 }
 
 /// Sums over weights and their decoded numbers.
@@ -236,14 +242,21 @@ impl Sums {
     }
 }
 
-/// Returns the errors of decoded rows and columns. `None` if the input model does not hold the matrix
+/// Returns the errors of decoded rows and columns; `None` if the input model does not hold the matrix
 /// itself.
-fn errors(given: &Side<'_>, row: &Encoding, matrix: &Matrix) -> Option<Sums> {
-    let constant = given.module.constant(given.module.constant_of(*given.named.get(&row.of)?)?);
-    let Payload::Raw(bytes) = &constant.payload else { return None };
+fn errors(given: &Side<'_>, row: &Encoding, matrix: &Matrix) -> Result<Option<Sums>, String> {
+    let constant = given.named.get(&row.of).and_then(|value| given.module.constant_of(*value));
+    let Some(constant) = constant.map(|id| given.module.constant(id)) else { return Ok(None) };
+    let Payload::Raw(bytes) = &constant.payload else { return Ok(None) };
+    let found = compared(constant, bytes, row, matrix);
+    found.map(Some).ok_or_else(|| format!("holds other rows and columns than those of `{}`", row.of))
+}
+
+/// Compares decoded rows and columns with their matrix. `None` if they do not lie in it.
+fn compared(constant: &ConstData, bytes: &Bytes, row: &Encoding, matrix: &Matrix) -> Option<Sums> {
     let dims = constant.ty.known_dims().filter(|_| constant.ty.element == ElementType::Float)?;
-    let [rows, columns] = [row.rows, row.columns].map(|[from, to]| (usize::try_from(from), to));
-    let ((first_row, rows), (first_column, columns)) = ((rows.0.ok()?, rows.1), (columns.0.ok()?, columns.1));
+    let [rows, columns] = [row.rows[1], row.columns[1]];
+    let (first_row, first_column) = (usize::try_from(row.rows[0]).ok()?, usize::try_from(row.columns[0]).ok()?);
     let numbers = bytes.as_chunks().0;
     // Extents of the matrix: rows, then columns; or the other way round.
     let ways = [([0, 1], false), ([1, 0], true)].into_iter().filter(|([row, column], transposed)| {
