@@ -9,9 +9,9 @@ use memc_ops::families::memory::{Transfer, transfer_of};
 use memc_passes::analysis::open::largest_peak;
 use memc_passes::analysis::state::{Reason, StatePair, shared, unpaired};
 use memc_passes::analysis::{self, Liveness, StorageClass};
-use memc_passes::{EncodedWeight, Io, Options, Replaced};
+use memc_passes::{Encoded, EncodedWeight, Io, Options, Replaced};
 
-use crate::encodings::encodings;
+use crate::encoded_weights::encoded_weights;
 
 /// Contents of the layout beside the plan itself.
 #[derive(Debug)]
@@ -44,8 +44,10 @@ pub(crate) struct Context<'a> {
     pub pareto: Vec<file::ParetoPoint>,
     /// Windows that were rewritten.
     pub rewrites: &'a [Replaced],
+    /// Values that lie as codes between two uses.
+    pub encoded: &'a [Encoded],
     /// Weights that were written in few bits.
-    pub encoded: &'a [EncodedWeight],
+    pub encoded_weights: &'a [EncodedWeight],
     /// The input as imported, for modelled cost.
     pub given: &'a Module,
 }
@@ -88,7 +90,8 @@ pub(crate) fn layout(module: &Module, exported: &Exported, context: &Context<'_>
         unpaired: writer.unpaired(),
         fetches: writer.fetches(),
         stated: writer.stated(),
-        encodings: encodings(module, context.encoded),
+        encodings: writer.encodings(),
+        encoded_weights: encoded_weights(module, context.encoded_weights),
     };
     layout.cost.modelled_ns_after = layout.timeline.iter().map(|busy| busy.end_ns).max().unwrap_or(0) as f64;
     // Peaks and bounds are derived from the layout itself, as its readers derive them.
@@ -433,6 +436,24 @@ impl<'a> Writer<'a> {
             file::Rewrite { window: number, rules: window.rules.clone(), outputs: pairs.collect() }
         };
         (1..).zip(self.context.rewrites).map(rewrite).collect()
+    }
+
+    /// Values that lie as codes, if the written model has all of their values.
+    fn encodings(&self) -> Vec<file::Encoding> {
+        let names: BTreeSet<&str> = self.values().map(|value| self.module.value(value).name.as_str()).collect();
+        let is_written = |encoded: &&Encoded| {
+            let all = encoded.codes.iter().chain([&encoded.of, &encoded.decoded]);
+            all.into_iter().all(|name| names.contains(name.as_str()))
+        };
+        let row = |encoded: &Encoded| file::Encoding {
+            of: encoded.of.clone(),
+            code: encoded.codes.clone(),
+            decoded: encoded.decoded.clone(),
+            form: encoded.form.name().to_owned(),
+            exact: encoded.form.is_exact(),
+        };
+        let encoded = if names.is_empty() { &[] } else { self.context.encoded };
+        encoded.iter().filter(is_written).map(row).collect()
     }
 
     fn subgraphs(&self) -> Vec<file::Subgraph> {

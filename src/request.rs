@@ -9,7 +9,7 @@ use memc_cost::timings::{self, ProfileError, Timings};
 use memc_ir::{Bytes, SecondaryMap, Value};
 use memc_onnx_import::ImportOptions;
 use memc_ops::{Assumption, Data, Profile};
-use memc_passes::{Io, Options, Rewriting, StateNames, WeightCode};
+use memc_passes::{Encoding, Io, Options, Rewriting, StateNames, WeightCode};
 use memc_solve::Stop;
 
 use crate::error::Error;
@@ -87,9 +87,6 @@ impl Measurements {
     }
 }
 
-/// Default of [`Request::lossy_bound`]: about the error of one product with 8-bit weights.
-const LOSSY_BOUND: f64 = 1e-2;
-
 /// A request for a plan. The default plans for a runtime that obeys the layout, on the CPU target,
 /// without a budget.
 ///
@@ -119,9 +116,8 @@ pub struct Request {
     pub pareto: u32,
     /// Changes that rewriting may make.
     pub rewrite: Rewriting,
-    /// Relative error of all results together that `memc verify` accepts if the plan changes numbers: the
-    /// root of the sum of squared errors, as a share of that of the squared results.
-    pub lossy_bound: f64,
+    /// Codes that values may have between two uses, and codes of weights.
+    pub encode: Encoding,
     /// Graph inputs and outputs that the arena holds; `None` for outputs, or neither if state is shared.
     pub io: Option<Io>,
     /// Whether new values of parameters and moments take the storage of the old values.
@@ -162,7 +158,7 @@ impl Default for Request {
             budgets: Vec::new(),
             pareto: 0,
             rewrite: options.rewrite,
-            lossy_bound: LOSSY_BOUND,
+            encode: options.encode,
             io: None,
             alias_state: false,
             state: Vec::new(),
@@ -251,17 +247,17 @@ impl Request {
         self
     }
 
-    /// Writes the weights of matrix products in few bits.
+    /// Sets the codes that values may have between two uses, and codes of weights.
     #[must_use]
-    pub fn encode_weights(mut self, code: WeightCode) -> Self {
-        self.rewrite.encode_weights = Some(code);
+    pub fn encode(mut self, encode: Encoding) -> Self {
+        self.encode = encode;
         self
     }
 
-    /// Sets the relative error that `memc verify` accepts if the plan changes numbers.
+    /// Writes the weights of matrix products in few bits.
     #[must_use]
-    pub fn lossy_bound(mut self, share: f64) -> Self {
-        self.lossy_bound = share;
+    pub fn encode_weights(mut self, code: WeightCode) -> Self {
+        self.encode.weights = Some(code);
         self
     }
 
@@ -387,17 +383,14 @@ impl Request {
             return Err(RequestError::BlocksWithoutKernels.into());
         }
         if self.rewrite.exact
-            && let Some(code) = self.rewrite.encode_weights
-        {
-            return Err(RequestError::ExactWeights { code: code.name() }.into());
-        }
-        if !(self.lossy_bound > 0.0 && self.lossy_bound.is_finite()) {
-            return Err(RequestError::LossyBound { share: self.lossy_bound.to_string() }.into());
-        }
-        if self.rewrite.exact
             && let Some(parts) = self.rewrite.micro_batches.filter(|parts| *parts > 1)
         {
             return Err(RequestError::ExactBatch { parts }.into());
+        }
+        if self.rewrite.exact
+            && let Some(option) = self.encode.rounds()
+        {
+            return Err(RequestError::ExactLossy { option }.into());
         }
         let mut target = self.target.clone();
         for link in &self.links {
@@ -413,6 +406,7 @@ impl Request {
             max_fold_bytes: self.max_fold_bytes,
             effort: self.effort,
             rewrite: self.rewrite,
+            encode: self.encode.clone(),
             alias_state: self.alias_state,
             state: self.state.clone(),
             weights: self.weights.clone(),
@@ -443,16 +437,18 @@ impl Request {
         list("state", self.state.iter().map(|pair| format!("{}={}", pair.new, pair.old)).collect(), " ");
         list("budget", self.budgets.iter().map(ToString::to_string).collect(), ",");
         list("dims", self.import.dims.iter().map(|(name, extent)| format!("{name}={extent}")).collect(), ",");
+        list("lossy", self.encode.lossy.iter().map(|form| form.name().to_owned()).collect(), ",");
+        list("keep_wide", self.encode.keep_wide.clone(), " ");
         list("pipelines", self.pipelines.clone(), " ");
         list("assume", self.import.assume.iter().map(|(name, size)| format!("{name}={size}")).collect(), ",");
         let mut given = |name: &str, text: Option<String>| list(name, text.into_iter().collect(), "");
         given("time_limit", self.time_limit.map(|time| time.as_secs_f64().to_string()));
         given("alias_state", self.alias_state.then(|| true.to_string()));
         given("weights", self.weights.clone());
-        given("encode_weights", self.rewrite.encode_weights.map(|code| code.name().to_owned()));
-        given("lossy_bound", self.rewrite.encode_weights.map(|_| self.lossy_bound.to_string()));
         given("micro_batches", self.rewrite.micro_batches.map(|parts| parts.to_string()));
         given("slowdown", (self.rewrite.slowdown > 0).then(|| format!("{}%", f64::from(self.rewrite.slowdown) / 100.0)));
+        given("encode", (!self.encode.exact).then(|| "off".to_owned()));
+        given("encode_weights", self.encode.weights.map(|code| code.name().to_owned()));
         given("integer_kernels", self.rewrite.integer_kernels.then(|| true.to_string()));
         given("nchwc", self.rewrite.nchwc.map(|block| block.to_string()));
         given("passes", self.passes.clone());

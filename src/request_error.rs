@@ -16,17 +16,11 @@ pub enum RequestError {
         /// The requested number of parts.
         parts: u64,
     },
-    /// Weights in few bits with all bits kept.
-    #[error("`--exact` excludes `--encode-weights {code}`: weights in few bits change all results")]
-    ExactWeights {
-        /// Name of the requested code.
-        code: &'static str,
-    },
-    /// An error bound that no result can be compared with.
-    #[error("`--lossy-bound {share}` is no share: it must be a finite number above 0")]
-    LossyBound {
-        /// The requested bound, as text.
-        share: String,
+    /// Rounded values or weights with all bits kept.
+    #[error("`--exact` excludes `{option}`: results would depend on rounded values")]
+    ExactLossy {
+        /// The option that rounds.
+        option: String,
     },
     /// Blocks of channels for a runtime without kernels for them.
     #[error("`--nchwc` makes operators that only ONNX Runtime has kernels for")]
@@ -55,8 +49,7 @@ impl RequestError {
     pub(crate) fn help(&self) -> String {
         match self {
             Self::StateInArena => "leave out `--io`, or use `--io external`".to_owned(),
-            Self::LossyBound { .. } => "use a share: `--lossy-bound 0.01`".to_owned(),
-            Self::ExactBatch { .. } | Self::ExactWeights { .. } => "leave out one of both".to_owned(),
+            Self::ExactBatch { .. } | Self::ExactLossy { .. } => "leave out one of both".to_owned(),
             Self::BlocksWithoutKernels => "add `--runtime ort` or `--runtime player`".to_owned(),
             Self::NoLink { space } => format!("add a link with its rate: `--link {space}=16GB/s`"),
             Self::Link(_) => "name another space".to_owned(),

@@ -9,9 +9,11 @@ pub mod analysis;
 pub mod canonicalize;
 pub mod cse;
 pub mod dce;
+pub mod encode;
 pub mod encode_weights;
 pub mod fold;
 pub mod in_place;
+pub mod mask_blocks;
 pub mod memo;
 pub mod micro_batch;
 pub mod nchwc;
@@ -30,10 +32,10 @@ pub mod window;
 
 pub use memc_rewrite::Replaced;
 pub use memo::Memo;
-pub use options::{Io, Options, Rewriting, StateNames, WeightCode};
+pub use options::{Encoding, Io, Lossy, Options, Rewriting, StateNames, WeightCode};
 pub use pass::{
-    Budgeted, Changed, EncodedWeight, ExternalData, PassContext, PassError, PassInfo, Said, Shortage, SolverReport, StepBytes,
-    WeightErrors,
+    Budgeted, Changed, Encoded, EncodedWeight, ExternalData, PassContext, PassError, PassInfo, Said, Shortage, SolverReport,
+    StepBytes, WeightErrors,
 };
 pub use pipeline::{Observer, PassStep, Pipeline, PipelineError, Silent};
 pub use settings::{Seek, SettingError, Settings};

@@ -72,8 +72,6 @@ pub struct Rewriting {
     pub integer_kernels: bool,
     /// Channels of a block, if images use a layout in blocks of channels.
     pub nchwc: Option<u32>,
-    /// Code of the weights of matrix products, if they are written in few bits.
-    pub encode_weights: Option<WeightCode>,
     /// Number of equal parts of the batch, computed in turn. `None`: the number that is worth its time.
     pub micro_batches: Option<u64>,
     /// Time that less memory may cost without a limit, in hundredths of a percent of the modelled time.
@@ -96,11 +94,88 @@ impl Default for Rewriting {
             standard: false,
             integer_kernels: false,
             nchwc: None,
-            encode_weights: None,
             micro_batches: None,
             slowdown: 0,
         }
     }
+}
+
+/// A lossy form of codes, which the user must request.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Lossy {
+    /// Numbers of type FLOAT16: half of the bytes, 11 bits of precision, up to 65,504.
+    F16,
+    /// Numbers of type BFLOAT16: half of the bytes, 8 bits of precision, the range of FLOAT.
+    BF16,
+    /// Integers of 8 bits with a scale for each row: about a quarter of the bytes.
+    Int8,
+}
+
+impl Lossy {
+    /// All forms.
+    pub const ALL: [Self; 3] = [Self::F16, Self::BF16, Self::Int8];
+
+    /// Returns the name in options and in the layout file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::F16 => "f16",
+            Self::BF16 => "bf16",
+            Self::Int8 => "int8",
+        }
+    }
+}
+
+/// Codes that values may have between two uses, and codes of weights.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Encoding {
+    /// Whether codes that keep every bit are used.
+    pub exact: bool,
+    /// Lossy forms for values of the forward part of a training step, read again by gradients.
+    pub lossy: Vec<Lossy>,
+    /// Patterns of value names without lossy codes; `*` stands for any text.
+    pub keep_wide: Vec<String>,
+    /// Code of the weights of matrix products, if they are written in few bits.
+    pub weights: Option<WeightCode>,
+}
+
+impl Encoding {
+    /// Returns whether a value of this name must not have a lossy code.
+    pub fn keeps_wide(&self, name: &str) -> bool {
+        self.keep_wide.iter().any(|pattern| matches(pattern, name))
+    }
+
+    /// Returns an option that rounds values or weights, as the user states it.
+    pub fn rounds(&self) -> Option<String> {
+        let lossy = self.lossy.first().map(|form| format!("--lossy {}", form.name()));
+        lossy.or_else(|| self.weights.map(|code| format!("--encode-weights {}", code.name())))
+    }
+}
+
+impl Default for Encoding {
+    fn default() -> Self {
+        Self { exact: true, lossy: Vec::new(), keep_wide: Vec::new(), weights: None }
+    }
+}
+
+/// Returns whether a name has the form of a pattern, in which `*` stands for any text. O(pattern x name).
+fn matches(pattern: &str, name: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = name.strip_prefix(first) else { return false };
+    let mut parts = parts.peekable();
+    if parts.peek().is_none() {
+        return rest.is_empty();
+    }
+    while let Some(part) = parts.next() {
+        if parts.peek().is_none() {
+            return rest.ends_with(part);
+        }
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    true
 }
 
 /// Everything that passes are told.
@@ -118,6 +193,8 @@ pub struct Options {
     pub cost: CostModel,
     /// Permissions and requests for rewriting.
     pub rewrite: Rewriting,
+    /// Codes that values may have between two uses, and codes of weights.
+    pub encode: Encoding,
     /// Maximum size of a constant made by folding, in bytes.
     pub max_fold_bytes: Bytes,
     /// Maximum size of all newly computed weights together, in bytes.
@@ -191,6 +268,7 @@ impl Options {
             farther,
             cost,
             rewrite: Rewriting::default(),
+            encode: Encoding::default(),
             max_fold_bytes: Bytes(64 << 10),
             max_weight_bytes: Bytes(512 << 20),
             effort,
@@ -224,5 +302,27 @@ impl Options {
 impl Default for Options {
     fn default() -> Self {
         Self::for_profile(&Profile::ARENA)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::matches;
+
+    #[test]
+    fn a_star_stands_for_any_text() {
+        for (pattern, name, expected) in [
+            ("a", "a", true),
+            ("a", "ab", false),
+            ("a*", "ab", true),
+            ("*b", "ab", true),
+            ("*b", "ba", false),
+            ("a*c*e", "abcde", true),
+            ("a*c*e", "abde", false),
+            ("*", "", true),
+            ("ab*ba", "aba", false),
+        ] {
+            assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
+        }
     }
 }

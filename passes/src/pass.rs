@@ -7,6 +7,7 @@ use memc_ir::{Bytes, ConstData, ConstId, Diagnostic, Module, Payload, SecondaryM
 use memc_ops::Data;
 use memc_rewrite::Replaced;
 
+use crate::encode::Form;
 use crate::memo::Memo;
 use crate::options::{Options, Rewriting};
 use crate::settings::Settings;
@@ -198,9 +199,24 @@ pub struct Said {
     /// Rewritten fragments, in the order of rewriting.
     pub rewrites: Vec<Replaced>,
     /// Weights that were written in few bits.
-    pub encoded: Vec<EncodedWeight>,
+    pub encoded_weights: Vec<EncodedWeight>,
     /// Cost of keeping a limit; `None` without one.
     pub budgeted: Option<Budgeted>,
+    /// Values that lie as codes between two uses, in the order of their decoding.
+    pub encoded: Vec<Encoded>,
+}
+
+/// A value that lies as a code between two uses, by the names of the values.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Encoded {
+    /// Name of the value.
+    pub of: String,
+    /// Names of its codes.
+    pub codes: Vec<String>,
+    /// Name of the value that is made from the codes.
+    pub decoded: String,
+    /// Kind of the code.
+    pub form: Form,
 }
 
 /// A matrix of weights that was written in few bits.

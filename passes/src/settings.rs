@@ -64,14 +64,20 @@ pub struct Settings {
     pub smallest: Option<Bytes>,
     /// Modelled time of a known plan within the limit, in nanoseconds.
     pub fastest: Option<u64>,
+    /// Whether a plan within the limit may only use codes: nothing is recomputed or moved.
+    pub only_codes: bool,
 }
 
 /// Names of all settings, in printing order.
-pub const NAMES: [&str; 12] =
-    ["limit", "slowdown", "time", "alone", "parts", "effort", "below", "windows", "weights", "seek", "smallest", "fastest"];
+pub const NAMES: [&str; 13] = [
+    "limit", "slowdown", "time", "alone", "parts", "effort", "below", "windows", "weights", "seek", "smallest", "fastest",
+    "changes",
+];
 
 /// The only text of the setting `weights`.
 const WHOLE: &str = "whole";
+/// The only text of the setting `changes`.
+const CODES: &str = "codes";
 
 impl Settings {
     /// Returns the settings with these names; all others have their defaults.
@@ -118,6 +124,7 @@ impl Settings {
             "seek" => self.seek = Seek::ALL.into_iter().find(|seek| seek.name() == text).ok_or_else(wrong)?,
             "smallest" => self.smallest = Some(Bytes(number()?)),
             "fastest" => self.fastest = Some(number()?),
+            "changes" if text == CODES => self.only_codes = true,
             _ => return Err(wrong()),
         }
         Ok(())
@@ -138,6 +145,7 @@ impl Settings {
             "seek" => Some(self.seek).filter(|seek| *seek != Seek::default()).map(|seek| seek.name().to_owned()),
             "smallest" => self.smallest.map(|bytes| bytes.0.to_string()),
             "fastest" => self.fastest.map(|nanos| nanos.to_string()),
+            "changes" => self.only_codes.then(|| CODES.to_owned()),
             _ => None,
         }
     }
@@ -191,6 +199,7 @@ mod tests {
             seek: Seek::Least,
             smallest: Some(Bytes(11)),
             fastest: Some(12),
+            only_codes: true,
         }
     }
 

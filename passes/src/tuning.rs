@@ -31,22 +31,24 @@ pub struct PassTuning {
     pub weights: WeightTuning,
     /// Tuning numbers of the search for sub-views.
     pub views: ViewTuning,
-    /// Tuning numbers of the pass `encode-weights`.
+    /// Tuning numbers of codes.
     pub encode: EncodeTuning,
 }
 
-/// Tuning numbers of the pass `encode-weights`.
+/// Tuning numbers of codes.
 #[derive(Clone, PartialEq, Debug)]
 pub struct EncodeTuning {
-    /// Minimum size of an encoded matrix, in bytes.
-    pub min_bytes: Bytes,
+    /// Minimum size of a value with a code: the nodes of a recipe take longer to start than the bytes of
+    /// a smaller value are worth.
+    pub least: Bytes,
+    /// Minimum size of a matrix of weights in few bits: a smaller one saves less than 48 KiB in 8 bits, for
+    /// a node and scales more, and its numbers take part in the error like those of a large one.
+    pub least_weights: Bytes,
 }
 
 impl Default for EncodeTuning {
     fn default() -> Self {
-        // A smaller matrix saves less than 48 KiB in 8 bits, for a node and scales more, and its numbers
-        // take part in the error like those of a large one.
-        Self { min_bytes: Bytes(64 << 10) }
+        Self { least: Bytes(2 << 10), least_weights: Bytes(64 << 10) }
     }
 }
 

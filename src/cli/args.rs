@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use memc::{Budget, LinkOption, Size};
 use memc_ops::Assumption;
 use memc_ops::profile::{Language, Recipe};
-use memc_passes::StateNames;
+use memc_passes::{Lossy, StateNames, WeightCode};
 
 /// A memory compiler for ONNX.
 #[derive(Debug, Parser)]
@@ -174,15 +174,6 @@ pub enum RuntimeArg {
     Player,
 }
 
-/// Bits of encoded weights.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum WeightCodeArg {
-    /// 8-bit integers
-    Int8,
-    /// 4-bit integers
-    Int4,
-}
-
 /// Graph tensors that the arena holds.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum IoArg {
@@ -247,17 +238,25 @@ pub struct Optimize {
     /// processors with another block
     #[arg(long, value_name = "native|8|16", value_parser = block, conflicts_with_all = ["exact", "std_ops"], help_heading = heading::CHANGES, hide_short_help = true)]
     pub nchwc: Option<Blocks>,
-    /// Write the weights of matrix products in 8 or 4 bits, with scales. Results change: the layout states
-    /// the error of each matrix, and `memc verify` compares results within --lossy-bound
-    #[arg(long, value_name = "int8|int4", value_enum, conflicts_with = "exact", hide_possible_values = true, help_heading = heading::CHANGES, hide_short_help = true)]
-    pub encode_weights: Option<WeightCodeArg>,
-    /// Relative error of all results together that `memc verify` accepts after --encode-weights
-    #[arg(long, value_name = "SHARE", value_parser = bound, default_value = "0.01", help_heading = heading::CHANGES, hide_short_help = true)]
-    pub lossy_bound: f64,
     /// Number of equal parts of the batch, computed in turn; 1 keeps the batch whole [default: the
     /// number that saves enough memory for its time]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=65536), help_heading = heading::CHANGES, hide_short_help = true)]
     pub micro_batches: Option<u64>,
+    /// Codes for values between two uses: `exact` keeps Booleans as bits and indices as bytes, without
+    /// changing a bit of any result; `off` forbids codes
+    #[arg(long, value_enum, default_value_t = Codes::Exact, hide_possible_values = true, value_name = "off|exact", help_heading = heading::CHANGES, hide_short_help = true)]
+    pub encode: Codes,
+    /// Lossy codes for values of the forward pass that gradients read again: half precision, bfloat16, or
+    /// 8 bits with a scale for each row (repeatable). The loss keeps every bit; gradients do not
+    #[arg(long, value_enum, hide_possible_values = true, value_name = "f16|bf16|int8", conflicts_with = "exact", help_heading = heading::CHANGES, hide_short_help = true)]
+    pub lossy: Vec<LossyForm>,
+    /// Names of values without lossy codes; `*` stands for any text (repeatable)
+    #[arg(long, value_name = "PATTERN", requires = "lossy", help_heading = heading::CHANGES, hide_short_help = true)]
+    pub keep_wide: Vec<String>,
+    /// Write the weights of matrix products in 8 or 4 bits, with scales. Results change: the layout states
+    /// the error of each matrix, and `memc verify` compares results within its --lossy-bound
+    #[arg(long, value_name = "int8|int4", value_enum, conflicts_with = "exact", hide_possible_values = true, help_heading = heading::CHANGES, hide_short_help = true)]
+    pub encode_weights: Option<WeightCodeArg>,
     /// Pin the order with dead-end nodes, for runtimes that choose an order of their own
     #[arg(long, help_heading = heading::OUTPUT, hide_short_help = true)]
     pub anchors: bool,
@@ -287,6 +286,54 @@ pub struct Optimize {
     /// Write the IR after each pass into a folder, in numbered files
     #[arg(long, value_name = "DIR", help_heading = heading::DIAGNOSTICS, hide_short_help = true)]
     pub dump_dir: Option<PathBuf>,
+}
+
+/// Codes that no user requests.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Codes {
+    /// None
+    Off,
+    /// Codes that keep every bit
+    Exact,
+}
+
+/// Lossy codes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum LossyForm {
+    /// Half precision
+    F16,
+    /// Bfloat16
+    Bf16,
+    /// Eight bits and a scale for each row
+    Int8,
+}
+
+impl From<LossyForm> for Lossy {
+    fn from(form: LossyForm) -> Self {
+        match form {
+            LossyForm::F16 => Self::F16,
+            LossyForm::Bf16 => Self::BF16,
+            LossyForm::Int8 => Self::Int8,
+        }
+    }
+}
+
+/// Bits of encoded weights.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum WeightCodeArg {
+    /// 8-bit integers
+    Int8,
+    /// 4-bit integers
+    Int4,
+}
+
+impl From<WeightCodeArg> for WeightCode {
+    fn from(code: WeightCodeArg) -> Self {
+        match code {
+            WeightCodeArg::Int8 => Self::Int8,
+            WeightCodeArg::Int4 => Self::Int4,
+        }
+    }
 }
 
 /// `memc report`.
@@ -404,10 +451,10 @@ pub struct Verify {
     /// 0.000001 after Sigmoid, Softmax and similar operators]
     #[arg(long)]
     pub atol: Option<f64>,
-    /// Relative error of all results together, for plans that change numbers [default: the bound that
-    /// the plan was made with]
-    #[arg(long, value_name = "SHARE", value_parser = bound)]
-    pub lossy_bound: Option<f64>,
+    /// Allowed relative error over all outputs of a plan that rounds values or weights, in the Euclidean
+    /// norm
+    #[arg(long, value_name = "SHARE", value_parser = bound, default_value_t = memc_ort::LOSSY_BOUND)]
+    pub lossy_bound: f64,
     /// How plans are played
     #[command(flatten)]
     pub playing: Playing,
@@ -553,8 +600,8 @@ fn percent(text: &str) -> Result<u32, String> {
 
 /// Parses a bound of a relative error.
 fn bound(text: &str) -> Result<f64, String> {
-    let parsed = text.parse().ok().filter(|share: &f64| *share > 0.0 && share.is_finite());
-    parsed.ok_or_else(|| format!("`{text}` is no share: write a number above 0, such as 0.01"))
+    let parsed = text.parse().ok().filter(|share: &f64| *share >= 0.0 && share.is_finite());
+    parsed.ok_or_else(|| format!("`{text}` is no share: write a number that is not negative: 0.01"))
 }
 
 /// Parses a language with an interface to ONNX Runtime, and a recipe.

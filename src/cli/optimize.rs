@@ -9,9 +9,9 @@ use memc_ir::{Bytes, text};
 use memc_layout as layout;
 use memc_ops::profile::SessionNeeds;
 use memc_ops::{Profile, Rounding};
-use memc_passes::{PipelineError, Rewriting, WeightCode};
+use memc_passes::{Encoding, PipelineError, Rewriting};
 
-use super::args::{Optimize, RuntimeArg, WeightCodeArg};
+use super::args::{Codes, Optimize, RuntimeArg};
 use super::knowledge;
 use super::observe::Watch;
 use super::progress::Progress;
@@ -108,14 +108,15 @@ fn request(arguments: &Optimize) -> Result<Request, Failure> {
         standard: arguments.std_ops,
         integer_kernels: arguments.integer_kernels,
         nchwc: arguments.nchwc.and_then(|blocks| blocks.0),
-        encode_weights: arguments.encode_weights.map(|code| match code {
-            WeightCodeArg::Int8 => WeightCode::Int8,
-            WeightCodeArg::Int4 => WeightCode::Int4,
-        }),
         micro_batches: arguments.micro_batches,
         slowdown: arguments.slowdown,
     };
-    request.lossy_bound = arguments.lossy_bound;
+    request.encode = Encoding {
+        exact: arguments.encode == Codes::Exact,
+        lossy: arguments.lossy.iter().map(|form| (*form).into()).collect(),
+        keep_wide: arguments.keep_wide.clone(),
+        weights: arguments.encode_weights.map(Into::into),
+    };
     request.budgets.clone_from(&arguments.budget);
     request.pareto = arguments.pareto;
     request.anchors = arguments.anchors;

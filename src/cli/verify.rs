@@ -7,7 +7,7 @@ use memc::Error;
 use memc_ir::{Diagnostic, Severity};
 use memc_onnx_proto::ModelFile;
 use memc_ort as play;
-use play::{Difference, LossyError, Stock, Subject, Tolerance, Verified, VerifyOptions};
+use play::{Difference, Loss, Stock, Subject, Tolerance, Verified, VerifyOptions};
 use serde_json::json;
 
 use super::args::Verify;
@@ -16,6 +16,8 @@ use super::{Failure, Outcome, Voice, print, say};
 
 /// Largest number of printed violations and differences.
 const MAX_ROWS: usize = 20;
+/// Largest number of printed outputs of a plan that rounds values.
+const MAX_LOSSES: usize = 5;
 
 /// Verifies a plan by its files and by running it.
 pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
@@ -41,7 +43,7 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
         rounds: arguments.rounds,
         seed: arguments.seed,
         tolerance: tolerance(arguments, &layout.options),
-        lossy: lossy_bound(arguments, &layout.options),
+        lossy_bound: arguments.lossy_bound,
         poison_check: arguments.playing.poison_check,
         swap_folder: arguments.playing.swap_dir.clone(),
     };
@@ -62,9 +64,11 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
     for (name, kind) in found.left_out.iter().take(MAX_ROWS) {
         voice.say(&format!("`{name}` was not compared: it is {kind}"));
     }
-    lossy(&found, voice);
-    stock(&found.stock, rounds, found.lossy.is_empty(), voice);
-    let is_identical = found.differences.is_empty() && found.carried.is_empty();
+    stock(&found.stock, rounds, voice);
+    let is_identical = found.loss.is_none() && found.differences.is_empty() && found.carried.is_empty();
+    if let Some(loss) = &found.loss {
+        say_loss(loss, voice);
+    }
     if arguments.json {
         let stock =
             found.stock.differences.iter().map(
@@ -72,8 +76,6 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
             );
         let stock = json!({"identical": found.stock.refused.is_none() && found.stock.differences.is_empty(),
             "differences": stock.collect::<Vec<_>>(), "refused": found.stock.refused});
-        let error = |(round, subject, error): &(u64, Subject, LossyError)| json!({"round": round, "subject": subject.to_string(), "all": error.all, "outputs": error.outputs});
-        let errors: Vec<_> = found.lossy.iter().map(error).collect();
         let left_out: Vec<&str> = found.left_out.iter().map(|(name, _)| name.as_str()).collect();
         let list = |differences: &[(u64, Subject, Difference)]| -> Vec<_> {
             let row = |(round, subject, difference): &(u64, Subject, Difference)| json!({"round": round, "subject": subject.to_string(), "text": difference.to_string(), "within": difference.is_within()});
@@ -90,28 +92,24 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
                 "workspace_beyond": played.workspace_beyond(), "ran": played.ran, "skipped": played.skipped})
         });
         let object = json!({"ok": found.holds(), "outputs": found.outputs, "rounds": rounds, "identical": is_identical,
-            "differences": list(&found.differences), "carried": list(&found.carried), "first": found.first, "window": window, "before_softmaxes": found.softmaxes, "played": played, "left_out": left_out, "lossy": errors, "stock": stock});
+            "differences": list(&found.differences), "carried": list(&found.carried), "first": found.first, "window": window, "before_softmaxes": found.softmaxes, "played": played, "left_out": left_out, "stock": stock, "loss": found.loss.as_ref().map(loss_value)});
         print(&format!("{object:#}\n"))?;
     }
     if found.outputs == 0 {
         return Err(nothing(&found));
     }
+    if let Some(loss) = found.loss.as_ref().filter(|loss| !loss.is_within()) {
+        return Err(too_lossy(loss));
+    }
     if !found.holds() {
         let text = format!("results differ: {} outputs, {rounds} rounds", found.outputs);
-        let help = match found.lossy.is_empty() {
-            true => {
-                "random numbers in the model or its kernels may be the cause; else plan it again with `--exact`, and report the difference"
-            }
-            false => {
-                "use real inputs (`--inputs IN.npz`), allow more (`--lossy-bound SHARE`), or plan with more bits for a number"
-            }
-        };
+        let help = "random numbers in the model or its kernels may be the cause; else plan it again with `--exact`, and report the difference";
         return Err(Failure { diagnostics: vec![Diagnostic::new("E0709", Severity::Error, text).with_help(help)], code: 1 });
     }
-    let word = match is_identical {
-        true => "bit for bit",
-        false if found.lossy.is_empty() => "within the tolerance",
-        false => "within the bound of their error",
+    let word = match &found.loss {
+        _ if is_identical => "bit for bit",
+        Some(_) => "but for rounded values",
+        None => "within the tolerance",
     };
     let softmaxes = match found.softmaxes {
         0 => String::new(),
@@ -128,29 +126,32 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Largest number of outputs whose error is printed for a round.
-const MAX_ERRORS: usize = 5;
-
-/// Prints the errors of a plan that changes numbers: of all outputs together, and the largest of single
-/// outputs.
-fn lossy(found: &Verified, voice: &Voice) {
-    for (round, subject, error) in &found.lossy {
-        let outputs: Vec<String> =
-            error.outputs.iter().take(MAX_ERRORS).map(|(name, error)| format!("`{name}` {error:.2e}")).collect();
-        voice.say(&format!("{subject}, round {round}: relative error {:.2e}; largest: {}", error.all, outputs.join(", ")));
+/// Prints the relative error over all outputs, and the outputs with the largest errors.
+fn say_loss(loss: &Loss, voice: &Voice) {
+    voice.say(&format!(
+        "rounded values: relative error {:.1e} over all outputs, at most {:e} is allowed",
+        loss.global, loss.bound
+    ));
+    for row in loss.outputs().iter().take(MAX_LOSSES).filter(|row| row.relative > 0.0) {
+        voice.say(&format!("`{}`: relative error {:.1e}", row.output, row.relative));
     }
 }
 
-/// The bound of the relative error of all results: the requested one, else that of the plan. `None` for
-/// plans that change no numbers beyond roundings.
-fn lossy_bound(arguments: &Verify, options: &BTreeMap<String, String>) -> Option<f64> {
-    let planned: f64 = options.get("lossy_bound")?.parse().ok()?;
-    Some(arguments.lossy_bound.unwrap_or(planned))
+/// Returns the relative errors as JSON; an infinite error is null.
+fn loss_value(loss: &Loss) -> serde_json::Value {
+    let outputs: Vec<_> = loss.outputs().into_iter().map(|row| json!({"output": row.output, "relative": row.relative})).collect();
+    json!({"global": loss.global, "bound": loss.bound, "within": loss.is_within(), "outputs": outputs})
 }
 
-/// Prints how sessions with default options of both models differ. `warns` is false for plans that change
-/// numbers: their errors are printed already.
-fn stock(stock: &Stock, rounds: u64, warns: bool, voice: &Voice) {
+/// Fails because rounded values change the outputs beyond the bound.
+fn too_lossy(loss: &Loss) -> Failure {
+    let text = format!("relative error {:.1e} over all outputs, at most {:e} is allowed", loss.global, loss.bound);
+    let help = "allow more with `--lossy-bound`, or plan without rounded values";
+    Failure { diagnostics: vec![Diagnostic::new("E0714", Severity::Error, text).with_help(help)], code: 1 }
+}
+
+/// Prints how sessions with default options of both models differ.
+fn stock(stock: &Stock, rounds: u64, voice: &Voice) {
     if let Some(message) = &stock.refused {
         return voice.say(&format!("sessions with default options were not compared: {message}"));
     }
@@ -159,7 +160,7 @@ fn stock(stock: &Stock, rounds: u64, warns: bool, voice: &Voice) {
         return voice.say(&format!("sessions with default options: both models give equal bits in {rounds} rounds"));
     };
     voice.say(&format!("sessions with default options differ, first in round {round}: {first}"));
-    if warns && !stock.holds() {
+    if !stock.holds() {
         let text = "sessions with default options of the given and of the written model differ beyond the tolerance";
         let help = "default sessions fuse nodes and keep float16 sums in float32 until a float16 value is read, so split or rewritten nodes round \
             other values; `memc explain W0701` gives advice";

@@ -12,6 +12,7 @@ mod alias;
 mod baseline;
 mod boundary;
 mod claims;
+mod codec;
 pub mod codes;
 mod content;
 mod ctx;
@@ -29,6 +30,7 @@ mod numbering;
 mod order_bound;
 mod overlap;
 mod placement;
+mod positions;
 mod repeat;
 mod report;
 mod schedule;
@@ -38,6 +40,7 @@ mod state;
 mod stated;
 mod transfers;
 mod views;
+mod weights;
 
 use std::collections::BTreeMap;
 
@@ -145,7 +148,7 @@ fn run(given: &Side<'_>, out: &mut Side<'_>, layout: &Layout, options: Options, 
     state::check(&ctx, findings);
     fetches::check(&ctx, findings);
     stated::check(&ctx, findings);
-    encodings::check(&ctx, findings);
+    weights::check(&ctx, findings);
     boundary::check(&ctx, findings);
     let recomputed = meaning::check(&ctx, options, findings, summary);
     claims::check(&ctx, recomputed, findings, summary);

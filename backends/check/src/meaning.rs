@@ -1,4 +1,5 @@
-//! Compares the meaning of the two models: recomputed copies, random operators, and outputs.
+//! Compares the meaning of the two models: encoded values, recomputed copies, random operators, and
+//! outputs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,21 +8,32 @@ use memc_ir::{Definition, Value};
 use crate::Options;
 use crate::codes::Kind;
 use crate::ctx::Ctx;
+use crate::encodings;
 use crate::findings::{At, Findings};
-use crate::numbering::{Numbering, Numbers};
+use crate::numbering::{Names, Numbering, Numbers};
 use crate::report::Summary;
 use crate::side::Side;
 
-/// Checks recomputation and equivalence. Returns the number of nodes that recompute a value.
+/// Checks encodings, recomputation and equivalence. Returns the number of nodes that recompute a value.
 pub(crate) fn check(ctx: &Ctx<'_>, options: Options, findings: &mut Findings, summary: &mut Summary) -> u64 {
     let mut numbering = Numbering::default();
-    let theirs = numbering.model(ctx.given, 0, &|_| None);
+    let theirs = numbering.model(ctx.given, 0, Names { original: &|_| None, wide: &|_| None });
     let original = |value: Value| ctx.tensor_of[value].and_then(|index| ctx.tensor(index).recompute_of.as_deref());
-    let ours = numbering.model(ctx.out, 1, &original);
-    let recomputed = copies(ctx, &theirs, &ours, findings);
+    let ours = numbering.model(ctx.out, 1, Names { original: &original, wide: &|_| None });
+    let pairs = encodings::pairs(ctx, findings);
+    encodings::check(ctx, &pairs, &ours, findings);
+    summary.encoded = pairs.len() as u64;
+    // Number the values again, with rounded values in place of the wide ones.
+    let rounded: BTreeMap<Value, Value> =
+        pairs.iter().filter(|pair| !pair.is_exact()).map(|pair| (pair.decoded, pair.of)).collect();
+    summary.rounded = rounded.len() as u64;
+    let again = (!rounded.is_empty())
+        .then(|| numbering.model(ctx.out, 1, Names { original: &original, wide: &|value| rounded.get(&value).copied() }));
+    let near = again.as_ref().unwrap_or(&ours);
+    let recomputed = copies(ctx, &theirs, near, findings);
     if options.equivalence {
         random(ctx, findings);
-        outputs(ctx, options, &theirs, &ours, findings, summary);
+        outputs(ctx, options, &theirs, [&ours, near], findings, summary);
     }
     recomputed
 }
@@ -98,25 +110,40 @@ fn random(ctx: &Ctx<'_>, findings: &mut Findings) {
     }
 }
 
-fn outputs(ctx: &Ctx<'_>, options: Options, theirs: &Numbers, ours: &Numbers, findings: &mut Findings, summary: &mut Summary) {
+/// Compares the outputs by two numberings of the output model: the first tells equal outputs, the second
+/// also outputs that differ by rounded values alone.
+fn outputs(
+    ctx: &Ctx<'_>,
+    options: Options,
+    theirs: &Numbers,
+    [ours, near]: [&Numbers; 2],
+    findings: &mut Findings,
+    summary: &mut Summary,
+) {
     let before = &ctx.given.module.graph(ctx.given.module.main()).outputs;
     let after = &ctx.out.module.graph(ctx.out.module.main()).outputs;
-    let changed: Vec<String> = before
-        .iter()
-        .zip(after)
-        .filter(|(old, new)| theirs.values[**old] != ours.values[**new])
-        .map(|(old, _)| ctx.given.name(*old).to_owned())
-        .collect();
-    if !changed.is_empty() {
-        let shown: Vec<String> = changed.iter().take(5).map(|name| format!("`{name}`")).collect();
-        let more = changed.len() - shown.len();
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        if options.exact {
-            let message = format!("not provably equal to the input model's outputs: {}{more}", shown.join(", "));
-            findings.add(Kind::Rewritten, At::tensor(&changed[0]), message);
-        } else {
-            findings.remark(format!("rewritten: needs numeric comparison: {}{more}", shown.join(", ")));
-        }
+    let changed = |numbers: &Numbers| -> Vec<String> {
+        let pairs = before.iter().zip(after).filter(|(old, new)| theirs.values[**old] != numbers.values[**new]);
+        pairs.map(|(old, _)| ctx.given.name(*old).to_owned()).collect()
+    };
+    let (unequal, rewritten) = (changed(ours), changed(near));
+    if options.exact && !unequal.is_empty() {
+        let message = format!("not provably equal to the input model's outputs: {}", listed(&unequal));
+        findings.add(Kind::Rewritten, At::tensor(&unequal[0]), message);
     }
-    summary.rewritten_outputs = changed;
+    if !options.exact && !rewritten.is_empty() {
+        findings.remark(format!("rewritten: needs numeric comparison: {}", listed(&rewritten)));
+    }
+    let rounded: Vec<String> = unequal.iter().filter(|name| !rewritten.contains(name)).cloned().collect();
+    if !options.exact && !rounded.is_empty() {
+        findings.remark(format!("computed from rounded values: needs numeric comparison: {}", listed(&rounded)));
+    }
+    summary.rewritten_outputs = unequal;
+}
+
+/// Lists the first names, and the number of the others.
+fn listed(names: &[String]) -> String {
+    let shown: Vec<String> = names.iter().take(5).map(|name| format!("`{name}`")).collect();
+    let more = names.len() - shown.len();
+    if more > 0 { format!("{} and {more} more", shown.join(", ")) } else { shown.join(", ") }
 }

@@ -6,6 +6,7 @@
 //!   passes on the number of its operand.
 //! - A chain of reshapes counts as one reshape.
 //! - A value with known elements counts as a constant with these elements.
+//! - A decoded value has the number of the value that was encoded, if their equality is proven.
 //! - The name of its first result distinguishes a node whose results may differ at each run.
 
 use std::collections::HashMap;
@@ -14,6 +15,7 @@ use memc_ir::{Attribute, Definition, GraphId, Node, SecondaryMap, Value, ValueTy
 use memc_ops::{OpInfo, View, lookup};
 use prost::Message as _;
 
+use crate::codec::{Codec, Computed};
 use crate::content::{Content, Raw, content};
 use crate::side::{Known, Side};
 use crate::views::same_elements;
@@ -53,6 +55,7 @@ pub(crate) struct Numbering {
     table: HashMap<Key, u32>,
     /// For the number of a reshape: number and type of the reshaped value.
     reshapes: HashMap<u32, (u32, Known)>,
+    codec: Codec,
 }
 
 /// Operator and operands of a row, as numbers.
@@ -70,6 +73,15 @@ pub(crate) struct Numbers {
     pub(crate) parts: Vec<Part>,
 }
 
+/// Identities that the layout states.
+#[derive(Clone, Copy)]
+pub(crate) struct Names<'n, 's> {
+    /// Returns the name of the value that a recomputed result repeats.
+    pub(crate) original: &'n dyn Fn(Value) -> Option<&'s str>,
+    /// Returns the value that a rounded one stands for.
+    pub(crate) wide: &'n dyn Fn(Value) -> Option<Value>,
+}
+
 /// State of the numbering of one model.
 struct Walk<'a> {
     side: &'a Side<'a>,
@@ -83,48 +95,63 @@ impl Numbering {
         *self.table.entry(key).or_insert(next)
     }
 
-    /// Numbers all values of a model's main graph. `original` returns the name of the value that a
-    /// recomputed result repeats.
-    pub(crate) fn model<'s>(&mut self, side: &'s Side<'s>, model: usize, original: &dyn Fn(Value) -> Option<&'s str>) -> Numbers {
+    /// Numbers all values of a model's main graph. `names.original` returns the name of the value that a
+    /// recomputed result repeats, and `names.wide` the value that a rounded one stands for.
+    pub(crate) fn model<'s>(&mut self, side: &'s Side<'s>, model: usize, names: Names<'_, 's>) -> Numbers {
         let mut walk = Walk { side, model, values: SecondaryMap::new(ABSENT) };
         let main = side.module.graph(side.module.main());
         for input in &main.inputs {
             let data = side.module.value(*input);
-            let default = data.default.map_or(ABSENT, |id| self.intern(Key::Constant(content(side, model, id))));
+            let default = data.default.map_or(ABSENT, |id| self.constant(content(side, model, id)));
             let number = self.intern(Key::Input { name: data.name.clone(), default });
+            self.codec.input(number, side, *input);
             walk.values.set(*input, number);
         }
         self.constants(&mut walk, &main.constants);
-        let parts = (0..side.rows.len()).map(|row| self.row(&mut walk, row, original)).collect();
+        let parts = (0..side.rows.len()).map(|row| self.row(&mut walk, row, names)).collect();
         Numbers { values: walk.values, parts }
     }
 
     fn constants(&mut self, walk: &mut Walk<'_>, constants: &[Value]) {
         for value in constants {
             if let Some(id) = walk.side.module.constant_of(*value) {
-                let number = self.intern(Key::Constant(content(walk.side, walk.model, id)));
+                let number = self.constant(content(walk.side, walk.model, id));
                 walk.values.set(*value, number);
             }
         }
     }
 
-    fn row<'s>(&mut self, walk: &mut Walk<'s>, row: usize, original: &dyn Fn(Value) -> Option<&'s str>) -> Part {
+    /// Returns the number of a constant.
+    fn constant(&mut self, content: Content) -> u32 {
+        let raw = if let Content::Raw(raw) = &content { Some(raw.clone()) } else { None };
+        let number = self.intern(Key::Constant(content));
+        if let Some(raw) = raw {
+            self.codec.constant(number, &raw);
+        }
+        number
+    }
+
+    fn row<'s>(&mut self, walk: &mut Walk<'s>, row: usize, names: Names<'_, 's>) -> Part {
         let side = walk.side;
         let node = side.rows[row].node;
         let part = self.part(walk, node, side.rows[row].info, 0);
         let data = side.module.node(node);
         let instance = side.unrepeatable(row).then(|| {
             let first = data.results().next();
-            first.map_or("", |value| original(value).unwrap_or(side.name(value))).to_owned()
+            first.map_or("", |value| (names.original)(value).unwrap_or(side.name(value))).to_owned()
         });
         for (result, value) in data.outputs.iter().enumerate() {
             let Some(value) = *value else { continue };
+            let computed = Computed { side, row, value, operands: &part.operands };
             let seen_through = if instance.is_none() { self.seen_through(walk, row, value, &part) } else { None };
-            let number = seen_through.unwrap_or_else(|| {
+            let decoded = seen_through.or_else(|| self.codec.decoded(computed));
+            let number = decoded.unwrap_or_else(|| {
                 let (head, operands, instance) = (part.head, part.operands.clone(), instance.clone());
                 self.intern(Key::Result { head, operands, result, instance })
             });
-            walk.values.set(value, number);
+            self.codec.result(number, computed);
+            let wide = (names.wide)(value).map(|wide| walk.values[wide]).filter(|wide| *wide != ABSENT);
+            walk.values.set(value, wide.unwrap_or(number));
         }
         part
     }
@@ -138,7 +165,7 @@ impl Numbering {
             && let Some(raw) = elements.to_raw()
         {
             let raw = Raw { element: elements.element, dims: elements.dims.clone(), bytes: raw.into() };
-            return Some(self.intern(Key::Constant(Content::Raw(raw))));
+            return Some(self.constant(Content::Raw(raw)));
         }
         if side.is_transfer(row) {
             return part.operands.first().copied();
@@ -151,7 +178,7 @@ impl Numbering {
         let info = side.rows[row].info?;
         // Only a Constant node has no operands and a tensor as its only attribute.
         if let ([], [(_, Attribute::Tensor(id))]) = (data.inputs.as_slice(), data.attributes.as_slice()) {
-            return Some(self.intern(Key::Constant(content(side, walk.model, *id))));
+            return Some(self.constant(content(side, walk.model, *id)));
         }
         let reshape = matches!(info.view, View::Reshape | View::SameType) && data.outputs.first() == Some(&Some(value));
         let operand = data.inputs.first().copied().flatten().filter(|_| reshape)?;

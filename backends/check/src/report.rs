@@ -58,6 +58,10 @@ pub struct Summary {
     pub transfers: u64,
     /// Bytes moved; each pair of transfers counts once.
     pub transferred_bytes: u64,
+    /// Values that lie in fewer bytes between two uses.
+    pub encoded: u64,
+    /// Encoded values that are rounded.
+    pub rounded: u64,
     /// Values of unknown size.
     pub unplanned: u64,
     /// Tensors whose shape only the layout states.

@@ -81,15 +81,35 @@ pub struct Layout {
     /// states them, and other data may have other sizes. Absent if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stated: Vec<Stated>,
-    /// Weights that the output model holds in few bits. Absent if there are none.
+    /// Values that lie in fewer bytes between two uses, in the order of their decoding. Absent if there
+    /// are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub encodings: Vec<Encoding>,
+    /// Weights that the output model holds in few bits. Absent if there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub encoded_weights: Vec<EncodedWeight>,
+}
+
+/// A value that is kept as a smaller code between two uses.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Encoding {
+    /// Wide tensor that is encoded.
+    pub of: String,
+    /// Tensors that hold its code. They are computed from it and from constants.
+    pub code: Vec<String>,
+    /// Tensor that is computed from the code and from constants, of equal type and shape.
+    pub decoded: String,
+    /// Name of the form: `bits`, `pool-position`, `narrow`; `f16`, `bf16` or `int8` for rounded values.
+    pub form: String,
+    /// Whether the decoded tensor has the bits of the wide one.
+    pub exact: bool,
 }
 
 /// A matrix of weights in few bits: each number is about its code times its scale.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Encoding {
+pub struct EncodedWeight {
     /// The matrix: a constant of the input model, or one that was computed from its constants.
     pub of: String,
     /// Constant of the output model that holds the codes.

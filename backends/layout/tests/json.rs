@@ -1,7 +1,7 @@
 //! Tests reading and writing of layout files: the round trip, the published schema, and rejected texts.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use memc_layout::{ReadError, Tensor, read, schema, to_json};
+use memc_layout::{Encoding, ReadError, Tensor, read, schema, to_json};
 use serde_json::Value;
 
 const BLOCK: &str = include_str!("data/residual_block.layout.json");
@@ -93,6 +93,21 @@ fn optional_keys_are_left_out() {
     let keys: Vec<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!(keys, ["bytes", "class", "dtype", "live", "name", "offset", "shape", "space"]);
     assert!(!BLOCK.contains("anchor"));
+}
+
+#[test]
+fn encodings_are_read_back_and_older_files_have_none() {
+    let mut layout = read(BLOCK).unwrap();
+    assert!(layout.encodings.is_empty());
+    let code = vec!["mask.bits".to_owned()];
+    let (of, decoded, form) = ("mask".to_owned(), "mask.again".to_owned(), "bits".to_owned());
+    layout.encodings.push(Encoding { of, code, decoded, form, exact: true });
+    let text = to_json(&layout).unwrap();
+    assert_eq!(read(&text).unwrap(), layout);
+    // Every key of a row is required.
+    let mut value: Value = serde_json::from_str(&text).unwrap();
+    value["encodings"][0].as_object_mut().unwrap().remove("exact");
+    assert!(read(&value.to_string()).unwrap_err().to_string().contains("exact"));
 }
 
 #[test]

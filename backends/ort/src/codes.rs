@@ -121,6 +121,16 @@ pub const ALL: &[CodeInfo] = &[
         action: "Make the values to compare graph outputs, as arrays, and verify again. `memc check` verifies the plan from the files.",
     },
     CodeInfo {
+        code: "E0714",
+        title: "rounded values change the results too much",
+        fault: Fault::Request,
+        meaning: "The plan keeps values in fewer bits between two uses (`--lossy`), or weights in few bits (`--encode-weights`). \
+            Over all outputs together, the norm of the difference from the input model's outputs, as a share of their norm, exceeds the bound. The lines before it name the outputs with the largest errors.",
+        example: "relative error 2.4e-2 over all outputs, at most 1e-2 is allowed",
+        action: "Allow more with `--lossy-bound`, or plan without rounded values, or with more bits for each. Compare on real inputs: \
+            `--inputs IN.npz`. Gradients that are zero in theory have large relative errors of their own, which matter little: judge by all outputs together.",
+    },
+    CodeInfo {
         code: "W0701",
         title: "sessions with default options differ",
         fault: Fault::Nobody,

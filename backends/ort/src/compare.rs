@@ -300,7 +300,7 @@ fn elements_differ(expected: &TensorView<'_>, found: &TensorView<'_>, tolerance:
     DifferenceKind::Elements { count, of, absolute, relative: absolute / largest.max(f64::MIN_POSITIVE), within }
 }
 
-/// Returns an element as a number.
+/// Decodes an element; `None` for types that are not numbers.
 pub(crate) fn number(ty: DataType, bytes: &[u8]) -> Option<f64> {
     Some(match ty {
         DataType::Float => f64::from(f32::from_le_bytes(bytes.try_into().ok()?)),

@@ -188,12 +188,12 @@ fn differences_are_found_in_results_of_every_kind() {
 #[test]
 fn a_verification_without_comparisons_does_not_hold() {
     let found = |outputs| Verified {
-        lossy: Vec::new(),
         outputs,
         left_out: Vec::new(),
         softmaxes: 0,
         differences: Vec::new(),
         carried: Vec::new(),
+        loss: None,
         stock: Stock::default(),
         first: None,
         window: None,

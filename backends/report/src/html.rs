@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::{
     decisions::Decision,
+    encoded::encoded,
     facts::{Facts, SpaceFacts},
     options, pareto,
     quantity::{bytes, change, counted, share, time},
@@ -45,9 +46,9 @@ pub struct HtmlOptions<'a> {
 /// curve with peak, bound and budget. It lists the tensors live at a step (the peak's, or the clicked
 /// step), has a search by tensor name, and shows the numbers before and after. With a timeline it also
 /// shows rows for operators and for each link, all of it over time instead of steps. Tables show
-/// recomputed and moved values with saving and cost, results of the searches, and other budgets with
-/// their plans. The page follows the reader's dark or light setting. Its size is about 180 bytes a
-/// tensor.
+/// recomputed and moved values with saving and cost, encoded values and weights by form, results of the
+/// searches, and other budgets with their plans. The page follows the reader's dark or light setting. Its
+/// size is about 180 bytes a tensor.
 pub fn html(layout: &Layout, options: &HtmlOptions) -> String {
     let facts = Facts::of(layout);
     let title = if options.title.is_empty() { "Memory plan" } else { options.title };
@@ -65,6 +66,7 @@ pub fn html(layout: &Layout, options: &HtmlOptions) -> String {
             "legend" => page.push_str(&legend(&facts)),
             "about" => page.push_str(&escape(&about(&facts))),
             "cards" => page.push_str(&cards(&facts)),
+            "encoded" => page.push_str(&encoded_table(layout)),
             "searches" => page.push_str(&searches(&facts)),
             "pareto" => page.push_str(&pareto::plot(layout)),
             "summary" => page.push_str(&escape(&summary::lines(&facts).join("\n"))),
@@ -262,16 +264,41 @@ fn searches(facts: &Facts<'_>) -> String {
             solver.effort.to_string(),
         ];
         let is_number = [false, true, true, false, false, true];
-        text.push_str("<tr>");
-        for (cell, is_number) in cells.iter().zip(is_number) {
-            let class = if is_number { " class=\"num\"" } else { "" };
-            // Writing to a String cannot fail.
-            let _ = write!(text, "<td{class}>{}</td>", escape(cell));
-        }
-        text.push_str("</tr>\n");
+        row(&mut text, &cells, is_number);
     }
     text.push_str("</tbody></table></div></section>\n");
     text
+}
+
+/// Returns a table of encoded values by form, or nothing if there are none.
+fn encoded_table(layout: &Layout) -> String {
+    let forms = encoded(layout);
+    if forms.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from(
+        "<section class=\"encoded\"><h2>Encoded values</h2><div class=\"scroll\"><table class=\"plain\"><thead><tr><th>Form</th><th class=\"num\">Count</th>\
+         <th class=\"num\">Wide</th><th class=\"num\">Encoded</th><th class=\"num\">Saved</th><th>Result</th></tr></thead><tbody>\n",
+    );
+    for form in &forms {
+        let sizes = [form.wide, form.code, form.saved()].map(bytes);
+        let [wide, code, saved] = sizes;
+        let cells = [form.form.to_owned(), form.count.to_string(), wide, code, saved, form.verdict()];
+        row(&mut text, &cells, [false, true, true, true, true, false]);
+    }
+    text.push_str("</tbody></table></div></section>\n");
+    text
+}
+
+/// Adds a row to a table; numbers are aligned at the right.
+fn row<const N: usize>(text: &mut String, cells: &[String; N], is_number: [bool; N]) {
+    text.push_str("<tr>");
+    for (cell, is_number) in cells.iter().zip(is_number) {
+        let class = if is_number { " class=\"num\"" } else { "" };
+        // Writing to a String cannot fail.
+        let _ = write!(text, "<td{class}>{}</td>", escape(cell));
+    }
+    text.push_str("</tr>\n");
 }
 
 fn space_value(space: &SpaceFacts, tensors: &mut Tensors) -> Value {

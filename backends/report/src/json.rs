@@ -4,6 +4,7 @@ use memc_layout::{Layout, Owner, Solver, StatedBy};
 use serde_json::{Value, json};
 
 use crate::decisions::Decision;
+use crate::encoded::{Encoded, encoded};
 use crate::facts::{Facts, Gap, SpaceFacts};
 
 /// Returns the summary of a plan: pretty JSON, keys sorted, one trailing newline. Sizes are bytes,
@@ -32,9 +33,10 @@ use crate::facts::{Facts, Gap, SpaceFacts};
 ///   end)|null, space, far|null, cost_ns|null, waited_ns, peak_there, peak_otherwise}]`. The bytes are
 ///   free at the freed steps. The maximum of live bytes at these steps is `peak_there`; it would be
 ///   `peak_otherwise` if the value had stayed.
+/// - `encodings`: encoded values and weights by form, `[{form, exact, count, wide, encoded, saved,
+///   error|null}]`, sizes in bytes. Weights have the forms `weights int8` and `weights int4`; their error is the largest relative error of a matrix.
 /// - `pareto`: `[{budget, arena, extra_ns, bound|null}]`.
 /// - `state`: `[{tensor, result}]`, results that take the storage of the state that they update.
-/// - `encodings`: weights in few bits, as in the layout; left out if there are none.
 /// - `unpaired`: `[{result, candidates, reason}]`, outputs that may update state but share no storage,
 ///   if requested.
 /// - `model {input_sha256, output_sha256}`, `dims` (the only extents that the plan is valid for, by
@@ -88,13 +90,11 @@ pub fn json(layout: &Layout) -> String {
         },
         "solvers": layout.solvers.iter().map(|solver| solver_value(solver, facts.open)).collect::<Vec<_>>(),
         "decisions": facts.decisions.iter().map(|decision| decision_value(layout, decision)).collect::<Vec<_>>(),
+        "encodings": encoded(layout).iter().map(encoded_value).collect::<Vec<_>>(),
         "pareto": layout.pareto,
         "state": layout.state,
         "unpaired": layout.unpaired,
     });
-    if !layout.encodings.is_empty() {
-        summary["encodings"] = json!(layout.encodings);
-    }
     summary.sort_all_objects();
     format!("{summary:#}\n")
 }
@@ -125,6 +125,18 @@ fn decision_value(layout: &Layout, decision: &Decision<'_>) -> Value {
         "waited_ns": decision.waited_ns,
         "peak_there": decision.peak_there,
         "peak_otherwise": decision.peak_otherwise,
+    })
+}
+
+fn encoded_value(form: &Encoded<'_>) -> Value {
+    json!({
+        "form": form.form,
+        "exact": form.exact,
+        "count": form.count,
+        "wide": form.wide,
+        "encoded": form.code,
+        "saved": form.saved(),
+        "error": form.error,
     })
 }
 

@@ -8,6 +8,7 @@
 //! Names are untrusted: they are escaped, shortened or drawn as text, never interpreted.
 
 mod decisions;
+mod encoded;
 mod facts;
 mod html;
 mod json;

@@ -33,6 +33,7 @@ fn phrase(key: &str, value: &str) -> Option<String> {
         ("budget", _) => format!("budget {}", sizes(value)),
         ("dims", _) => format!("with {}", value.replace(',', ", ")),
         ("effort", _) => format!("search effort {}", grouped(value)),
+        ("lossy", _) => format!("values rounded to {}", value.replace([',', ' '], ", ")),
         ("link", _) => value.split(' ').map(link).collect::<Vec<_>>().join(", "),
         ("max_fold_bytes", _) => format!("constants folded up to {}", sizes(value)),
         ("micro_batches", _) => format!("batch in {value} parts"),
@@ -97,6 +98,7 @@ mod tests {
         assert_eq!(said("budget", "host=1048576,60%"), "budget 1.0 MiB in host, 60%");
         assert_eq!(said("effort", "20000"), "search effort 20,000");
         assert_eq!(said("link", "host=16000000000B/s,10000ns"), "host linked at 16 GB/s after 10.0 us");
+        assert_eq!(said("lossy", "f16,int8"), "values rounded to f16, int8");
         assert_eq!(said("new_option", "7"), "new option 7");
     }
 }

@@ -7,6 +7,7 @@ use memc_layout::{Layout, Solver, Stated, StatedBy};
 
 use crate::{
     decisions::Decision,
+    encoded::encoded,
     facts::{Facts, SpaceFacts},
     picture,
     quantity::{bytes, change, counted, share, shortened, time},
@@ -31,14 +32,16 @@ const ALIVE: usize = 8;
 const ALIVE_BESIDE: usize = 4;
 /// Maximum number of decisions in their table.
 const DECISIONS: usize = 5;
+/// Maximum number of forms of encoded values with a row; there are six forms, and one of weights.
+const FORMS: usize = 7;
 
 /// Returns the plan as one screen: at most 40 lines of 100 ASCII characters; only the last line may be
 /// longer.
 ///
 /// The text shows: numbers of each space, the largest tensors live at the peak of the first space, its
 /// arena as a picture, its live curve, results of the searches, the largest recomputed or moved values,
-/// and the last line of [`crate::summary_line`]. Letters `A`-`H` in the picture are the tensors of the
-/// table.
+/// encoded values and weights by form, and the last line of [`crate::summary_line`]. Letters `A`-`H` in
+/// the picture are the tensors of the table.
 pub fn text(layout: &Layout) -> String {
     let facts = Facts::of(layout);
     let mut lines = head(&facts);
@@ -46,6 +49,7 @@ pub fn text(layout: &Layout) -> String {
     lines.extend(spaces(&facts));
     lines.extend(searches(&facts));
     lines.extend(decided(&facts));
+    lines.extend(encoded_rows(layout));
     if let Some(space) = facts.first() {
         let alive = space.profile.alive_at(space.profile.peak_step);
         let letters: BTreeMap<usize, char> =
@@ -113,17 +117,6 @@ fn head(facts: &Facts) -> Vec<String> {
     if let Some(row) = layout.fetches.first() {
         let (stay, moved) = (bytes(callers.near_weights), bytes(callers.fetched));
         lines.push(format!("weights  {stay} stay in {}, {moved} fetched from {} ({})", row.to, row.from, layout.fetches.len()));
-    }
-    if let Some(worst) = layout.encodings.iter().max_by(|a, b| a.relative_error.total_cmp(&b.relative_error)) {
-        let sum = |size: fn(&memc_layout::Encoding) -> u64| bytes(layout.encodings.iter().map(size).fold(0, u64::saturating_add));
-        let (before, after) = (sum(|row| row.before), sum(|row| row.after));
-        let matrices: std::collections::BTreeSet<&str> = layout.encodings.iter().map(|row| row.of.as_str()).collect();
-        let count = match matrices.len() {
-            1 => "1 matrix".to_owned(),
-            count => format!("{count} matrices"),
-        };
-        let error = 100.0 * worst.relative_error;
-        lines.push(format!("codes    {count} in {} bits: {before} -> {after}, relative error at most {error:.2} %", worst.bits));
     }
     if !layout.state.is_empty() {
         lines.push(format!("state    {} overwritten by their new values", counted(layout.state.len(), "value")));
@@ -251,6 +244,21 @@ fn decided(facts: &Facts) -> Vec<String> {
         lines.push(format!("{:<10}{:>11} {:<13}{:>10}", format!("{} more", rest.len()), "", "", cost));
     }
     lines
+}
+
+/// Returns a row for each form of encoded values and weights, under a title.
+fn encoded_rows(layout: &Layout) -> Vec<String> {
+    let forms = encoded(layout);
+    if forms.is_empty() {
+        return Vec::new();
+    }
+    let title = format!("{:<16}{:>8}{:>12}{:>12}{:>12}", "encoded values", "count", "wide", "encoded", "saved");
+    let rows = forms.iter().take(FORMS).map(|form| {
+        let (name, count) = (shortened(form.form, 15), form.count);
+        let (wide, code, saved) = (bytes(form.wide), bytes(form.code), bytes(form.saved()));
+        format!("{name:<16}{count:>8}{wide:>12}{code:>12}{saved:>12}  {}", form.verdict())
+    });
+    [String::new(), title].into_iter().chain(rows).collect()
 }
 
 /// Returns the largest tensors live at the peak.

@@ -59,6 +59,14 @@ fn hostile_names_are_text_everywhere() {
 }
 
 #[test]
+fn encoded_values_are_on_the_page() {
+    let text = page(&plans::encoded());
+    assert!(text.contains("<h2>Encoded values</h2>") && text.contains("<td>bits</td><td class=\"num\">2</td>"), "{text}");
+    assert!(text.contains("<td>lossy</td>") && text.contains("<td>exact</td>"));
+    assert!(!page(&plans::timed()).contains("Encoded values"));
+}
+
+#[test]
 fn budgets_and_searches_are_on_the_page() {
     let page = page(&plans::timed());
     for part in ["<svg ", "class=\"bound\"", "<h2>Searches</h2>", "node-limit", "+2.10 %", "768.0 KiB"] {

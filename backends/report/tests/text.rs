@@ -1,6 +1,6 @@
 //! Tests the reports in text: the last line with its fixed format, the screen, the JSON summary and the
 //! trace.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 mod plans;
 
@@ -10,7 +10,15 @@ use serde_json::Value;
 
 /// Returns all plans; every report must handle each of them.
 fn all() -> Vec<Layout> {
-    vec![plans::block(), plans::timed(), plans::hostile(), plans::empty(), plans::training(2), plans::training(3000)]
+    vec![
+        plans::block(),
+        plans::timed(),
+        plans::hostile(),
+        plans::encoded(),
+        plans::empty(),
+        plans::training(2),
+        plans::training(3000),
+    ]
 }
 
 #[test]
@@ -49,6 +57,29 @@ fn screen_of_the_block() {
 #[test]
 fn screen_of_a_budget_plan() {
     insta::assert_snapshot!(text(&plans::timed()));
+}
+
+#[test]
+fn encoded_values_have_a_row_for_each_form() {
+    let layout = plans::encoded();
+    let size = |name: &str| layout.tensors.iter().find(|tensor| tensor.name == name).unwrap().bytes;
+    let summary: Value = serde_json::from_str(&json(&layout)).unwrap();
+    let [exact, lossy, weights] = summary["encodings"].as_array().unwrap().as_slice() else { panic!("{}", summary["encodings"]) };
+    let rows = &layout.encodings;
+    let (wide, code) = (size(&rows[1].of) + size(&rows[3].of), size(&rows[1].code[0]) + size(&rows[3].code[0]));
+    assert!(wide > code, "{wide} {code}");
+    let form = serde_json::json!({"form": "bits", "exact": true, "count": 2, "wide": wide, "encoded": code, "saved": wide - code, "error": null});
+    assert_eq!(*exact, form);
+    assert_eq!((&lossy["form"], &lossy["exact"], &lossy["count"]), (&"int8".into(), &false.into(), &1.into()));
+    let form = serde_json::json!({"form": "weights int8", "exact": false, "count": 2, "wide": 3 * 4096, "encoded": 3 * 1088,
+        "saved": 3 * (4096 - 1088), "error": 0.0075});
+    assert_eq!(*weights, form);
+    let screen = text(&layout);
+    let lines: Vec<&str> = screen.lines().skip_while(|line| !line.starts_with("encoded values")).take(4).collect();
+    assert!(lines[1].starts_with("bits  ") && lines[1].ends_with("  exact"), "{lines:?}");
+    assert!(lines[2].starts_with("int8  ") && lines[2].ends_with("  lossy"), "{lines:?}");
+    assert!(lines[3].starts_with("weights int8  ") && lines[3].ends_with("  lossy, by at most 0.75 %"), "{lines:?}");
+    assert!(!text(&plans::timed()).contains("encoded values"));
 }
 
 #[test]

@@ -77,6 +77,7 @@ pub fn describe(info: &OpInfo) -> String {
         ("runs", info.runs.map(|kernel| format!("the kernel of {kernel}, plus element-wise work"))),
         ("reads", reads_words(info.reads)),
         ("optional", (!info.optional.is_empty()).then(|| format!("a node may omit results {}", list(info.optional)))),
+        ("indices", info.indices.map(|_| INDICES.to_owned())),
     ];
     for (name, words) in few {
         if let Some(words) = words {
@@ -95,6 +96,8 @@ pub fn describe(info: &OpInfo) -> String {
 
 /// Words for operators with a rule for rows of images.
 const REACHES: &str = "rows of images can be computed apart; each part reads the rows of operand 0 that its windows cover";
+/// Words for operators with indices as results.
+const INDICES: &str = "integer results are positions: at least 0, and less than an extent of operand 0 or than its elements";
 /// Words for operators with results of unit scale.
 const UNIT_SCALE: &str = "the rounding error of a result near zero is that of a number near 1";
 

@@ -4,6 +4,7 @@ use memc_ir::{Bytes, Module, Node, NodeData, TensorType};
 
 use crate::algebra::Algebra;
 use crate::context::{Infer, InferError};
+use crate::indices::IndexRule;
 use crate::pieces::{Pieces, ReachRule, Share};
 
 /// A shape function, which states the facts of all results.
@@ -246,6 +247,8 @@ pub struct OpInfo {
     /// Results that a node may omit. The kernel does not write an omitted result, or writes it into
     /// workspace that the formula counts.
     pub optional: &'static [usize],
+    /// Range of the integers in its results, if they are indices.
+    pub indices: Option<IndexRule>,
 }
 
 impl OpInfo {
@@ -277,6 +280,7 @@ impl OpInfo {
             unit_scale: false,
             runs: None,
             optional: &[],
+            indices: None,
         }
     }
     /// Marks the operator as rounding to integers of few bits.
@@ -312,6 +316,11 @@ impl OpInfo {
     /// Sets the positions of results that a node may omit.
     pub const fn optional(mut self, results: &'static [usize]) -> Self {
         self.optional = results;
+        self
+    }
+    /// Sets the rule for the range of the indices in its results.
+    pub const fn indices(mut self, rule: IndexRule) -> Self {
+        self.indices = Some(rule);
         self
     }
     /// Sets the operands that a result may overwrite.

@@ -12,9 +12,11 @@ pub mod assume;
 pub mod context;
 pub mod describe;
 pub mod driver;
+pub mod elements;
 pub mod fact;
 pub mod families;
 pub mod held;
+pub mod indices;
 pub mod info;
 pub mod pieces;
 pub mod profile;
@@ -27,9 +29,11 @@ pub use assume::{Assumption, AssumptionError};
 pub use context::{Bodies, Infer, InferError, broadcast, normalize_axis};
 pub use describe::{describe, table_text};
 pub use driver::{Inference, claimed, infer, infer_assuming};
+pub use elements::{Table, Tables, table_of};
 pub use fact::{Data, Fact, Item, MAX_ITEMS};
 pub use families::training::new_values;
 pub use held::held_constant;
+pub use indices::{IndexRule, PoolAxis, PoolWindows, pool_windows};
 pub use info::{
     Gathers, InPlace, InferFn, Linear, OpInfo, Reads, Repeat, Rounding, Scalar, SplitAxes, Typed, View, Work, Workspace,
 };

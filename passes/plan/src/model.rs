@@ -84,8 +84,15 @@ impl<'m> Form<'m> {
 
     /// Returns the module of a plan as a form, so that further passes can run on it.
     pub(crate) fn of_plan(model: &'m Model<'_>, plan: &Planned) -> Self {
-        let given = Self::given(model);
-        Self { module: plan.module.clone(), trace: vec![plan.trace.clone()], ..given }
+        let mut form = Self { module: plan.module.clone(), trace: vec![plan.trace.clone()], ..Self::given(model) };
+        form.ctx.said = Said {
+            remarks: plan.said.remarks.clone(),
+            rewrites: plan.said.rewrites.clone(),
+            encoded: plan.said.encoded.clone(),
+            encoded_weights: plan.said.encoded_weights.clone(),
+            ..Said::default()
+        };
+        form
     }
 
     /// Returns this form with verification after each pass switched off.

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use memc_ir::{Bytes, ConstData, ConstOrigin};
-use memc_passes::{PassError, PipelineError, Settings};
+use memc_passes::{PassError, PipelineError, Settings, mask_blocks};
 
 use crate::goal::{Goal, slowed};
 use crate::model::{Form, Model, Planned, arena};
 use crate::pool::{Entry, Pool, Verdict};
 use crate::strategies::{STRATEGIES, Strategy};
 use crate::tuning::Tuning;
-use crate::whole::{self, BLOCKS, Candidate, PREPARE, PREPARE_ENCODED, REGIONS, REWRITE};
+use crate::whole::{self, BLOCKS, Candidate, MASK_BLOCKS, PREPARE, PREPARE_ENCODED, REGIONS, REWRITE};
 use crate::{Found, Refusal};
 use crate::{peak, split};
 
@@ -227,7 +227,7 @@ impl<'m> Search<'m> {
     /// # Errors
     /// Returns the error of the first pass that fails.
     pub(crate) fn prepared(&self, settings: &Settings) -> Result<Rc<Form<'m>>, PipelineError> {
-        let passes = if self.model.options.rewrite.encode_weights.is_some() { PREPARE_ENCODED } else { PREPARE };
+        let passes = if self.model.options.encode.weights.is_some() { PREPARE_ENCODED } else { PREPARE };
         self.form(&Form::given(self.model), passes, &settings.only(&["limit", "parts"]))
     }
 
@@ -295,6 +295,24 @@ impl<'m> Search<'m> {
         Ok(candidates)
     }
 
+    /// Returns the best candidate with masked attention in blocks of rows, or `None` if heuristics find that
+    /// blocks save nothing.
+    fn in_mask_blocks(
+        &self,
+        candidates: &[Candidate<'m>],
+        goal: &Goal,
+        settings: &Settings,
+    ) -> Result<Option<Candidate<'m>>, PipelineError> {
+        let score = |candidate: &Candidate<'_>| candidate.quick.score(goal, self.model.options);
+        let Some(best) = candidates.iter().min_by_key(|candidate| score(candidate)) else { return Ok(None) };
+        let form = self.form(&best.form, MASK_BLOCKS, &Settings::default())?;
+        if !mask_blocks::is_in_blocks(&form.module) {
+            return Ok(None);
+        }
+        let found = Candidate::larger(form, "masked attention in blocks", best, settings)?;
+        Ok((score(&found) < score(best)).then_some(found))
+    }
+
     /// Returns the best plan without recomputation among three kinds of forms: nodes as given,
     /// rewritten, and with regions split into parts. `rewrites` says whether the last two are tried.
     ///
@@ -314,6 +332,9 @@ impl<'m> Search<'m> {
         // stays.
         candidates[1..].sort_by_key(|candidate| candidate.quick.score(&goal, self.model.options));
         candidates.truncate(2);
+        if rewrites {
+            candidates.extend(self.in_mask_blocks(&candidates, &goal, settings)?);
+        }
         let file_order = &self.pool.file_order;
         let Some(best) = whole::best(candidates, &goal, settings, self.tuning, file_order)? else {
             return Ok(file_order.clone());

@@ -27,6 +27,8 @@ pub(crate) const REWRITE: &str = "cse,dce,rewrite,fold,canonicalize,dce,cse,dce"
 pub(crate) const BLOCKS: &str = "nchwc,dce";
 /// Splits regions around the peak into parts.
 pub(crate) const REGIONS: &str = "split,dce";
+/// Merges equal nodes, and computes masked attention in blocks of rows.
+pub(crate) const MASK_BLOCKS: &str = "cse,dce,mask-blocks,dce";
 /// Makes the aliases that ordering relies on.
 const VIEWS: &str = "view";
 /// Takes some sub-views and orders the nodes.
@@ -46,6 +48,8 @@ pub(crate) struct Candidate<'m> {
     merges: bool,
     /// Sub-views of the best heuristic plan; `None` until they are searched.
     views: Option<BTreeSet<usize>>,
+    /// Full effort of this form, as a fraction of the usual one: numerator and denominator.
+    effort: [u64; 2],
     /// Heuristic plan without sub-views.
     pub(crate) quick: Planned,
 }
@@ -66,7 +70,26 @@ impl<'m> Candidate<'m> {
                 (best, merges) = (apart, false);
             }
         }
-        Ok(Self { form, name, merges, views: None, quick: best })
+        Ok(Self { form, name, merges, views: None, effort: [1, 1], quick: best })
+    }
+
+    /// Plans by heuristics a form with many more nodes than another candidate that it comes from. The form
+    /// is planned in about the time of the other one: with less effort, with equal nodes apart, since equal
+    /// cuts far apart would live long, and without sub-views.
+    ///
+    /// # Errors
+    /// Returns the error of the first pass that fails.
+    pub(crate) fn larger(
+        form: Rc<Form<'m>>,
+        name: &'static str,
+        from: &Self,
+        settings: &Settings,
+    ) -> Result<Self, PipelineError> {
+        let views = Some(BTreeSet::new());
+        let quick = Settings { effort: Some(0), windows: views.clone(), below: None, ..settings.clone() };
+        let quick = form.then(&whole(false), &quick)?.planned();
+        let effort = [nodes(&from.quick), nodes(&quick)].map(|count| count.max(1) as u64);
+        Ok(Self { form, name, merges: false, views, effort, quick })
     }
 
     /// Returns the modelled time of the heuristic plan, in nanoseconds.
@@ -132,7 +155,10 @@ impl<'m> Candidate<'m> {
     pub(crate) fn plan(&mut self, settings: &Settings) -> Result<Planned, PipelineError> {
         let views = self.views(settings)?.clone();
         let is_plain = views.is_empty();
-        let with = Settings { windows: Some(views), ..settings.clone() };
+        let [numerator, denominator] = self.effort;
+        let effort = settings.effort.unwrap_or(self.form.ctx.options.effort);
+        let effort = Some(effort / denominator * numerator).filter(|_| numerator < denominator).or(settings.effort);
+        let with = Settings { windows: Some(views), effort, ..settings.clone() };
         let found = self.form.then(&whole(self.merges), &with)?.planned();
         if is_plain {
             return Ok(found);
@@ -238,7 +264,7 @@ fn most(bound: u64, known: u64, holds: impl Fn(u64) -> bool) -> u64 {
 /// Returns the error of the first pass that fails.
 pub(crate) fn file_order(model: &Model<'_>, settings: &Settings) -> Result<Planned, PipelineError> {
     let has_blocks = model.options.rewrite.nchwc.is_some();
-    let has_codes = model.options.rewrite.encode_weights.is_some();
+    let has_codes = model.options.encode.weights.is_some();
     let (kernels, blocks) = (if has_blocks || has_codes { "canonicalize," } else { "" }, if has_blocks { "nchwc," } else { "" });
     let codes = if has_codes { "dce,encode-weights," } else { "" };
     let cleaned = format!("fold,{kernels}{codes}dce,micro-batch,{blocks}dce,view,{PLACE}");

@@ -126,7 +126,7 @@ fn never_worse(case: &Case) {
     if module.stage > Stage::Typed {
         return;
     }
-    let is_asked = case.options.rewrite.names_kernels() || case.options.rewrite.encode_weights.is_some();
+    let is_asked = case.options.rewrite.names_kernels() || case.options.encode.weights.is_some();
     let base = run(case, if is_asked { FILE_ORDER_ON_KERNELS } else { FILE_ORDER });
     let free = Case { settings: Settings { limit: None, ..case.settings.clone() }, ..case.clone() };
     let planned = free.plan().unwrap_or_else(|error| panic!("{}: {error}", case.name)).planned;

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use memc_solve::budget::bound::Scope;
 use memc_solve::budget::{Event, Link, Origin, Plan, Problem, Run, Space, Value, check, improve, plan, solve};
 use memc_solve::{Limit, Status, Stop};
-use problems::budget::{cheapest, given, plain, rich, seeds, with_link, with_links};
+use problems::budget::{cheapest, given, plain, rich, seeds, with_codes, with_link, with_links};
 use proptest::prelude::*;
 
 mod problems;
@@ -106,6 +106,89 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn small_problems_with_codes_are_solved_within_their_bounds(seeds in seeds(5), percent in 40_u64..100) {
+        let problem = with_codes(plain(&seeds), &seeds);
+        let capacity = given(&problem).unwrap().peak * percent / 100;
+        let certified = plan(&problem, capacity, Limit::nodes(1_000)).unwrap();
+        let best = cheapest(&problem, capacity);
+        prop_assert!(best.is_none_or(|best| certified.certificate.scope == Scope::GivenOrder || certified.certificate.cost <= best));
+        prop_assert!(certified.outcome.value.is_none_or(|value| best.is_some_and(|best| best <= value)));
+        prop_assert!(best.is_none() || certified.outcome.status() != Status::Infeasible);
+        if let Some(plan) = &certified.outcome.solution {
+            prop_assert_eq!(check(&problem, capacity, plan), Ok(()));
+        }
+    }
+
+    #[test]
+    fn every_answer_with_codes_is_right(
+        seeds in seeds(40),
+        rate in 1_u64..40,
+        percents in prop::collection::btree_set(20_u64..110, 3),
+    ) {
+        for problem in [with_codes(rich(&seeds), &seeds), with_codes(with_link(&seeds, rate), &seeds)] {
+            sweep_down(&problem, given(&rich(&seeds)).unwrap().peak, &percents)?;
+        }
+    }
+}
+
+/// Returns the optional runs of a plan.
+fn optional(problem: &Problem, plan: &Plan) -> Vec<u32> {
+    let is_optional = |event: &Event| match event {
+        Event::Run(run) if *run as usize >= problem.runs.len() => Some(*run - problem.runs.len() as u32),
+        _ => None,
+    };
+    plan.events.iter().filter_map(is_optional).collect()
+}
+
+/// Builds a chain as in training whose wide values may lie as codes of an eighth of their size, at a
+/// cost of 1 to make and 1 to read.
+fn there_and_back_with_codes(steps: u32) -> Problem {
+    let mut problem = there_and_back(steps, None);
+    for value in 0..steps {
+        let code = problem.values.len() as u32;
+        problem.values.push(Value { size: problem.values[value as usize].size / 8, ..Value::default() });
+        problem.optional.push(Run { reads: vec![value], writes: vec![code], cost: 1, ..Run::default() });
+        problem.optional.push(Run { reads: vec![code], writes: vec![value], cost: 1, ..Run::default() });
+    }
+    problem
+}
+
+#[test]
+fn codes_that_cost_less_than_recomputation_are_chosen() {
+    let problem = there_and_back_with_codes(40);
+    let base = given(&problem).unwrap();
+    for percent in [95, 70, 40] {
+        let capacity = base.peak * percent / 100;
+        let plan = solve(&problem, capacity, Limit::default()).unwrap().solution.unwrap();
+        assert_eq!(check(&problem, capacity, &plan), Ok(()));
+        // A gap of 100 bytes frees 88 for a cost of 2; recomputation frees 100 for at least 10.
+        let bridges = (base.peak - capacity).div_ceil(88);
+        assert_eq!(plan.cost, base.cost + 2 * bridges, "{percent} %");
+        assert_eq!(optional(&problem, &plan).len() as u64, 2 * bridges);
+        // A plan that fits by itself has no optional run.
+        let free = solve(&problem, base.peak, Limit::default()).unwrap().solution.unwrap();
+        assert_eq!((free.cost, optional(&problem, &free).len()), (base.cost, 0));
+    }
+}
+
+#[test]
+fn values_that_may_not_run_again_lie_as_codes() {
+    let mut problem = there_and_back_with_codes(10);
+    problem.runs.iter_mut().for_each(|run| run.repeatable = false);
+    let base = given(&problem).unwrap();
+    let plan = solve(&problem, base.peak / 2, Limit::default()).unwrap().solution.unwrap();
+    assert_eq!(check(&problem, base.peak / 2, &plan), Ok(()));
+    // Dear codes lose against recomputation.
+    let mut dear = there_and_back_with_codes(10);
+    dear.optional.iter_mut().for_each(|run| run.cost = 1_000);
+    let plan = solve(&dear, base.peak * 3 / 4, Limit::default()).unwrap().solution.unwrap();
+    assert!(optional(&dear, &plan).is_empty());
+}
+
 /// Builds a chain as in training: each backward run reads the value of its forward counterpart.
 fn there_and_back(steps: u32, link: Option<Link>) -> Problem {
     let mut problem = Problem::default();
@@ -187,6 +270,7 @@ fn results_run_late_if_their_operands_are_transferred() {
         values: sizes.map(value).to_vec(),
         spaces: vec![Space::default()],
         links: vec![link],
+        ..Problem::default()
     };
     let outcome = solve(&problem, 1910, Limit::default()).unwrap();
     assert_eq!((outcome.value, outcome.status()), (Some(350), Status::Optimal));

@@ -3,6 +3,7 @@
 pub mod buffers;
 pub mod class;
 pub mod dependence;
+pub mod forward;
 pub mod liveness;
 pub mod open;
 pub mod scratch;
@@ -12,4 +13,5 @@ pub mod windows;
 pub use buffers::{Buffer, buffers, live, peak};
 pub use class::{StorageClass, classes, near_constants};
 pub use dependence::predecessors;
+pub use forward::{Forward, forward};
 pub use liveness::Liveness;

@@ -33,7 +33,7 @@ const INTEGER_PRODUCTS: i64 = 4;
 const ORIGIN: Origin = Origin::Pass { pass: std::borrow::Cow::Borrowed("encode-weights") };
 
 fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassError> {
-    let Some(code) = ctx.options.rewrite.encode_weights else { return Ok(Changed::No) };
+    let Some(code) = ctx.options.encode.weights else { return Ok(Changed::No) };
     let nodes = module.graph(module.main()).nodes.clone();
     let constants = module.graph(module.main()).constants.clone();
     let stays = memc_ops::feeds_unrepeatable(module, &nodes);
@@ -92,7 +92,7 @@ impl Walk<'_, '_, '_> {
     fn weight(&self, value: Value) -> Option<Weight> {
         let ty = &self.module().constant(self.module().constant_of(value)?).ty;
         let dims = ty.known_dims().filter(|dims| ty.element == ElementType::Float && dims.len() == 2)?;
-        if ty.size()? < self.ctx.options.tuning.encode.min_bytes || self.rewriter.is_pinned(value) {
+        if ty.size()? < self.ctx.options.tuning.encode.least_weights || self.rewriter.is_pinned(value) {
             return None;
         }
         let mut readers = Vec::new();
@@ -169,7 +169,7 @@ impl Walk<'_, '_, '_> {
         let (codes, scales) = if direct { self.direct(&weight, codes) } else { self.decoded(&weight, codes, by_column) };
         let Some(whole) = self.module().constant_of(codes) else { return };
         let [codes, scales] = [codes, scales].map(|value| self.module().value(value).name.clone());
-        self.ctx.said.encoded.push(EncodedWeight {
+        self.ctx.said.encoded_weights.push(EncodedWeight {
             of: name,
             codes,
             scales,
@@ -285,7 +285,7 @@ impl Walk<'_, '_, '_> {
 
     /// Remarks on the encoded matrices and on those that were left.
     fn tell(&mut self) {
-        let encoded = &self.ctx.said.encoded;
+        let encoded = &self.ctx.said.encoded_weights;
         let sum = |size: fn(&EncodedWeight) -> Bytes| encoded.iter().map(size).fold(Bytes(0), Bytes::saturating_add);
         let worst = encoded.iter().max_by(|a, b| a.errors.relative().total_cmp(&b.errors.relative()));
         let remark = |code, message: String, help: &str| Diagnostic::new(code, Severity::Remark, message).with_help(help);

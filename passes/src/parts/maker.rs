@@ -13,10 +13,10 @@ use memc_ir::{
 const RANGES: i64 = 10;
 
 /// Maker of nodes in the main graph.
-pub(super) struct Maker<'m> {
-    pub(super) rewriter: Rewriter<'m>,
+pub(crate) struct Maker<'m> {
+    pub(crate) rewriter: Rewriter<'m>,
     /// Version of ONNX's operator set.
-    pub(super) version: i64,
+    pub(crate) version: i64,
     origin: Origin,
     /// Vectors of integers made so far.
     integers: BTreeMap<Vec<i64>, Value>,
@@ -24,24 +24,24 @@ pub(super) struct Maker<'m> {
 
 impl<'m> Maker<'m> {
     /// Starts making nodes with the pass of this name as their origin.
-    pub(super) fn new(module: &'m mut Module, pass: &'static str) -> Self {
+    pub(crate) fn new(module: &'m mut Module, pass: &'static str) -> Self {
         let version = module.opsets.get("").copied().unwrap_or_default();
         let origin = Origin::Pass { pass: Cow::Borrowed(pass) };
         Self { rewriter: Rewriter::new(module), version, origin, integers: BTreeMap::new() }
     }
 
     /// Drops constants without readers; returns the number of edits.
-    pub(super) fn finish(mut self) -> u64 {
+    pub(crate) fn finish(mut self) -> u64 {
         self.rewriter.drop_unused_constants();
         self.rewriter.finish()
     }
 
-    pub(super) fn module(&self) -> &Module {
+    pub(crate) fn module(&self) -> &Module {
         self.rewriter.module()
     }
 
     /// Inserts a node right before `before`, or at the end.
-    pub(super) fn insert(
+    pub(crate) fn insert(
         &mut self,
         before: Option<Node>,
         operator: Operator,
@@ -55,12 +55,12 @@ impl<'m> Maker<'m> {
     }
 
     /// Returns an operator of ONNX's own domain.
-    pub(super) fn onnx(&self, name: &str) -> Operator {
+    pub(crate) fn onnx(&self, name: &str) -> Operator {
         Operator::onnx(name, self.version)
     }
 
     /// Inserts a node that cuts positions along an axis out of a value.
-    pub(super) fn slice(
+    pub(crate) fn slice(
         &mut self,
         before: Option<Node>,
         value: Value,
@@ -89,13 +89,13 @@ impl<'m> Maker<'m> {
 
     /// Inserts a node that joins values along an axis. Its result is left open, so that an existing
     /// value can be moved there.
-    pub(super) fn concat(&mut self, before: Option<Node>, values: Vec<Value>, axis: usize) -> Node {
+    pub(crate) fn concat(&mut self, before: Option<Node>, values: Vec<Value>, axis: usize) -> Node {
         let attributes = vec![("axis".to_owned(), Attribute::Int(axis as i64))];
         self.insert(before, self.onnx("Concat"), values.into_iter().map(Some).collect(), attributes, &[None])
     }
 
     /// Returns a constant vector of integers; equal vectors share one constant.
-    pub(super) fn integers(&mut self, numbers: &[i64]) -> Value {
+    pub(crate) fn integers(&mut self, numbers: &[i64]) -> Value {
         if let Some(known) = self.integers.get(numbers) {
             return *known;
         }
@@ -106,7 +106,7 @@ impl<'m> Maker<'m> {
     }
 
     /// Makes a constant.
-    pub(super) fn initializer(&mut self, hint: &str, ty: TensorType, raw: Vec<u8>) -> Value {
+    pub(crate) fn initializer(&mut self, hint: &str, ty: TensorType, raw: Vec<u8>) -> Value {
         let (name, main) = (self.rewriter.fresh_name(hint), self.module().main());
         self.rewriter.initializer(main, &name, ConstData { ty, payload: Payload::Raw(raw.into()), origin: ConstOrigin::New })
     }

@@ -2,7 +2,7 @@
 //! their writer.
 
 mod apart;
-mod maker;
+pub(crate) mod maker;
 mod spans;
 mod unrounded;
 mod weights;

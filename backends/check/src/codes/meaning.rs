@@ -1,4 +1,4 @@
-//! Codes of transfers, of the models' meaning, and of claimed numbers: E0545 to E0564.
+//! Codes of transfers, of the models' meaning, and of claimed numbers: E0545 to E0573.
 
 use super::{Entry, Kind, entry};
 
@@ -204,9 +204,45 @@ pub(super) const ENTRIES: &[Entry] = &[
         Kind::Encoding,
         "E0569",
         "encoding",
+        "a row of encoded values is wrong",
+        "A row of `encodings` names the wide tensor, the tensors of its code, and the decoded tensor. The code follows from the wide tensor and \
+         constants alone, the decoded tensor from the code and constants alone, by nodes that may run again, and it has the type of the wide one.",
+        "a code that no node reads",
+    ),
+    entry(
+        Kind::EncodingUnproven,
+        "E0570",
+        "encoding-unproven",
+        "a decoded value is not provably equal to the encoded one",
+        "A row with `exact` is proven by types, ranges and constants: casts to a type that holds the whole range, bits of a boolean tensor, or \
+         low bytes of positions of a MaxPool relative to their windows.",
+        "bits packed with the weight 3 in place of 4",
+    ),
+    entry(
+        Kind::EncodingLossy,
+        "E0571",
+        "encoding-lossy",
+        "a value is rounded without permission",
+        "Rows without `exact` round values to `f16`, `bf16` or `int8`. The option `lossy` of the layout must name the form, and `exact` must not \
+         be set.",
+        "a row with the form `int8`, and `lossy` names `f16` alone",
+    ),
+    entry(
+        Kind::EncodingEarly,
+        "E0572",
+        "encoding-early",
+        "an early reader reads a rounded value",
+        "The wide value is encoded after its early readers. In the order of the input model, no reader of the decoded value precedes the last \
+         reader of the wide value before the encoding. Recomputed copies and views do not count.",
+        "the node that computes the loss reads an activation that was rounded for the backward pass",
+    ),
+    entry(
+        Kind::EncodedWeight,
+        "E0573",
+        "encoded-weight",
         "a row of encoded weights is wrong, or one is missing",
-        "Each row of `encodings` names constants of the output model with codes and scales, and the matrix of the input model that they stand \
-            for, with its exact errors. Only plans with the option `encode_weights` have rows, and codes without a row come from the input model.",
+        "Each row of `encoded_weights` names constants of the output model with codes and scales, and the matrix of the input model that they \
+         stand for, with its exact errors. Only plans with the option `encode_weights` have rows, and codes without a row come from the input model.",
         "a relative error of 0.001 stated for codes that err by 0.008",
     ),
 ];

@@ -148,8 +148,16 @@ pub enum Kind {
     Unbound,
     /// A row of `stated` is wrong or missing.
     Stated,
-    /// A row of `encodings` is wrong or missing.
+    /// A row of `encodings` names no code between its wide value and its decoded value.
     Encoding,
+    /// A decoded value is not provably equal to the encoded one.
+    EncodingUnproven,
+    /// A value is rounded, and the options do not allow it.
+    EncodingLossy,
+    /// An early reader reads a rounded value.
+    EncodingEarly,
+    /// A row of `encoded_weights` is wrong or missing.
+    EncodedWeight,
 }
 
 /// A kind with its name and its page.

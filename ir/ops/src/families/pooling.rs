@@ -5,6 +5,7 @@ use memc_ir::{Dim, ElementType};
 use crate::context::{Infer, InferError};
 use crate::families::dims::{agree, dim_at, product, require_rank};
 use crate::families::window::{Window, entries};
+use crate::indices;
 use crate::info::{OpInfo, Scalar, SplitAxes, Typed, Work};
 use crate::pieces::{reach, rules};
 
@@ -131,7 +132,8 @@ pub const OPERATORS: &[OpInfo] = &[
         .scalar(Scalar::Count(max_steps))
         .split(SplitAxes::Rule(rules::pooled))
         .reaches(reach::slides)
-        .optional(&[1]),
+        .optional(&[1])
+        .indices(indices::pooled),
     OpInfo::onnx("MaxRoiPool", max_roi_pool).work(Work::PerElement(4)),
     OpInfo::onnx("MaxUnpool", max_unpool).work(Work::None).split(SplitAxes::Rule(rules::unpooled)),
     OpInfo::onnx("RoiAlign", roi_align).work(Work::Flops(roi_align_flops)),

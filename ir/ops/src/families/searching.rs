@@ -10,6 +10,7 @@ use crate::families::arithmetic as on;
 use crate::families::broadcasting::{product, strides};
 use crate::families::lanes::{groups, reduce};
 use crate::families::slicing::axis_of;
+use crate::indices;
 use crate::info::{InferFn, OpInfo, Work};
 
 /// Returns the position of the extreme element; `None` if a comparison is undecided or there are no
@@ -200,12 +201,12 @@ const fn of(name: &'static str, infer: InferFn, work: u32) -> OpInfo {
 
 /// The operators of this family.
 pub const OPERATORS: &[OpInfo] = &[
-    of("ArgMax", arg_max, 1),
-    of("ArgMin", arg_min, 1),
+    of("ArgMax", arg_max, 1).indices(indices::extremes),
+    of("ArgMin", arg_min, 1).indices(indices::extremes),
     of("CumProd", cum_prod, 1),
     of("CumSum", cum_sum, 1),
-    of("NonZero", non_zero, 1),
-    of("TopK", top_k, 4),
+    of("NonZero", non_zero, 1).indices(indices::coordinates),
+    of("TopK", top_k, 4).indices(indices::sorted),
     of("Unique", unique, 8),
 ];
 

@@ -231,10 +231,18 @@ impl Case {
         let (module, node, inputs, info) = self.build();
         infer(&module, node, inputs, info)
     }
-    /// Returns arithmetic and workspace by the formulas of the entry, after inference of the results;
-    /// `None` without a formula. If the shape function rejects the node, all results get the fact of
-    /// operand 0, so that formulas are also tested with results that do not fit.
+    /// Returns arithmetic and workspace by the formulas of the entry; `None` without a formula.
     pub(crate) fn costs(self) -> (Option<u64>, Option<Bytes>) {
+        self.typed(|typed, info| {
+            let work = if let Work::Flops(formula) = info.work { formula(typed) } else { None };
+            let workspace = if let Workspace::Bytes(formula) = info.workspace { formula(typed) } else { None };
+            (work, workspace)
+        })
+    }
+    /// Calls `read` with the node and its entry, after inference of the results. If the shape function
+    /// rejects the node, all results get the fact of operand 0, so that formulas are also tested with
+    /// results that do not fit.
+    pub(crate) fn typed<T>(self, read: impl FnOnce(&Typed<'_>, &OpInfo) -> T) -> T {
         let (mut module, node, inputs, info) = self.build();
         let first = inputs.first().cloned().flatten().unwrap_or_default();
         let facts = infer(&module, node, inputs, info).unwrap_or_else(|_| vec![first; module.node(node).outputs.len()]);
@@ -243,10 +251,7 @@ impl Case {
                 module.set_type(value, fact.ty);
             }
         }
-        let typed = Typed { module: &module, node };
-        let work = if let Work::Flops(formula) = info.work { formula(&typed) } else { None };
-        let workspace = if let Workspace::Bytes(formula) = info.workspace { formula(&typed) } else { None };
-        (work, workspace)
+        read(&Typed { module: &module, node }, info)
     }
     /// Prints the fact of result 0; an error begins with `error: `.
     pub(crate) fn show(self) -> String {

@@ -9,7 +9,7 @@ use memc_solve::{Limit, budget};
 use super::realize::realize;
 use super::state::Stated;
 use super::trial::{arena, fresh};
-use memc_passes::{Budgeted, PassContext, PassError, window};
+use memc_passes::{Budgeted, Encoded, PassContext, PassError, window};
 
 /// A plan and the module that carries it out.
 pub(crate) struct Found {
@@ -23,6 +23,8 @@ pub(crate) struct Found {
     /// Peak in bytes, as the solver counts it; at most the arena.
     pub(crate) peak: u64,
     pub(crate) budgeted: Budgeted,
+    /// Values that lie as codes.
+    pub(crate) encoded: Vec<Encoded>,
     pub(crate) edits: u64,
 }
 
@@ -141,7 +143,8 @@ fn carry_out(
         effort: 0,
     };
     let peak = plan.peak.min(least.0);
-    Ok(Found { module: realized, data: trial.data, arena: least, plan, peak, budgeted, edits })
+    let encoded = trial.said.encoded;
+    Ok(Found { module: realized, data: trial.data, arena: least, plan, peak, budgeted, encoded, edits })
 }
 
 fn refused(error: budget::BudgetError) -> PassError {

@@ -37,7 +37,10 @@ pub(crate) fn within(
     sub_views: &SubViews,
     given: Option<&Given>,
 ) -> Result<Found, PassError> {
-    let stated = Stated { sub_views: sub_views.clone(), ..state(module, ctx.options, fetched) };
+    let mut stated = Stated { sub_views: sub_views.clone(), ..state(module, ctx.options, fetched) };
+    if ctx.settings.only_codes {
+        stated.allow_only_codes();
+    }
     // The solver's sizes are multiples of the alignment; the topmost buffer need not fill its last unit.
     let aligned = ctx.options.aligned(limit).0;
     let order: Vec<u32> = (0..stated.nodes.len() as u32).collect();

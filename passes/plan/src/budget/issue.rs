@@ -5,7 +5,7 @@
 //! that run. A load that waits for its link stands before the run in progress when the link becomes
 //! free: the load takes no bytes earlier.
 
-use memc_solve::budget::{Event, Problem};
+use memc_solve::budget::{Event, Problem, Run};
 
 /// Moves every load before the last run that has begun when the load begins, but after every event that
 /// touches an earlier copy of its value. Takes O(n log n).
@@ -28,7 +28,7 @@ pub(super) fn issue(problem: &Problem, events: &[Event]) -> Vec<Event> {
             }
             Event::Store { value, .. } => touched[value as usize] = index + 1,
             Event::Run(run) => {
-                let run = &problem.runs[run as usize];
+                let Some(run) = problem.run(run) else { continue };
                 run.reads.iter().chain(&run.writes).for_each(|value| touched[*value as usize] = index + 1);
             }
         }
@@ -48,10 +48,11 @@ fn starts(problem: &Problem, events: &[Event]) -> Vec<u64> {
     let mut links = vec![[0u64; 2]; problem.links.len()];
     let (mut near, mut far) = (vec![0u64; problem.values.len()], vec![0u64; problem.values.len()]);
     let mut starts = Vec::with_capacity(events.len());
+    let none = Run::default();
     for event in events {
         starts.push(match *event {
             Event::Run(index) => {
-                let run = &problem.runs[index as usize];
+                let run = problem.run(index).unwrap_or(&none);
                 let ready = run.reads.iter().map(|value| near[*value as usize]).fold(free, u64::max);
                 free = ready.saturating_add(run.cost);
                 run.writes.iter().for_each(|value| near[*value as usize] = free);
@@ -85,7 +86,10 @@ fn next_readers(problem: &Problem, events: &[Event]) -> Vec<usize> {
     let mut next = vec![events.len(); events.len()];
     for (index, event) in events.iter().enumerate().rev() {
         match *event {
-            Event::Run(run) => problem.runs[run as usize].reads.iter().for_each(|value| reader[*value as usize] = index),
+            Event::Run(run) => {
+                let reads = problem.run(run).into_iter().flat_map(|run| &run.reads);
+                reads.for_each(|value| reader[*value as usize] = index);
+            }
             Event::Load { value, .. } => next[index] = reader[value as usize],
             Event::Store { .. } => {}
         }
@@ -95,7 +99,7 @@ fn next_readers(problem: &Problem, events: &[Event]) -> Vec<usize> {
 
 #[cfg(test)]
 mod tests {
-    use memc_solve::budget::{Link, Origin, Run, Space, Value};
+    use memc_solve::budget::{Link, Origin, Space, Value};
 
     use super::*;
 
@@ -113,6 +117,7 @@ mod tests {
             values: (0..runs).flat_map(|_| [weight.clone(), Value { size: 1, ..Value::default() }]).collect(),
             spaces: vec![Space::default()],
             links: vec![Link { store_rate: 1, load_rate: 1, ..Link::default() }],
+            ..Problem::default()
         }
     }
 

@@ -1,4 +1,4 @@
-//! `budget`: keeps the arena within a limit by recomputing values that do not fit.
+//! `budget`: keeps the arena within a limit by recomputing, moving or encoding values that do not fit.
 
 mod attempt;
 pub(crate) mod fit;
@@ -20,11 +20,11 @@ use memc_passes::{Changed, PassContext, PassError, PassInfo};
 /// Entry of the pass in the registry.
 pub const INFO: PassInfo = PassInfo {
     name: "budget",
-    summary: "Keeps the arena within a budget by recomputing or transferring values.",
+    summary: "Keeps the arena within a budget by recomputing, transferring or encoding values.",
     page: include_str!("../../doc/budget.md"),
     needs: Stage::Scheduled,
     gives: Stage::Scheduled,
-    reads: &["limit", "effort", "seek", "smallest", "fastest"],
+    reads: &["limit", "effort", "seek", "smallest", "fastest", "changes"],
     run,
 };
 
@@ -48,6 +48,7 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     *module = found.module;
     ctx.data = found.data;
     ctx.said.budgeted = Some(found.budgeted);
+    ctx.said.encoded.extend(found.encoded);
     module.plan.scratch = scratch(module, ctx.options);
     edits += u64::from(module.plan.scratch != before);
     Ok(Changed::edits(edits))

@@ -1,18 +1,19 @@
-//! Writes the events of a plan as nodes: inserts copies for repeated runs, and gives each reader the
-//! latest copy.
+//! Writes the events of a plan as nodes: inserts copies for repeated runs and nodes that make and read
+//! codes, and gives each reader the latest copy.
 
 use std::collections::BTreeSet;
 
-use memc_ir::{Alias, Attribute, Module, NewNode, Node, Operator, Origin, Rewriter, SecondaryMap, Value, ValueType};
+use memc_ir::{Alias, Attribute, Module, NewNode, Node, Operator, Origin, SecondaryMap, Value, ValueType};
 use memc_ops::families::memory::MEMORY;
 use memc_solve::budget::Event;
 
 use super::issue::issue;
 use super::state::Stated;
-use memc_passes::PassContext;
+use memc_passes::encode::Writer;
+use memc_passes::{Encoded, PassContext};
 
-/// Writes the events into the module and returns the number of edits. Repeated runs without readers are
-/// left out.
+/// Writes the events into the module and returns the number of edits. Repeated and optional runs without
+/// readers are left out.
 ///
 /// Takes O(events + operands), except for views: these are recomputed for each copy of their owner that
 /// is read through them.
@@ -22,13 +23,16 @@ pub(crate) fn realize(module: &mut Module, ctx: &mut PassContext<'_>, stated: &S
     let mut known = Vec::new();
     let edits = {
         let mut realizer = Realizer {
-            rewriter: Rewriter::new(module),
+            writer: Writer::new(module),
             stated,
             latest: SecondaryMap::default(),
             shown: SecondaryMap::default(),
             times: SecondaryMap::default(),
             stored: SecondaryMap::default(),
             given: SecondaryMap::default(),
+            codes: vec![None; stated.problem.values.len()],
+            far_codes: vec![None; stated.problem.values.len()],
+            encoded: &mut ctx.said.encoded,
             order: Vec::new(),
             names,
             aliases: &mut aliases,
@@ -36,9 +40,12 @@ pub(crate) fn realize(module: &mut Module, ctx: &mut PassContext<'_>, stated: &S
         };
         for event in issue(&stated.problem, &needed(stated, events)) {
             match event {
-                Event::Run(run) => realizer.run(stated.nodes[run as usize]),
-                Event::Store { value, link } => realizer.store(stated.owners[value as usize], &stated.far[link as usize]),
-                Event::Load { value, .. } => realizer.load(stated.owners[value as usize]),
+                Event::Run(run) => match stated.nodes.get(run as usize) {
+                    Some(node) => realizer.run(*node),
+                    None => realizer.optional(run as usize - stated.nodes.len()),
+                },
+                Event::Store { value, link } => realizer.store(value as usize, &stated.far[link as usize]),
+                Event::Load { value, .. } => realizer.load(value as usize),
             }
         }
         realizer.finish()
@@ -53,23 +60,29 @@ pub(crate) fn realize(module: &mut Module, ctx: &mut PassContext<'_>, stated: &S
     edits
 }
 
-/// Returns the events of a plan in order, without repeated runs and transfers whose results have no
-/// reader.
+/// Returns the events of a plan in order, without repeated runs, optional runs and transfers whose results
+/// have no reader.
 fn needed(stated: &Stated, events: &[Event]) -> Vec<Event> {
     let mut times = vec![0u32; stated.nodes.len()];
     for event in events {
-        if let Event::Run(run) = event {
-            times[*run as usize] += 1;
+        if let Event::Run(run) = event
+            && let Some(times) = times.get_mut(*run as usize)
+        {
+            *times += 1;
         }
     }
-    let (mut is_read, mut is_loaded) = (vec![false; stated.owners.len()], vec![false; stated.owners.len()]);
+    let values = stated.problem.values.len();
+    let (mut is_read, mut is_loaded) = (vec![false; values], vec![false; values]);
     let mut needed = Vec::new();
     for event in events.iter().rev() {
         let is_needed = match *event {
             Event::Run(index) => {
-                let run = &stated.problem.runs[index as usize];
-                times[index as usize] -= 1;
-                let is_needed = times[index as usize] == 0 || run.writes.iter().any(|value| is_read[*value as usize]);
+                let Some(run) = stated.problem.run(index) else { continue };
+                let is_first = times.get_mut(index as usize).is_some_and(|times| {
+                    *times -= 1;
+                    *times == 0
+                });
+                let is_needed = is_first || run.writes.iter().any(|value| is_read[*value as usize]);
                 if is_needed {
                     run.writes.iter().for_each(|value| is_read[*value as usize] = false);
                     run.reads.iter().for_each(|value| is_read[*value as usize] = true);
@@ -94,7 +107,7 @@ fn needed(stated: &Stated, events: &[Event]) -> Vec<Event> {
 }
 
 struct Realizer<'a, 'm> {
-    rewriter: Rewriter<'m>,
+    writer: Writer<'m>,
     stated: &'a Stated,
     /// By value: its latest copy.
     latest: SecondaryMap<Value, Option<Value>>,
@@ -106,6 +119,10 @@ struct Realizer<'a, 'm> {
     stored: SecondaryMap<Value, Option<Value>>,
     /// By node: its operands before any was replaced.
     given: SecondaryMap<Node, Vec<Option<Value>>>,
+    /// By value of the problem: its latest code, and the code in a farther space.
+    codes: Vec<Option<Value>>,
+    far_codes: Vec<Option<Value>>,
+    encoded: &'a mut Vec<Encoded>,
     order: Vec<Node>,
     /// Names already in use.
     names: BTreeSet<String>,
@@ -117,7 +134,7 @@ struct Realizer<'a, 'm> {
 
 impl Realizer<'_, '_> {
     fn run(&mut self, node: Node) {
-        for captured in self.rewriter.module().captures(node) {
+        for captured in self.writer.module().captures(node) {
             self.resolve(captured);
         }
         for (original, copy) in self.emit(node) {
@@ -125,11 +142,43 @@ impl Realizer<'_, '_> {
         }
     }
 
+    /// Appends the nodes of an optional run: even indices encode, odd ones decode.
+    fn optional(&mut self, index: usize) {
+        let Some(coded) = self.stated.coded.get(index / 2) else { return };
+        let names = |realizer: &Self, values: &[Value]| -> Vec<String> {
+            values.iter().map(|value| realizer.module().value(*value).name.clone()).collect()
+        };
+        if index.is_multiple_of(2) {
+            let value = self.resolve(coded.value);
+            let (nodes, codes) = self.writer.encode(&coded.recipe, value);
+            self.order.extend(nodes);
+            coded.codes.iter().zip(codes).for_each(|(index, code)| self.codes[*index as usize] = Some(code));
+        } else {
+            let codes: Vec<Value> = coded.codes.iter().filter_map(|index| self.codes[*index as usize]).collect();
+            let (nodes, value) = self.writer.decode(&coded.recipe, coded.value, &codes);
+            self.order.extend(nodes);
+            self.latest.set(coded.value, Some(value));
+            self.known.push((value, coded.value));
+            self.encoded.push(Encoded {
+                of: self.module().value(coded.value).name.clone(),
+                codes: names(self, &codes),
+                decoded: self.module().value(value).name.clone(),
+                form: coded.recipe.form,
+            });
+        }
+        let views = self.writer.aliases();
+        self.aliases.extend(views);
+    }
+
+    fn module(&self) -> &Module {
+        self.writer.module()
+    }
+
     /// Appends a node, or a copy of the node, to the order, with the latest copies as operands; returns
     /// its results paired with the values that replace them.
     fn emit(&mut self, node: Node) -> Vec<(Value, Value)> {
         if self.times[node] == 0 {
-            self.given.set(node, self.rewriter.module().node(node).inputs.clone());
+            self.given.set(node, self.writer.module().node(node).inputs.clone());
         }
         let inputs = self.given[node].clone();
         let operands: Vec<Option<Value>> = inputs.iter().map(|operand| operand.map(|value| self.resolve(value))).collect();
@@ -139,15 +188,15 @@ impl Realizer<'_, '_> {
         }
         for (position, (old, new)) in inputs.iter().zip(&operands).enumerate() {
             if let Some(new) = new.filter(|new| *old != Some(*new)) {
-                self.rewriter.set_operand(node, position as u32, new);
+                self.writer.rewriter().set_operand(node, position as u32, new);
             }
         }
         self.order.push(node);
-        self.rewriter.module().node(node).results().map(|value| (value, value)).collect()
+        self.writer.module().node(node).results().map(|value| (value, value)).collect()
     }
 
     fn copy(&mut self, node: Node, operands: Vec<Option<Value>>) -> Vec<(Value, Value)> {
-        let module = self.rewriter.module();
+        let module = self.writer.module();
         let data = module.node(node).clone();
         let again = self.times[node] - 1;
         let name = if data.name.is_empty() { String::new() } else { format!("{}.recompute{again}", data.name) };
@@ -167,27 +216,38 @@ impl Realizer<'_, '_> {
             origin: Origin::Pass { pass: super::INFO.name.into() },
         };
         let main = module.main();
-        let copy = self.rewriter.insert(main, None, new, &results);
-        self.rewriter.set_recompute_of(copy, Some(data.recompute_of.unwrap_or(node)));
+        let copy = self.writer.rewriter().insert(main, None, new, &results);
+        self.writer.rewriter().set_recompute_of(copy, Some(data.recompute_of.unwrap_or(node)));
         self.order.push(copy);
-        let copies = self.rewriter.module().node(copy).outputs.clone();
+        let copies = self.writer.module().node(copy).outputs.clone();
         let pairs: Vec<(Value, Value)> =
             data.outputs.iter().zip(copies).filter_map(|(original, copy)| (*original).zip(copy)).collect();
         self.known.extend(pairs.iter().map(|(original, copy)| (*copy, *original)));
         pairs
     }
 
-    /// Appends a transfer of the latest copy to a farther space.
-    fn store(&mut self, value: Value, space: &str) {
-        let near = self.latest[value].unwrap_or(value);
+    /// Appends a transfer of the latest copy of a value of the problem to a farther space.
+    fn store(&mut self, index: usize, space: &str) {
         let to = vec![("to".to_owned(), Attribute::String(space.as_bytes().to_vec().into()))];
+        let Some(&value) = self.stated.owners.get(index) else {
+            let Some(code) = self.codes[index] else { return };
+            self.far_codes[index] = self.transfer("SwapOut", code, code, to, "far");
+            return;
+        };
+        let near = self.latest[value].unwrap_or(value);
         let far = self.transfer("SwapOut", value, near, to, "far");
         self.stored.set(value, far);
     }
 
     /// Appends a transfer back to the near space; later readers use the new copy.
-    fn load(&mut self, value: Value) {
-        if self.rewriter.module().producer(value).is_none() {
+    fn load(&mut self, index: usize) {
+        let Some(&value) = self.stated.owners.get(index) else {
+            if let Some((code, far)) = self.codes[index].zip(self.far_codes[index]) {
+                self.codes[index] = self.transfer("SwapIn", code, far, Vec::new(), "near");
+            }
+            return;
+        };
+        if self.writer.module().producer(value).is_none() {
             let from = self.stated.weights.iter().map(|space| Attribute::String(space.as_bytes().to_vec().into()));
             let near = self.transfer("Fetch", value, value, from.map(|space| ("from".to_owned(), space)).collect(), "near");
             self.latest.set(value, near);
@@ -205,7 +265,7 @@ impl Realizer<'_, '_> {
         attributes: Vec<(String, Attribute)>,
         suffix: &str,
     ) -> Option<Value> {
-        let module = self.rewriter.module();
+        let module = self.writer.module();
         let data = module.value(original).clone();
         let name = numbered(&mut self.names, &data.name, suffix, 1);
         let new = NewNode {
@@ -216,9 +276,9 @@ impl Realizer<'_, '_> {
             origin: Origin::Pass { pass: super::INFO.name.into() },
         };
         let main = module.main();
-        let node = self.rewriter.insert(main, None, new, &[Some((name, data.ty))]);
+        let node = self.writer.rewriter().insert(main, None, new, &[Some((name, data.ty))]);
         self.order.push(node);
-        let result = self.rewriter.module().node(node).outputs.first().copied().flatten();
+        let result = self.writer.module().node(node).outputs.first().copied().flatten();
         self.known.extend(result.map(|result| (result, original)));
         result
     }
@@ -227,7 +287,7 @@ impl Realizer<'_, '_> {
     /// than the view shows; the recursion over views is bounded by the maximum depth in the problem's
     /// statement.
     fn resolve(&mut self, value: Value) -> Value {
-        let module = self.rewriter.module();
+        let module = self.writer.module();
         let view = module.producer(value).filter(|node| self.stated.is_view[*node]);
         let Some((node, alias)) = view.zip(module.plan.alias[value]) else {
             return self.latest[value].unwrap_or(value);
@@ -243,9 +303,9 @@ impl Realizer<'_, '_> {
     }
 
     fn finish(mut self) -> u64 {
-        let main = self.rewriter.module().main();
-        self.rewriter.set_schedule(main, self.order);
-        self.rewriter.finish()
+        let main = self.writer.module().main();
+        self.writer.rewriter().set_schedule(main, self.order);
+        self.writer.finish()
     }
 }
 

@@ -11,9 +11,11 @@ use memc_passes::Options;
 use memc_passes::analysis::buffers::{Buffer, buffers};
 use memc_passes::analysis::class::{StorageClass, classes};
 use memc_passes::analysis::dependence::{predecessors, written};
+use memc_passes::analysis::forward;
 use memc_passes::analysis::liveness::Liveness;
 use memc_passes::analysis::scratch::scratch;
 use memc_passes::analysis::state::{pairs, wait_for_readers};
+use memc_passes::encode::{Recipe, Way, recipes};
 
 /// Maximum depth of views of views without a run of their own; a deeper view is a run.
 const MAX_DEPTH: u32 = 64;
@@ -31,8 +33,11 @@ pub(crate) struct Stated {
     pub(crate) sub_views: SubViews,
     /// By run: its node.
     pub(crate) nodes: Vec<Node>,
-    /// By value: the owner of its bytes.
+    /// By value: the owner of its bytes. Codes, which come last, have none.
     pub(crate) owners: Vec<Value>,
+    /// Values that may lie as codes. Optional run `2 * i` of the problem encodes entry `i`, and the next
+    /// optional run decodes it.
+    pub(crate) coded: Vec<Coded>,
     /// Whether a node is a view that is recomputed for each copy of its owner, and hence no run.
     pub(crate) is_view: SecondaryMap<Node, bool>,
     /// By link: name of the farther space at its end.
@@ -43,6 +48,24 @@ pub(crate) struct Stated {
     pub(crate) unit: u64,
     /// Largest padding of one size, in bytes: the topmost buffer of an arena need not fill its padding.
     pub(crate) padding: u64,
+}
+
+impl Stated {
+    /// Forbids recomputation and transfers.
+    pub(crate) fn allow_only_codes(&mut self) {
+        self.problem.runs.iter_mut().for_each(|run| run.repeatable = false);
+        self.problem.values.iter_mut().for_each(|value| value.movable = false);
+    }
+}
+
+/// A value that may lie as codes.
+#[derive(Debug)]
+pub(crate) struct Coded {
+    /// The value, owner of its bytes.
+    pub(crate) value: Value,
+    pub(crate) recipe: Recipe,
+    /// Indices of the codes among the values of the problem.
+    pub(crate) codes: Vec<u32>,
 }
 
 /// Rates are whole bytes per time unit: the unit is chosen long enough that rounding a rate loses less
@@ -242,7 +265,8 @@ impl<'a> Statement<'a> {
         let (unit, far) = self.connect(&mut problem);
         let weights = self.options.weights.clone();
         let sub_views = BTreeSet::new();
-        Stated { problem, sub_views, nodes, owners, is_view: self.is_view, far, weights, unit, padding: most_padding }
+        let coded = self.add_codes(&mut problem, &run_of, unit);
+        Stated { problem, sub_views, nodes, owners, coded, is_view: self.is_view, far, weights, unit, padding: most_padding }
     }
 
     /// Adds the spaces that have links both ways with the first space, or that hold fetched constants;
@@ -295,6 +319,50 @@ impl<'a> Statement<'a> {
             value.movable = stores && value.origin == budget::Origin::Made && !is_fixed;
         }
         (unit, linked.iter().map(|(far, ..)| target.spaces[*far].name.clone()).collect())
+    }
+
+    /// Adds the codes of values, with the optional runs that make them and make the values again.
+    fn add_codes(&self, problem: &mut budget::Problem, run_of: &SecondaryMap<Node, Option<u32>>, unit: u64) -> Vec<Coded> {
+        let encode = &self.options.encode;
+        if !encode.exact && encode.lossy.is_empty() {
+            return Vec::new();
+        }
+        let border = if encode.lossy.is_empty() { None } else { forward(self.module) };
+        let last: Vec<u32> = border.iter().flat_map(|border| &border.last).filter_map(|node| run_of[*node]).collect();
+        let stores = problem.values.iter().any(|value| value.movable);
+        let mut scratch = None;
+        let mut coded = Vec::new();
+        for (index, group) in (0u32..).zip(&self.groups) {
+            let (value, owner) = (problem.values[index as usize].clone(), group.owner);
+            let is_fixed = value.kept || self.is_captured[owner] || self.is_written[owner];
+            if is_fixed || value.origin != budget::Origin::Made {
+                continue;
+            }
+            let is_early = border.as_ref().is_some_and(|border| border.has(self.module, owner));
+            let is_late = is_early && !encode.keeps_wide(&self.module.value(owner).name);
+            for recipe in recipes(self.module, self.options, owner, is_late) {
+                if recipe.bytes(self.options).0 >= value.size {
+                    continue;
+                }
+                let [encoding, decoding] = recipe.costs(scratch.get_or_insert_with(|| self.module.clone()), self.options, owner);
+                let codes: Vec<u32> = (problem.values.len() as u32..).take(recipe.codes().count()).collect();
+                let sizes = recipe.codes().map(|ty| self.options.aligned(ty.size().unwrap_or_default()).0);
+                problem.values.extend(sizes.map(|size| budget::Value { size, movable: stores, ..budget::Value::default() }));
+                let run = |reads: &[u32], writes: &[u32], way: Way| budget::Run {
+                    reads: reads.to_vec(),
+                    writes: writes.to_vec(),
+                    cost: way.nanos.div_ceil(unit),
+                    scratch: way.scratch.0,
+                    repeatable: true,
+                    ..budget::Run::default()
+                };
+                let after = if recipe.form.is_exact() { Vec::new() } else { last.clone() };
+                problem.optional.push(run(&[index], &codes, encoding));
+                problem.optional.push(budget::Run { predecessors: after, ..run(&codes, &[index], decoding) });
+                coded.push(Coded { value: owner, recipe, codes });
+            }
+        }
+        coded
     }
 
     /// Moves the fetched constants to a farther space; returns their total in bytes.

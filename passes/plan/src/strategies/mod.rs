@@ -1,6 +1,7 @@
 //! Strategies: kinds of plans, one table row each, run in the order of the table.
 
 mod batch;
+mod codes;
 mod order;
 mod own;
 mod recompute;
@@ -26,7 +27,7 @@ pub(crate) struct Strategy {
 
 /// All strategies, in the order in which they run: whether a later strategy is worth running depends on
 /// the plans of earlier ones.
-pub(crate) const STRATEGIES: [Strategy; 15] = [
+pub(crate) const STRATEGIES: [Strategy; 16] = [
     Strategy {
         name: "order",
         summary: "orders the nodes as given, rewritten, and with split regions, without recomputation",
@@ -46,6 +47,12 @@ pub(crate) const STRATEGIES: [Strategy; 15] = [
         seek: recompute::merge_again,
     },
     Strategy { name: "batch", summary: "computes the batch in 2, 4, 8, ... parts", is_worth: batch::is_worth, seek: batch::seek },
+    Strategy {
+        name: "codes",
+        summary: "keeps values of known plans as codes between two uses, and recomputes nothing",
+        is_worth: codes::is_worth,
+        seek: codes::seek,
+    },
     Strategy {
         name: "regions-for-time",
         summary: "splits regions to save the memory that the slowdown allows",

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use memc_ir::Bytes;
-use memc_passes::{PassError, PipelineError, Seek, Settings, Shortage};
+use memc_passes::{PassError, PipelineError, Seek, Settings, Shortage, mask_blocks};
 
 use crate::model::{Form, Planned};
 use crate::search::Search;
 use crate::split::is_split;
-use crate::whole::{MERGE, PLACE, has_equal_nodes};
+use crate::whole::{MASK_BLOCKS, MERGE, PLACE, has_equal_nodes};
 
 /// Checks that the limit needs recomputation.
 pub(super) fn is_worth(search: &Search<'_>) -> Result<(), &'static str> {
@@ -64,6 +64,9 @@ pub(super) fn of_given(search: &mut Search<'_>) -> Result<(), PipelineError> {
 /// Checks that memory is unlimited and the best plan has equal nodes that are not merged.
 pub(super) fn merging_is_worth(search: &Search<'_>) -> Result<(), &'static str> {
     let Some(best) = search.pool.best().filter(|_| search.wish.limit.is_none()) else { return Err("a memory limit is set") };
+    if mask_blocks::is_in_blocks(&best.module) {
+        return Err("equal cuts of masked attention stay apart");
+    }
     match has_equal_nodes(&Form::of_plan(search.model, best)) {
         Ok(false) => Err("the best plan has no equal nodes"),
         // The search meets this error again, and returns it.
@@ -182,17 +185,26 @@ struct Limited<'s, 'm> {
 
 impl Limited<'_, '_> {
     fn plan(&self, way: Way, seek: Seek, smallest: Option<Bytes>) -> Result<Planned, PipelineError> {
-        let settings = Settings { seek, smallest, ..self.settings.clone() };
+        let mut settings = Settings { seek, smallest, ..self.settings.clone() };
         let prepared = self.search.prepared(&settings)?;
         let form = match way {
             Way::Rewritten => self.search.rewritten(&prepared, &settings)?,
             Way::Merged => Some(self.search.form(&prepared, MERGE, &Settings::default())?),
             Way::Apart | Way::FileOrder => None,
         };
-        let form = self.search.laid_out(form.unwrap_or(prepared), settings.limit)?;
+        let has_blocks = mask_blocks::is_in_blocks(&self.free.module);
+        let mut form = self.search.laid_out(form.unwrap_or(prepared), settings.limit)?;
+        if has_blocks && way == Way::Rewritten {
+            let count = |form: &Form<'_>| form.module.graph(form.module.main()).nodes.len().max(1) as u64;
+            let given = count(&form);
+            form = self.search.form(&form, MASK_BLOCKS, &Settings::default())?;
+            // Search in about the time that the form without blocks would take.
+            let effort = settings.effort.unwrap_or(self.search.model.options.effort);
+            settings.effort = Some((effort / count(&form) * given).min(effort));
+        }
         // Sub-views of a module with split regions refer to values that do not exist here.
         let none = BTreeSet::new();
-        let named = if is_split(&self.free.module) { &none } else { &self.free.windows };
+        let named = if is_split(&self.free.module) || has_blocks { &none } else { &self.free.windows };
         planned_within(&form, named, way != Way::FileOrder, &settings)
     }
 }

@@ -135,8 +135,8 @@ fn options<'a>(name: &str, words: &mut impl Iterator<Item = &'a str>) -> (Option
             "--integer-kernels" => options.rewrite.integer_kernels = value == "on",
             "--encode-weights" => {
                 let codes = [WeightCode::Int8, WeightCode::Int4];
-                options.rewrite.encode_weights = codes.into_iter().find(|code| code.name() == value);
-                options.tuning.encode.min_bytes = Bytes(0);
+                options.encode.weights = codes.into_iter().find(|code| code.name() == value);
+                options.tuning.encode.least_weights = Bytes(0);
             }
             "--nchwc" => options.rewrite.nchwc = Some(value.parse().unwrap()),
             "--micro-batches" => settings.parts = Some(value.parse().unwrap()),

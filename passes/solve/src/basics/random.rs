@@ -27,7 +27,7 @@ impl Random {
     }
 
     /// Returns a random entry of a list; `None` if the list is empty.
-    pub fn pick(&mut self, list: &[u32]) -> Option<u32> {
+    pub fn pick<T: Copy>(&mut self, list: &[T]) -> Option<T> {
         list.get(self.below(list.len() as u32) as usize).copied()
     }
 }

@@ -23,10 +23,11 @@ pub enum Exact {
     AtLeast(u64),
 }
 
-/// Whether the search accepts the problem: at most 64 runs and values, and no links.
+/// Whether the search accepts the problem: at most 64 runs and values, no optional runs, and no links.
 #[must_use]
 pub fn takes(problem: &Problem) -> bool {
-    problem.runs.len() <= MAX_MEMBERS && problem.values.len() <= MAX_MEMBERS && problem.links.is_empty()
+    let is_small = problem.runs.len() <= MAX_MEMBERS && problem.values.len() <= MAX_MEMBERS;
+    is_small && problem.optional.is_empty() && problem.links.is_empty()
 }
 
 /// Runs executed so far, and values in the near space.

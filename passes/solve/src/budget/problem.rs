@@ -1,6 +1,8 @@
 //! The budget problem: runs, the values that they read and make, memory spaces and the links between
 //! them.
 
+use std::borrow::Cow;
+
 use thiserror::Error;
 
 /// A budget problem: execute every run at least once, never hold more bytes in the near space than its
@@ -8,10 +10,17 @@ use thiserror::Error;
 ///
 /// Runs are listed in the *given order*, which is valid: each run's operands are made by earlier runs,
 /// and its predecessors are listed before it.
+///
+/// Optional runs give a plan other ways to a value: an optional run makes a value that a run makes too,
+/// with equal bytes, or a *code*, a value that only optional runs make and read. A value that is not
+/// used for long can thus lie as a small code, made by one optional run and read by another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Problem {
     /// Runs, in the given order; a run is named by its index.
     pub runs: Vec<Run>,
+    /// Runs that a plan may leave out, or execute any number of times; their indices follow those of
+    /// `runs`.
+    pub optional: Vec<Run>,
     /// Values; a value is named by its index.
     pub values: Vec<Value>,
     /// Farther spaces. The near space, in which every run executes, is not listed.
@@ -173,8 +182,8 @@ pub enum BudgetError {
         /// Index of the run.
         run: u32,
     },
-    /// A value has two makers, has a maker although its origin is another one, or has no maker although
-    /// it needs one.
+    /// A value has two makers besides optional runs, has a maker although its origin is another one, or
+    /// has no maker although it needs one; or an optional run makes a value that is kept.
     #[error("value {value} must be written by exactly one run")]
     Maker {
         /// Index of the value.
@@ -207,6 +216,66 @@ impl Problem {
         let takes_over = |value: &&u32| self.values.get(**value as usize).is_some_and(|value| !value.takes_over.is_empty());
         let made = run.writes.iter().filter(|value| !takes_over(value)).map(size);
         run.reads.iter().map(size).chain(made).fold(run.scratch, u64::saturating_add)
+    }
+
+    /// Returns a run or an optional run by its index.
+    #[must_use]
+    pub fn run(&self, index: u32) -> Option<&Run> {
+        let index = index as usize;
+        self.runs.get(index).or_else(|| self.optional.get(index.checked_sub(self.runs.len())?))
+    }
+
+    /// Returns all runs, the optional runs last.
+    pub fn all_runs(&self) -> impl Iterator<Item = &Run> {
+        self.runs.iter().chain(&self.optional)
+    }
+
+    /// Returns a problem without optional runs whose plans need no more bytes and no more time: each
+    /// value that an optional run can make has the least size of the codes of these runs.
+    ///
+    /// Lower bounds of its plans are lower bounds of the plans of this problem: in place of a value or
+    /// its code, the smaller of both is live. A result that may take over a shrunk value shrinks as well,
+    /// because the value may end in this problem while its code stays. O(runs + uses).
+    #[must_use]
+    pub fn relaxed(&self) -> Cow<'_, Self> {
+        if self.optional.is_empty() {
+            return Cow::Borrowed(self);
+        }
+        let is_code = self.codes();
+        let mut relaxed = self.without_optional();
+        for run in &self.optional {
+            let codes = run.reads.iter().filter(|value| is_code[**value as usize]);
+            let bytes = codes.map(|value| self.values[*value as usize].size).fold(0, u64::saturating_add);
+            for &value in &run.writes {
+                let size = &mut relaxed.values[value as usize].size;
+                *size = bytes.min(*size);
+            }
+        }
+        for &value in self.runs.iter().flat_map(|run| &run.writes) {
+            let takes_over = &self.values[value as usize].takes_over;
+            let room = takes_over.iter().map(|other| relaxed.values[*other as usize].size).min();
+            let size = &mut relaxed.values[value as usize].size;
+            *size = room.map_or(*size, |room| room.min(*size));
+        }
+        Cow::Owned(relaxed)
+    }
+
+    /// Returns the problem without optional runs; codes keep their indices and take no bytes.
+    #[must_use]
+    pub fn without_optional(&self) -> Self {
+        let mut plain = Self { optional: Vec::new(), ..self.clone() };
+        for (value, _) in plain.values.iter_mut().zip(self.codes()).filter(|(_, is_code)| *is_code) {
+            *value = Value { origin: Origin::Near, ..Value::default() };
+        }
+        plain
+    }
+
+    /// Returns, for each value, whether only optional runs make it.
+    pub(super) fn codes(&self) -> Vec<bool> {
+        let mut is_code = vec![false; self.values.len()];
+        self.optional.iter().flat_map(|run| &run.writes).for_each(|value| is_code[*value as usize] = true);
+        self.runs.iter().flat_map(|run| &run.writes).for_each(|value| is_code[*value as usize] = false);
+        is_code
     }
 
     /// Checks indices, the given order, makers and sums. O(n + uses).
@@ -250,10 +319,35 @@ impl Problem {
                 self.validate_takeovers(value, run)?;
             }
         }
+        self.validate_optional(&mut made)?;
         match made.iter().position(|made| !made) {
             Some(value) => Err(BudgetError::Maker { value: value as u32 }),
             None => Ok(()),
         }
+    }
+
+    /// Checks the optional runs, and marks the values that they make.
+    fn validate_optional(&self, made: &mut [bool]) -> Result<(), BudgetError> {
+        for &value in self.optional.iter().flat_map(|run| &run.writes) {
+            let data = self.values.get(value as usize).ok_or(BudgetError::NoSuchValue { value })?;
+            if data.kept || data.origin != Origin::Made {
+                return Err(BudgetError::Maker { value });
+            }
+            made[value as usize] = true;
+        }
+        for (index, run) in (self.runs.len() as u32..).zip(&self.optional) {
+            for &value in &run.reads {
+                match made.get(value as usize) {
+                    None => return Err(BudgetError::NoSuchValue { value }),
+                    Some(false) => return Err(BudgetError::TooEarly { run: index }),
+                    Some(true) => {}
+                }
+            }
+            if let Some(&run) = run.predecessors.iter().find(|before| **before as usize >= self.runs.len()) {
+                return Err(BudgetError::NoSuchRun { run });
+            }
+        }
+        Ok(())
     }
 
     fn validate_takeovers(&self, value: u32, maker: &Run) -> Result<(), BudgetError> {
@@ -281,9 +375,9 @@ impl Problem {
 
     fn validate_sums(&self) -> Result<(), BudgetError> {
         let sizes = self.values.iter().map(|value| value.size);
-        let scratch = self.runs.iter().map(|run| run.scratch);
+        let scratch = self.all_runs().map(|run| run.scratch);
         let latencies = self.links.iter().flat_map(|link| [link.store_latency, link.load_latency]);
-        if is_bounded(sizes.chain(scratch)) && is_bounded(self.runs.iter().map(|run| run.cost).chain(latencies)) {
+        if is_bounded(sizes.chain(scratch)) && is_bounded(self.all_runs().map(|run| run.cost).chain(latencies)) {
             Ok(())
         } else {
             Err(BudgetError::TooLarge)

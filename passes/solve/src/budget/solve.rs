@@ -181,6 +181,11 @@ impl<'m> Search<'m> {
                 }
             }
         }
+        for order in orders.iter().rev() {
+            if !self.is_done() && self.model.ways.iter().any(|ways| !ways.is_empty()) {
+                self.warm_start(&self.with_codes(order), None, relief::reduce);
+            }
+        }
         // Covers help only if greedy recomputation works; otherwise their chains are too long.
         for order in orders.iter().filter(|_| self.problem.links.is_empty()) {
             if self.best.is_some() && !self.is_done() {
@@ -317,12 +322,24 @@ impl<'m> Search<'m> {
         }
     }
 
+    /// Returns an order with the codes that alone bring it down to the capacity, or near it. Relief that
+    /// may also recompute takes cheap runs first, and these stand in the way of codes that together cost
+    /// less.
+    fn with_codes(&self, order: &[u32]) -> Vec<u32> {
+        let mut only_codes = self.model.clone();
+        only_codes.repeatable[..self.model.required].fill(false);
+        let mut state = State::new(&only_codes, order);
+        relief::reduce(&mut state, self.ceiling, u64::MAX);
+        state.sequence()
+    }
+
     /// Makes starts from the gap cover of an order.
     fn gap_starts(&mut self, order: &[u32], limit: Limit) {
         let plain = State::new(self.model, order);
         let (base, top) = (plain.cost(), plain.peak());
-        for sequence in sequences(self.problem, order, self.capacity, self.model.tuning.trial.of(self.stop.bounded(limit.nodes)))
-        {
+        // Covers know no optional runs.
+        let (required, effort) = (self.problem.without_optional(), self.model.tuning.trial.of(self.stop.bounded(limit.nodes)));
+        for sequence in sequences(&required, order, self.capacity, effort) {
             let mut state = State::new(self.model, &sequence);
             // If one round is far from fitting, the other rounds are too.
             let dearest = self.dearest();
@@ -341,7 +358,7 @@ impl<'m> Search<'m> {
 
     fn push_start(&mut self, state: &State, (base, top, added): (u64, i64, usize), fits: bool, has_transfers: bool) {
         let (extra, added) = (state.cost().saturating_sub(base) as f64, added.max(1) as f64);
-        let mean = base as f64 / self.model.runs.max(1) as f64;
+        let mean = base as f64 / self.model.required.max(1) as f64;
         let unit = if extra > 0.0 { extra / added } else { mean.max(1.0) };
         let mut price = 2.0 * unit * added / (top - self.ceiling).max(1) as f64;
         if !fits {

@@ -76,32 +76,59 @@ pub fn with_links(seeds: &[Seed], rate: u64) -> Problem {
     problem
 }
 
+/// Adds a code of a part of its size for some values that runs make, with an optional run each way.
+pub fn with_codes(mut problem: Problem, seeds: &[Seed]) -> Problem {
+    let is_made = |value: &Value| value.origin == Origin::Made && !value.kept;
+    let coded: Vec<u32> = (0..problem.values.len() as u32).filter(|value| is_made(&problem.values[*value as usize])).collect();
+    for (value, (_, cost, scratch, reads, flags)) in coded.into_iter().zip(seeds) {
+        if flags & 0x20 > 0 {
+            continue;
+        }
+        let code = problem.values.len() as u32;
+        let size = problem.values[value as usize].size / (2 + reads.len() as u64);
+        let run = |reads: u32, writes: u32, cost: u64| Run {
+            reads: vec![reads],
+            writes: vec![writes],
+            predecessors: (flags & 0x40 > 0).then_some(0).into_iter().collect(),
+            cost,
+            scratch: scratch / 2,
+            repeatable: true,
+        };
+        problem.values.push(Value { size, movable: flags & 0x10 > 0, ..Value::default() });
+        problem.optional.extend([run(value, code, cost / 4), run(code, value, cost / 3)]);
+    }
+    problem
+}
+
 /// Returns the least cost within a capacity, by Dijkstra's algorithm over executed runs and present
-/// values.
+/// values. For problems whose runs make one value each, as [`plain`] builds them.
 pub fn cheapest(problem: &Problem, capacity: u64) -> Option<u64> {
-    let count = problem.runs.len();
+    let (count, required) = (problem.values.len(), problem.runs.len());
     let bytes = |set: u32| (0..count).filter(|value| set >> value & 1 == 1).map(|value| problem.values[value].size).sum::<u64>();
     let mut open = BinaryHeap::from([(std::cmp::Reverse(0_u64), 0_u32, 0_u32)]);
     let mut known = BTreeMap::from([((0, 0), 0_u64)]);
     while let Some((std::cmp::Reverse(cost), ran, here)) = open.pop() {
-        if ran == (1 << count) - 1 {
+        if ran == (1 << required) - 1 {
             return Some(cost);
         }
         if known.get(&(ran, here)).is_some_and(|best| *best < cost) {
             continue;
         }
-        for (index, run) in problem.runs.iter().enumerate() {
-            let all = here | 1 << index;
-            if run.reads.iter().any(|value| here >> value & 1 == 0) || here >> index & 1 == 1 {
+        for (index, run) in problem.all_runs().enumerate() {
+            let made = run.writes[0];
+            let all = here | 1 << made;
+            let waits = run.predecessors.iter().any(|other| ran >> other & 1 == 0);
+            if waits || run.reads.iter().any(|value| here >> value & 1 == 0) || here >> made & 1 == 1 {
                 continue;
             }
             // Any value except operands may be dropped before the run; this loop chooses the other
             // values that stay.
-            let forced = run.reads.iter().fold(1 << index, |set, value| set | 1 << value);
+            let forced = run.reads.iter().fold(1 << made, |set, value| set | 1 << value);
             let mut kept = all & !forced;
+            let ran = if index < required { ran | 1 << index } else { ran };
             loop {
-                let (next, total) = ((ran | 1 << index, kept | forced), cost + run.cost);
-                if bytes(next.1) <= capacity && known.get(&next).is_none_or(|best| total < *best) {
+                let (next, total) = ((ran, kept | forced), cost + run.cost);
+                if bytes(next.1) + run.scratch <= capacity && known.get(&next).is_none_or(|best| total < *best) {
                     known.insert(next, total);
                     open.push((std::cmp::Reverse(total), next.0, next.1));
                 }

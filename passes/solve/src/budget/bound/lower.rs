@@ -1,5 +1,7 @@
 //! Lower bounds for both scopes: the given order of first runs, and any order.
 
+use std::borrow::Cow;
+
 use super::branches::Branches;
 use super::chains::Chains;
 use super::conflict::Conflict;
@@ -41,7 +43,8 @@ pub fn lower_bounds(problem: &Problem, order: &[u32], capacity: u64, effort: u64
 
 /// Data that the bounds of both scopes share.
 pub struct Bounding<'a> {
-    problem: &'a Problem,
+    /// The problem without optional runs, in place of which values are small.
+    problem: Cow<'a, Problem>,
     capacity: u64,
     absences: Vec<Absence>,
     in_order: CoverProblem,
@@ -57,7 +60,9 @@ pub struct Bounding<'a> {
 impl<'a> Bounding<'a> {
     /// Builds the rows of a valid problem. O((runs + uses) log).
     #[must_use]
-    pub fn new(problem: &'a Problem, order: &[u32], capacity: u64) -> Self {
+    pub fn new(given: &'a Problem, order: &[u32], capacity: u64) -> Self {
+        let relaxed = given.relaxed();
+        let problem = &*relaxed;
         let absences = gaps::absences(problem);
         let in_order = priced_model(problem, &Rows::of_order(order), capacity, &absences);
         // The weights lead the chain through the steps at which memory is short.
@@ -67,10 +72,10 @@ impl<'a> Bounding<'a> {
         }
         let chain_rows = Rows::of_heaviest_chain(&predecessors(problem), order, &weights);
         let chain = priced_model(problem, &chain_rows, capacity, &absences);
-        let own = (0..problem.runs.len() as u32).map(|run| Conflict { run, needed: gaps::own_bytes(problem, run) });
+        let own = (0..problem.runs.len() as u32).map(|run| Conflict { run, needed: gaps::own_bytes(given, run) });
         let worst = most_needed(own.chain(last_of_kept(problem)).chain(conflicts(&chain_rows.runs, &chain)));
         let worst_in_order = most_needed(conflicts(order, &in_order));
-        Self { problem, capacity, absences, in_order, chain, weights, worst, worst_in_order }
+        Self { problem: relaxed, capacity, absences, in_order, chain, weights, worst, worst_in_order }
     }
 
     /// Returns a lower bound of the peak in the near space of every plan, in bytes.
@@ -85,17 +90,17 @@ impl<'a> Bounding<'a> {
     /// Returns a conflict if no plan exists.
     pub fn any_order(&self, effort: u64, enough: u64) -> Result<Least, Conflict> {
         self.refuse(self.worst)?;
-        let chain = least(self.problem, &self.absences, &self.chain, effort, enough);
+        let chain = least(&self.problem, &self.absences, &self.chain, effort, enough);
         if chain.cost >= enough || effort == 0 || !self.problem.links.is_empty() {
             return Ok(chain);
         }
-        let base = all_once(self.problem);
+        let base = all_once(&self.problem);
         let more = u128::from(enough.saturating_sub(base)) * u128::from(COST_PARTS);
         let bound = |rows: &Rows, effort: u64| {
-            let model = priced_model(self.problem, rows, self.capacity, &self.absences);
+            let model = priced_model(&self.problem, rows, self.capacity, &self.absences);
             model.cover.uncoverable().is_none().then(|| integral::solve(&model.cover, effort, more).bound)
         };
-        let extra = Branches::new(self.problem, &self.weights, bound).least(effort, more).unwrap_or(0);
+        let extra = Branches::new(&self.problem, &self.weights, bound).least(effort, more).unwrap_or(0);
         let cost = chain.cost.max(base.saturating_add(whole_units(extra)));
         Ok(Least { cost, makespan: cost })
     }
@@ -108,7 +113,7 @@ impl<'a> Bounding<'a> {
     pub fn given_order(&self, any_order: Result<Least, Conflict>, effort: u64, enough: u64) -> Result<Least, Conflict> {
         let any = any_order?;
         self.refuse(self.worst_in_order)?;
-        let given = least(self.problem, &self.absences, &self.in_order, effort, enough);
+        let given = least(&self.problem, &self.absences, &self.in_order, effort, enough);
         Ok(Least { cost: given.cost.max(any.cost), makespan: given.makespan.max(any.makespan) })
     }
 

@@ -240,7 +240,7 @@ fn replay(problem: &Problem, events: &[Event]) -> Result<Replayed, BudgetViolati
             Event::Load { value, link } => replay.transfer(event, value, link, false)?,
         }
     }
-    match replay.ran.iter().position(|ran| !ran) {
+    match replay.ran[..problem.runs.len()].iter().position(|ran| !ran) {
         Some(run) => Err(BudgetViolation::NeverRuns { run: run as u32 }),
         None => {
             replay.take_over();
@@ -257,7 +257,7 @@ impl<'a> Replay<'a> {
             here: BTreeMap::new(),
             free: vec![0; 1 + 2 * problem.links.len()],
             issued: 0,
-            ran: vec![false; problem.runs.len()],
+            ran: vec![false; problem.runs.len() + problem.optional.len()],
             finished: Vec::new(),
             cost: 0,
             makespan: 0,
@@ -309,9 +309,11 @@ impl<'a> Replay<'a> {
 
     fn run(&mut self, event: usize, run: u32) -> Result<(), BudgetViolation> {
         let problem = self.problem;
-        let data = problem.runs.get(run as usize).ok_or(BudgetViolation::NoSuchThing { event })?;
+        let data = problem.run(run).ok_or(BudgetViolation::NoSuchThing { event })?;
         let makes_kept = data.writes.iter().any(|value| problem.values[*value as usize].kept);
-        if std::mem::replace(&mut self.ran[run as usize], true) && (!data.repeatable || makes_kept) {
+        let is_optional = run as usize >= problem.runs.len();
+        let may_repeat = is_optional || (data.repeatable && !makes_kept);
+        if std::mem::replace(&mut self.ran[run as usize], true) && !may_repeat {
             return Err(BudgetViolation::RunsAgain { event, run });
         }
         if let Some(&predecessor) = data.predecessors.iter().find(|other| !self.ran[**other as usize]) {
@@ -360,7 +362,7 @@ impl<'a> Replay<'a> {
     /// Lets results take over operands that no later event touches.
     fn take_over(&mut self) {
         for Finished { event, run, ends, first_made, found } in std::mem::take(&mut self.finished) {
-            let data = &self.problem.runs[run as usize];
+            let Some(data) = self.problem.run(run) else { continue };
             let dies = |copy: usize| self.copies[copy].last == event + 1 && self.copies[copy].freed.is_some();
             let operands: Vec<(u32, usize)> = data.reads.iter().copied().zip(found).filter(|(_, copy)| dies(*copy)).collect();
             let partners = |made: &u32| -> Vec<usize> {

@@ -20,6 +20,7 @@ fn chain() -> Problem {
         values: vec![value(10), value(20), value(30), value(5)],
         spaces: vec![Space { capacity: Some(15) }],
         links: vec![Link { space: 0, store_rate: 10, load_rate: 5, store_latency: 1, load_latency: 0 }],
+        ..Problem::default()
     }
 }
 

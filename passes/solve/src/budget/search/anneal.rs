@@ -5,6 +5,7 @@
 //! threshold is drawn before a change is tried, so that changes that cost too much are never made.
 //! Changes aim at the worst slot while the capacity is exceeded.
 
+use super::bridge::Bridge;
 use super::relief::STEEPEST;
 use crate::Stop;
 use crate::basics::random::{Random, Weights};
@@ -205,6 +206,9 @@ impl<'s, 'm> Annealer<'s, 'm> {
         let worst = (self.state.peak() > self.capacity).then(|| self.state.bad_slot(self.random.unit()));
         let Some(value) = self.draw_value(worst) else { return false };
         let Some(&maker) = model.makers.of(value).first() else { return false };
+        if !model.ways[value as usize].is_empty() && (!model.repeatable[maker as usize] || self.random.below(2) == 0) {
+            return self.bridge(value, worst, threshold);
+        }
         if !model.repeatable[maker as usize] {
             return false;
         }
@@ -238,6 +242,22 @@ impl<'s, 'm> Annealer<'s, 'm> {
             self.repeat_operands(slot, low, threshold);
         }
         true
+    }
+
+    /// Bridges a gap of a value by a code: the gap around the worst slot, or one before a random use.
+    fn bridge(&mut self, value: u32, worst: Option<u32>, threshold: f64) -> bool {
+        let slot = match worst {
+            Some(worst) => worst,
+            None => match self.random.pick(self.state.used(value)) {
+                Some(used) => used - 1,
+                None => return false,
+            },
+        };
+        let Some((start, last)) = self.state.copy_at(value, slot) else { return false };
+        let bridges: Vec<Bridge> = Bridge::over(self.state, value, start, slot).collect();
+        let Some(bridge) = self.random.pick(&bridges).filter(|_| last > slot) else { return false };
+        let cost = self.state.cost() + bridge.cost(self.state);
+        cost as f64 <= threshold && bridge.put_in(self.state, &mut self.edits, slot)
     }
 
     /// Recomputes operands that stay live longer because of the insertion at a slot: those with their
@@ -348,12 +368,12 @@ impl<'s, 'm> Annealer<'s, 'm> {
     }
 }
 
-/// Returns the square root of each value's bytes if it can be recomputed, otherwise 0: small values are
+/// Returns the square root of each value's bytes if it can be made again, otherwise 0: small values are
 /// drawn rarely, but not never.
 fn value_weights(model: &Model) -> Weights {
-    let may_repeat = |value: u32| model.makers.of(value).first().is_some_and(|maker| model.repeatable[*maker as usize]);
+    let is_drawn = |value: u32| model.maker_again(value).is_some() || !model.ways[value as usize].is_empty();
     Weights::new(
-        (0..model.values() as u32).map(|value| if may_repeat(value) { (model.sizes[value as usize] as f64).sqrt() } else { 0.0 }),
+        (0..model.values() as u32).map(|value| if is_drawn(value) { (model.sizes[value as usize] as f64).sqrt() } else { 0.0 }),
     )
 }
 

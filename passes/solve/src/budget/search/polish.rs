@@ -1,9 +1,9 @@
-//! Descent: removes repeated runs that the capacity does not need.
+//! Descent: removes repeated and optional runs that the capacity does not need.
 
 use crate::budget::sequence::state::State;
 
-/// Removes repeated runs, the costliest first, as long as the peak stays within the capacity. O(rounds x
-/// runs log slots).
+/// Removes repeated and optional runs, the costliest first, as long as the peak stays within the
+/// capacity. O(rounds x runs log slots).
 pub(in crate::budget) fn drop_spare(state: &mut State, capacity: i64) {
     loop {
         let mut spare = spare_slots(state);
@@ -34,8 +34,9 @@ pub(in crate::budget) fn dearest(least: u64, best: u64) -> u64 {
     least.saturating_add(2_u64.saturating_mul(best.saturating_sub(least))).max(best)
 }
 
-/// Returns the slots of all operations that run more than once.
+/// Returns the slots of all operations that run more than once, or that are optional.
 fn spare_slots(state: &State) -> Vec<u32> {
     let operations = 0..state.model.fixed as u32;
-    operations.map(|operation| state.slots_of(operation)).filter(|slots| slots.len() > 1).flatten().copied().collect()
+    let is_spare = |operation: &u32| state.model.is_optional(*operation) || state.slots_of(*operation).len() > 1;
+    operations.filter(is_spare).flat_map(|operation| state.slots_of(operation)).copied().collect()
 }

@@ -8,6 +8,7 @@
 
 use std::collections::BTreeSet;
 
+use super::bridge::Bridge;
 use super::chain;
 use crate::basics::random::Random;
 use crate::budget::sequence::edits::Edits;
@@ -17,12 +18,23 @@ use crate::budget::sequence::state::State;
 /// Maximum logarithm of a weight.
 pub(in crate::budget) const STEEPEST: f64 = 600.0;
 
-/// A copy that is live across the worst slot and can be recomputed before its next use.
+/// A copy that is live across the worst slot and can be made again before its next use.
 struct Absence {
     maker: u32,
     next_use: u32,
-    /// Worth of the absence if all operands of the maker were live, divided by the cost of the maker.
+    /// Worth of the absence if all operands of the maker were live, divided by `cost` plus 1.
     score: f64,
+    /// Cost of the maker, and of the run that makes its code.
+    cost: f64,
+    /// The bridge, if the maker is optional.
+    bridge: Option<Bridge>,
+}
+
+/// A change that frees bytes at the worst slot.
+enum Change {
+    /// Inserts operations into slots.
+    Chain(Vec<(u32, u32)>),
+    Bridge(Bridge),
 }
 
 /// The target of a chain of recomputations, and its worth so far.
@@ -89,7 +101,7 @@ pub(in crate::budget) fn lower_peak(state: &mut State, edits: &mut Edits, allowe
     let worst = state.tree.peak();
     let (level, weight) = (state.peak(), state.weight());
     let absences = chosen(absences(state, worst), state.model.tuning.tried, whim.as_deref_mut());
-    let mut best: Option<(f64, Vec<(u32, u32)>)> = None;
+    let mut best: Option<(f64, Change)> = None;
     let mut is_too_dear = false;
     // Try the absences in falling score, and keep the best chain.
     for absence in &absences {
@@ -98,35 +110,46 @@ pub(in crate::budget) fn lower_peak(state: &mut State, edits: &mut Edits, allowe
         }
         let mark = edits.mark();
         let cost = state.cost();
-        let own = state.model.costs[absence.maker as usize] as f64;
+        let own = absence.cost;
         let worth = absence.score * (own + 1.0);
         // A chain with a higher cost is worth less than the best chain so far.
         let useful = best.as_ref().map_or(f64::INFINITY, |(score, _)| (1.0 + state.model.tuning.noise.factor()) * worth / score);
         let dearest = allowed.min(cost.saturating_add(useful as u64));
         let aim = Aim { worst, worth, cost: own, dearest };
-        let found = run_again(state, edits, absence.maker, absence.next_use, mark, &aim);
-        is_too_dear |= state.cost() > allowed;
-        let chain = edits.put_in_since(state, mark);
-        if found && chain.len() < MAX_CHAIN && state.cost() <= dearest {
-            for chain in [sorted(state, &chain), chain] {
-                edits.replace(state, mark, &chain);
-                let worth = weight - state.weight();
-                let noise = whim.as_mut().map_or(1.0, |whim| whim.noise());
-                let score = noise * worth / ((state.cost() - cost) as f64 + 1.0);
-                let is_better = best.as_ref().is_none_or(|(best, _)| score > *best);
-                if is_better && worth > 1e-9 * weight && state.tree.at(worst) < level {
-                    best = Some((score, chain));
+        let mut keep_better = |state: &State, change: Change| {
+            let worth = weight - state.weight();
+            let noise = whim.as_mut().map_or(1.0, |whim| whim.noise());
+            let score = noise * worth / ((state.cost() - cost) as f64 + 1.0);
+            let is_better = best.as_ref().is_none_or(|(best, _)| score > *best);
+            if is_better && worth > 1e-9 * weight && state.tree.at(worst) < level {
+                best = Some((score, change));
+            }
+        };
+        if let Some(bridge) = absence.bridge {
+            if bridge.put_in(state, edits, worst) && state.cost() <= dearest {
+                keep_better(state, Change::Bridge(bridge));
+            }
+        } else {
+            let found = run_again(state, edits, absence.maker, absence.next_use, mark, &aim);
+            let chain = edits.put_in_since(state, mark);
+            if found && chain.len() < MAX_CHAIN && state.cost() <= dearest {
+                for chain in [sorted(state, &chain), chain] {
+                    edits.replace(state, mark, &chain);
+                    keep_better(state, Change::Chain(chain));
                 }
             }
         }
+        is_too_dear |= state.cost() > allowed;
         edits.undo(state, mark);
     }
-    if best.is_none() && is_too_dear {
-        return false;
+    match best {
+        Some((_, Change::Bridge(bridge))) => bridge.put_in(state, edits, worst),
+        Some((_, Change::Chain(chain))) => {
+            edits.replace(state, edits.mark(), &chain);
+            true
+        }
+        None => !is_too_dear && make_late(state, edits, worst, whim),
     }
-    let Some((_, chain)) = best else { return make_late(state, edits, worst, whim) };
-    edits.replace(state, edits.mark(), &chain);
-    true
 }
 
 /// Returns the absences to try, best score first.
@@ -147,7 +170,7 @@ fn make_late(state: &mut State, edits: &mut Edits, worst: u32, mut whim: Option<
     let (level, weight, cost) = (state.peak(), state.weight(), state.cost());
     let mut best: Option<(f64, Absence, Vec<u32>)> = None;
     for absence in chosen(movable(state, worst), state.model.tuning.tried, whim.as_deref_mut()) {
-        let own = state.model.costs[absence.maker as usize] as f64;
+        let own = absence.cost;
         let worth = absence.score * (own + 1.0);
         let Some(chain) = chain::best(state, absence.maker, absence.next_use, worth, own) else { continue };
         let mark = edits.mark();
@@ -176,9 +199,11 @@ fn movable(state: &State, worst: u32) -> Vec<Absence> {
     let made = |value: &u32| {
         let (start, last) = state.copy_at(*value, worst)?;
         let maker = if last > worst { state.operation(start) } else { NONE };
-        let next_use = if (maker as usize) < model.fixed { latest(state, start, worst)? } else { return None };
+        let next_use =
+            if (maker as usize) < model.fixed && !model.is_optional(maker) { latest(state, start, worst)? } else { return None };
         let worth = state.weight_of(start + 1, next_use - 1) * state.relief(model.sizes[*value as usize]);
-        Some(Absence { maker, next_use, score: worth / (model.costs[maker as usize] as f64 + 1.0) })
+        let cost = model.costs[maker as usize] as f64;
+        Some(Absence { maker, next_use, score: worth / (cost + 1.0), cost, bridge: None })
     };
     (0..model.values() as u32).filter(|value| state.spans(*value, worst)).filter_map(|value| made(&value)).collect()
 }
@@ -209,14 +234,15 @@ fn put_late(state: &mut State, edits: &mut Edits, absence: &Absence, worst: u32,
     true
 }
 
-/// Returns all copies that are live across a slot and can be recomputed before their next use.
+/// Returns all copies that are live across a slot and can be made again before their next use.
 fn absences(state: &State, worst: u32) -> Vec<Absence> {
     let model = state.model;
     let mut found = Vec::new();
     for value in (0..model.values() as u32).filter(|value| state.spans(*value, worst)) {
-        let Some(&maker) = model.makers.of(value).first().filter(|maker| model.repeatable[**maker as usize]) else {
+        let maker = model.maker_again(value);
+        if maker.is_none() && model.ways[value as usize].is_empty() {
             continue;
-        };
+        }
         let Some((start, last)) = state.copy_at(value, worst) else { continue };
         // A result may take over an operand that ends here, so the operand stays a candidate.
         let is_used = state.next_used(value, worst.saturating_sub(1)) == worst;
@@ -227,8 +253,16 @@ fn absences(state: &State, worst: u32) -> Vec<Absence> {
         let next = used.partition_point(|slot| *slot <= worst);
         let next_use = used[next];
         let previous = next.checked_sub(1).map_or(start, |index| used[index].max(start));
-        let worth = state.weight_of((previous + 1).min(worst), next_use - 1) * state.relief(model.sizes[value as usize]);
-        found.push(Absence { maker, next_use, score: worth / (model.costs[maker as usize] as f64 + 1.0) });
+        let weight = state.weight_of((previous + 1).min(worst), next_use - 1);
+        let whole = state.relief(model.sizes[value as usize]);
+        found.extend(maker.map(|maker| {
+            let cost = model.costs[maker as usize] as f64;
+            Absence { maker, next_use, score: weight * whole / (cost + 1.0), cost, bridge: None }
+        }));
+        found.extend(Bridge::over(state, value, start, worst).map(|bridge| {
+            let (cost, saved) = (bridge.cost(state) as f64, whole - state.relief(bridge.way.code));
+            Absence { maker: bridge.way.decode, next_use, score: weight * saved / (cost + 1.0), cost, bridge: Some(bridge) }
+        }));
     }
     found
 }

@@ -23,7 +23,7 @@ pub(in crate::budget) fn evaluate(problem: &Problem, model: &Model, events: &[Ev
     for (index, event) in events.iter().enumerate() {
         replay.step(index as u64, *event)?;
     }
-    replay.ran.iter().all(|ran| *ran).then(|| replay.finish(events))
+    replay.ran[..problem.runs.len()].iter().all(|ran| *ran).then(|| replay.finish(events))
 }
 
 /// A time with its tie breakers: ends of events with a duration come first, then the order of the
@@ -80,7 +80,7 @@ impl<'a> Replay<'a> {
             here: vec![vec![NONE; values]; 1 + problem.spaces.len()],
             free: vec![0; 1 + 2 * problem.links.len()],
             issued: 0,
-            ran: vec![false; problem.runs.len()],
+            ran: vec![false; problem.all_runs().count()],
             cost: 0,
             makespan: 0,
         };
@@ -127,7 +127,7 @@ impl<'a> Replay<'a> {
     }
 
     fn run(&mut self, place: u64, index: u32) -> Option<()> {
-        let run = self.problem.runs.get(index as usize)?;
+        let run = self.problem.run(index)?;
         let again = self.ran[index as usize];
         let waits = run.predecessors.iter().any(|other| !self.ran[*other as usize]);
         if (again && !self.model.repeatable[index as usize]) || waits {
@@ -246,6 +246,7 @@ mod tests {
             values: vec![value(&[]), value(&[0])],
             spaces: vec![Space::default()],
             links: vec![Link { store_rate: 5, load_rate: 5, ..Link::default() }],
+            ..Problem::default()
         };
         // The store begins with run 1 and ends long before it.
         let (store, load) = (Event::Store { value: 0, link: 0 }, Event::Load { value: 0, link: 0 });

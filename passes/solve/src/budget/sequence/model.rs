@@ -2,7 +2,7 @@
 
 use crate::basics::lists::Lists;
 use crate::basics::matching::matched;
-use crate::budget::problem::{Origin, Problem};
+use crate::budget::problem::{Origin, Problem, Run};
 use crate::tuning::BudgetTuning;
 
 /// An index that names nothing.
@@ -24,15 +24,19 @@ pub(in crate::budget) enum Kind {
     Stored { value: u32, link: u32 },
 }
 
-/// Operations and the values that they read and make. Runs come first, in the given order; then loads of
-/// far values; then stores and loads of movable values, which only the planner of transfers inserts and
-/// moves.
+/// Operations and the values that they read and make. Runs come first, in the given order; then optional
+/// runs; then loads of far values; then stores and loads of movable values, which only the planner of
+/// transfers inserts and moves.
 #[derive(Clone, Debug)]
 pub(in crate::budget) struct Model {
     /// Numbers that steer the searches.
     pub tuning: BudgetTuning,
-    /// Number of runs; operations below this index are runs of the problem.
+    /// Number of runs that every sequence has.
+    pub required: usize,
+    /// Number of runs, optional runs included; operations below this index are runs of the problem.
     pub runs: usize,
+    /// For each value, the ways to make it again by an optional run.
+    pub ways: Vec<Vec<Way>>,
     /// First operation that only the planner of transfers inserts and moves.
     pub fixed: usize,
     /// For each value, the operations that store and load it; `None` for a value that does not move.
@@ -61,21 +65,35 @@ pub(in crate::budget) struct Model {
     pub has_takeovers: bool,
 }
 
+/// A way to a value by optional runs, in place of its maker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::budget) struct Way {
+    /// The operation that makes the value again.
+    pub decode: u32,
+    /// The operation that makes the operands of `decode` that no required run makes; `NONE` if `decode`
+    /// has none.
+    pub encode: u32,
+    /// Bytes of the operands that `encode` makes.
+    pub code: i64,
+}
+
 impl Model {
     /// Builds the arrays of a valid problem. O(n + uses), plus sorting.
     pub fn new(problem: &Problem, tuning: &BudgetTuning) -> Self {
-        let (runs, values) = (problem.runs.len(), problem.values.len());
+        let (required, values) = (problem.runs.len(), problem.values.len());
+        let runs = required + problem.optional.len();
         let mut kinds = vec![Kind::Run; runs];
         let (mut reads, mut writes, mut before, mut takes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         // Collect the runs, then a load for each far value.
-        for (index, run) in problem.runs.iter().enumerate() {
+        for (index, run) in problem.all_runs().enumerate() {
             reads.extend(run.reads.iter().map(|value| (index as u32, *value)));
             writes.extend(run.writes.iter().map(|value| (index as u32, *value)));
             before.extend(run.predecessors.iter().map(|other| (index as u32, *other)));
         }
-        let makes_kept = |index: usize| problem.runs[index].writes.iter().any(|value| problem.values[*value as usize].kept);
-        let mut costs: Vec<u64> = problem.runs.iter().map(|run| run.cost).collect();
-        let mut repeatable: Vec<bool> = (0..runs).map(|index| problem.runs[index].repeatable && !makes_kept(index)).collect();
+        let makes_kept = |run: &Run| run.writes.iter().any(|value| problem.values[*value as usize].kept);
+        let mut costs: Vec<u64> = problem.all_runs().map(|run| run.cost).collect();
+        let mut repeatable: Vec<bool> = problem.runs.iter().map(|run| run.repeatable && !makes_kept(run)).collect();
+        repeatable.resize(runs, true);
         for (index, value) in problem.values.iter().enumerate() {
             takes.extend(value.takes_over.iter().map(|other| (index as u32, *other)));
             if let Some((link, time)) = fetch(problem, index) {
@@ -100,17 +118,17 @@ impl Model {
         costs.resize(kinds.len(), 0);
         repeatable.resize(kinds.len(), false);
         let operations = kinds.len();
-        let mut scratch: Vec<i64> = problem.runs.iter().map(|run| run.scratch as i64).collect();
+        let mut scratch: Vec<i64> = problem.all_runs().map(|run| run.scratch as i64).collect();
         scratch.resize(operations, 0);
         let mut is_taken = vec![false; values];
         takes.iter().for_each(|(_, other)| is_taken[*other as usize] = true);
-        let taking = |run: &crate::budget::problem::Run| {
-            run.writes.iter().any(|value| !problem.values[*value as usize].takes_over.is_empty())
-        };
+        let taking = |run: &Run| run.writes.iter().any(|value| !problem.values[*value as usize].takes_over.is_empty());
         let mut takes_any: Vec<bool> = problem.runs.iter().map(taking).collect();
         takes_any.resize(operations, false);
         Self {
             tuning: *tuning,
+            required,
+            ways: ways(problem),
             runs,
             fixed,
             moves,
@@ -148,7 +166,7 @@ impl Model {
     pub fn given(&self) -> Vec<u32> {
         let mut loaded = vec![false; self.values()];
         let mut order = Vec::with_capacity(self.operations());
-        for run in 0..self.runs as u32 {
+        for run in 0..self.required as u32 {
             for &value in self.reads.of(run) {
                 let maker = self.makers.of(value).first().copied().unwrap_or(NONE);
                 if maker != NONE && maker as usize >= self.runs && !std::mem::replace(&mut loaded[value as usize], true) {
@@ -158,6 +176,18 @@ impl Model {
             order.push(run);
         }
         order
+    }
+
+    /// Returns the first maker of a value if it may execute again; `None` for a code, which is made again
+    /// only together with a bridge.
+    pub fn maker_again(&self, value: u32) -> Option<u32> {
+        let maker = self.makers.of(value).first().copied();
+        maker.filter(|maker| self.repeatable[*maker as usize] && !self.is_optional(*maker))
+    }
+
+    /// Whether a sequence may leave an operation out.
+    pub fn is_optional(&self, operation: u32) -> bool {
+        (self.required..self.runs).contains(&(operation as usize))
     }
 
     /// Returns the bytes that results save at a step because they take over operands that end there.
@@ -184,6 +214,24 @@ impl Model {
     fn may_take(&self, operation: u32) -> impl Iterator<Item = u32> {
         self.writes.of(operation).iter().copied().filter(|value| !self.takes_over.of(*value).is_empty())
     }
+}
+
+/// Returns the ways to each value by optional runs.
+fn ways(problem: &Problem) -> Vec<Vec<Way>> {
+    let mut ways = vec![Vec::new(); problem.values.len()];
+    let is_code = problem.codes();
+    for (index, run) in (problem.runs.len() as u32..).zip(&problem.optional) {
+        let codes: Vec<u32> = run.reads.iter().filter(|value| is_code[**value as usize]).copied().collect();
+        let makes_codes = |other: &Run| !codes.is_empty() && codes.iter().all(|code| other.writes.contains(code));
+        let encode = problem.optional.iter().position(makes_codes).map(|index| (problem.runs.len() + index) as u32);
+        let code = codes.iter().map(|code| problem.values[*code as usize].size as i64).sum();
+        if encode.is_some() || codes.is_empty() {
+            for &value in run.writes.iter().filter(|value| !is_code[**value as usize]) {
+                ways[value as usize].push(Way { decode: index, encode: encode.unwrap_or(NONE), code });
+            }
+        }
+    }
+    ways
 }
 
 /// Returns the link with the fastest load of a far value, and the time of that load; `None` if the value

@@ -67,7 +67,7 @@ fn candidates(state: &State, worst: u32) -> Vec<Candidate> {
     let model = state.model;
     let mut found = Vec::new();
     for value in (0..model.values() as u32).filter(|value| state.spans(*value, worst)) {
-        let Some(&maker) = model.makers.of(value).first().filter(|maker| model.repeatable[**maker as usize]) else { continue };
+        let Some(maker) = model.maker_again(value) else { continue };
         let Some((start, last)) = state.copy_at(value, worst) else { continue };
         if last <= worst || state.next_used(value, worst.saturating_sub(1)) == worst {
             continue;

@@ -17,9 +17,12 @@ pub(in crate::budget) fn reorder(model: &Model, given: &[u32], limit: Limit) -> 
     }
     for value in 0..model.values() as u32 {
         let maker = model.makers.of(value).first();
-        let users = maker.into_iter().chain(model.readers.of(value)).map(|operation| place[*operation as usize]).collect();
+        let all = maker.into_iter().chain(model.readers.of(value)).filter(|operation| !model.is_optional(**operation));
+        let users: Vec<u32> = all.map(|operation| place[*operation as usize]).collect();
+        // A code that no operation of the order touches takes no bytes.
+        let is_absent = users.is_empty() && !model.near[value as usize] && !model.kept[value as usize];
         problem.buffers.push(order::Buffer {
-            size: model.sizes[value as usize] as u64,
+            size: if is_absent { 0 } else { model.sizes[value as usize] as u64 },
             users,
             live_from_start: model.near[value as usize],
             kept: model.kept[value as usize],

@@ -32,8 +32,8 @@ pub(in crate::budget) struct State<'a> {
     saved: Vec<i64>,
     cost: u64,
     count: usize,
-    /// Operations that are in the sequence more than once, in arbitrary order; and the index of each in
-    /// this list.
+    /// Operations that are in the sequence more often than necessary (twice, or once if optional), in
+    /// arbitrary order; and the index of each in this list.
     repeated: Vec<u32>,
     place: Vec<u32>,
     /// Number of insertions and removals so far.
@@ -100,7 +100,7 @@ impl<'a> State<'a> {
         self.cost
     }
 
-    /// Returns the operations that are in the sequence more than once.
+    /// Returns the operations that are in the sequence more than once, or once if they are optional.
     pub fn repeated(&self) -> &[u32] {
         &self.repeated
     }
@@ -155,23 +155,31 @@ impl<'a> State<'a> {
         count.checked_sub(1).map_or(start, |index| used[index].max(start))
     }
 
-    /// Whether the operation at a slot also runs at another slot, early enough for its successors and
-    /// for all readers of its results.
+    /// Whether the sequence stays valid without the operation at a slot: the operation also runs at
+    /// another slot, early enough for its successors and for all readers of its results; or the
+    /// operation is optional, and each of its results is made before or never read.
     pub fn is_spare(&self, slot: u32) -> bool {
         let model = self.model;
         let operation = self.operation(slot);
         let runs = self.slots_of(operation);
+        if model.is_optional(operation) {
+            return model.writes.of(operation).iter().all(|value| self.is_made_elsewhere(*value, slot));
+        }
         if runs.len() < 2 {
             return false;
         }
         let first_after = runs[usize::from(runs[0] == slot)];
         let in_time = |other: &u32| self.slots_of(*other).first().is_none_or(|first| *first > first_after);
         model.successors.of(operation).iter().all(in_time)
-            && model.writes.of(operation).iter().all(|value| {
-                let made = &self.made[*value as usize];
-                made[0] != slot
-                    || made.get(1).is_some_and(|next| self.used[*value as usize].first().is_none_or(|first| first > next))
-            })
+            && model.writes.of(operation).iter().all(|value| self.is_made_elsewhere(*value, slot))
+    }
+
+    /// Whether each reader of a value that a slot makes finds a copy without that slot; a value that
+    /// nothing reads needs no copy, unless its run is required.
+    fn is_made_elsewhere(&self, value: u32, slot: u32) -> bool {
+        let (made, used) = (&self.made[value as usize], &self.used[value as usize]);
+        let first = used.first();
+        made[0] != slot || made.get(1).map_or(first.is_none(), |next| first.is_none_or(|first| first > next))
     }
 
     /// Returns the slots between which (both excluded) the operation at a slot may move, so that it
@@ -223,6 +231,11 @@ impl<'a> State<'a> {
         self.commit();
     }
 
+    /// Returns the number of slots that an operation needs at least.
+    fn necessary(&self, operation: u32) -> usize {
+        usize::from(!self.model.is_optional(operation))
+    }
+
     /// Inserts an operation into a free slot; the bytes at slots change only with [`State::commit`].
     pub fn place(&mut self, operation: u32, slot: u32) {
         let model = self.model;
@@ -232,7 +245,7 @@ impl<'a> State<'a> {
             soft.occupy(slot, true);
         }
         insert_sorted(&mut self.at[operation as usize], slot);
-        if self.at[operation as usize].len() == 2 {
+        if self.at[operation as usize].len() == self.necessary(operation) + 1 {
             self.place[operation as usize] = self.repeated.len() as u32;
             self.repeated.push(operation);
         }
@@ -265,7 +278,7 @@ impl<'a> State<'a> {
             soft.occupy(slot, false);
         }
         remove_sorted(&mut self.at[operation as usize], slot);
-        if self.at[operation as usize].len() == 1 {
+        if self.at[operation as usize].len() == self.necessary(operation) {
             let place = self.place[operation as usize];
             self.repeated.swap_remove(place as usize);
             if let Some(moved) = self.repeated.get(place as usize) {

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 
 use memc_ir::{ConstData, Module, Payload};
-use memc_layout::Encoding;
+use memc_layout as file;
 use memc_passes::EncodedWeight;
 
 /// Returns the rows of a written module.
-pub(crate) fn encodings(module: &Module, encoded: &[EncodedWeight]) -> Vec<Encoding> {
+pub(crate) fn encoded_weights(module: &Module, encoded: &[EncodedWeight]) -> Vec<file::EncodedWeight> {
     if encoded.is_empty() {
         return Vec::new();
     }
@@ -50,9 +50,9 @@ fn rows(
     weight: &EncodedWeight,
     constants: &BTreeMap<&str, Placed<'_>>,
     scales: &BTreeMap<&str, &str>,
-) -> Vec<Encoding> {
+) -> Vec<file::EncodedWeight> {
     let [inner, count] = weight.extents;
-    let row = |codes: &str, scales: &str, [rows, columns]: [[u64; 2]; 2], after: u64| Encoding {
+    let row = |codes: &str, scales: &str, [rows, columns]: [[u64; 2]; 2], after: u64| file::EncodedWeight {
         of: weight.of.clone(),
         codes: codes.to_owned(),
         scales: scales.to_owned(),
