@@ -10,8 +10,10 @@ use case::Case;
 use made::{module_text, net};
 use memc_ir::Bytes;
 use memc_ops::Profile;
-use memc_passes::tuning::{FitTuning, MendTuning, Part, PassTuning, RewriteTuning, SplitTuning, ViewTuning, WeightTuning};
-use memc_passes::{Io, Options, PassError, Pipeline, PipelineError, Settings, Silent};
+use memc_passes::tuning::{
+    EncodeTuning, FitTuning, MendTuning, Part, PassTuning, RewriteTuning, SplitTuning, ViewTuning, WeightTuning,
+};
+use memc_passes::{Encoding, Io, Lossy, Options, PassError, Pipeline, PipelineError, Settings, Silent};
 use memc_plan::registry::REGISTRY;
 use memc_plan::{FILE_ORDER, Refusal, Tuning};
 use proptest::prelude::*;
@@ -108,6 +110,7 @@ fn pass_tuning() -> impl Strategy<Value = PassTuning> {
             },
             weights: WeightTuning { shares: below(12), choices: below(6) as usize },
             views: ViewTuning { max_trials: below(30) as usize, max_nodes: below(20_000) as usize },
+            encode: EncodeTuning { least: Bytes(below(2_000)) },
         }
     })
 }
@@ -116,9 +119,14 @@ fn pass_tuning() -> impl Strategy<Value = PassTuning> {
 fn options() -> impl Strategy<Value = Options> {
     let io = prop_oneof![Just(Io::Outputs), Just(Io::Arena), Just(Io::External)];
     let slowdown = prop_oneof![Just(0u32), 1u32..3000];
-    (io, 0..Profile::ALL.len(), any::<[bool; 4]>(), 0u64..400, slowdown, pass_tuning()).prop_map(
-        |(io, profile, [enabled, exact, standard, integer_kernels], effort, slowdown, tuning)| {
-            let mut options = Options { io, effort, tuning, ..Options::for_profile(Profile::ALL[profile]) };
+    let encode = prop::collection::vec(0..Lossy::ALL.len(), 0..3).prop_map(|lossy| Encoding {
+        exact: lossy.len() < 2,
+        lossy: lossy.into_iter().map(|form| Lossy::ALL[form]).collect(),
+        keep_wide: Vec::new(),
+    });
+    (io, 0..Profile::ALL.len(), any::<[bool; 4]>(), 0u64..400, slowdown, (pass_tuning(), encode)).prop_map(
+        |(io, profile, [enabled, exact, standard, integer_kernels], effort, slowdown, (tuning, encode))| {
+            let mut options = Options { io, effort, tuning, encode, ..Options::for_profile(Profile::ALL[profile]) };
             (options.rewrite.enabled, options.rewrite.exact) = (enabled, exact);
             (options.rewrite.standard, options.rewrite.integer_kernels) = (standard, integer_kernels);
             options.rewrite.slowdown = slowdown;

@@ -52,6 +52,27 @@ fn images() -> impl Strategy<Value = String> {
     })
 }
 
+/// Makes chains of products with masks that are read again in reverse order.
+fn masked() -> impl Strategy<Value = String> {
+    (2_usize..6, prop_oneof![Just(16_u64), Just(24), Just(40)]).prop_map(|(layers, extent)| {
+        let (wide, mask) = (format!("f32[{extent},{extent}]"), format!("bool[{extent},{extent}]"));
+        let mut lines = vec!["mem 1\nir_version 10\nopset \"\" 21\ngraph @g {".to_owned()];
+        lines.extend([format!("input %v0 : {wide}"), format!("input %w : {wide}"), "const %zero : f32[] = [0.0]".to_owned()]);
+        for layer in 0..layers {
+            lines.push(format!("%h{layer} = MatMul(%v{layer}, %w) : {wide}"));
+            lines.push(format!("%m{layer} = Greater(%h{layer}, %zero) : {mask}"));
+            lines.push(format!("%v{} = Relu(%h{layer}) : {wide}", layer + 1));
+        }
+        lines.push(format!("%g{layers} = Tanh(%v{layers}) : {wide}"));
+        for layer in (0..layers).rev() {
+            lines.push(format!("%k{layer} = Where(%m{layer}, %g{}, %zero) : {wide}", layer + 1));
+            lines.push(format!("%g{layer} = MatMul(%k{layer}, %w) : {wide}"));
+        }
+        lines.push("return %g0\n}\n".to_owned());
+        lines.join("\n")
+    })
+}
+
 /// Fixes the random seed, so that every run tests equal models: searches are heuristics with little
 /// effort here, and on about one random model in 300 a larger limit leads the search that recomputes to
 /// a plan that takes some per cent longer.
@@ -113,6 +134,19 @@ proptest! {
         match (plain.plan(), asked.plan()) {
             (Ok(plain), Ok(asked)) => prop_assert!(asked.score <= plain.score, "{:?} {:?}", asked.score, plain.score),
             (plain, asked) => prop_assert!(plain.is_err(), "{:?}", asked.err()),
+        }
+    }
+
+    #[test]
+    fn codes_never_give_a_worse_plan(text in masked(), limit in prop_oneof![Just(None), (8_000_u64..60_000).prop_map(Some)]) {
+        let mut coded = case(&text);
+        coded.options.tuning.encode.least = Bytes(64);
+        coded.settings.limit = limit.map(Bytes);
+        let mut plain = coded.clone();
+        plain.options.encode.exact = false;
+        match (plain.plan(), coded.plan()) {
+            (Ok(plain), Ok(coded)) => prop_assert!(coded.score <= plain.score, "{:?} {:?}", coded.score, plain.score),
+            (plain, coded) => prop_assert!(plain.is_err(), "{:?}", coded.err()),
         }
     }
 
