@@ -34,7 +34,8 @@ use crate::facts::{Facts, Gap, SpaceFacts};
 ///   free at the freed steps. The maximum of live bytes at these steps is `peak_there`; it would be
 ///   `peak_otherwise` if the value had stayed.
 /// - `encodings`: encoded values and weights by form, `[{form, exact, count, wide, encoded, saved,
-///   error|null}]`, sizes in bytes. Weights have the forms `weights int8` and `weights int4`; their error is the largest relative error of a matrix.
+///   error|null}]`, sizes in bytes. Weights have the forms `weights int8` and `weights int4`; their error
+///   is the largest relative error of a matrix.
 /// - `pareto`: `[{budget, arena, extra_ns, bound|null}]`.
 /// - `state`: `[{tensor, result}]`, results that take the storage of the state that they update.
 /// - `unpaired`: `[{result, candidates, reason}]`, outputs that may update state but share no storage,
