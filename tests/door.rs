@@ -103,6 +103,58 @@ fn a_plan_states_its_bound_dimensions_in_model_and_layout() {
     folder.write("out.layout.json", other);
     let ran = folder.memc("check in.onnx out.onnx out.layout.json");
     assert!(ran.code == Some(1) && ran.err.contains("E0567") && ran.err.contains("`batch` = 4"), "{ran:#?}");
+
+    // Outputs and results must state the extents too.
+    for is_output in [true, false] {
+        let mut open = model.clone();
+        let graph = open.graph.as_mut().unwrap();
+        let entry = if is_output { &mut graph.output[0] } else { &mut graph.value_info[0] };
+        let name = entry.name().to_owned();
+        *entry = symbolic(&name, &["batch", "width"]);
+        folder.write("out.onnx", bytes(&open));
+        let layout = folder.read("out.layout.json");
+        let known: serde_json::Value = serde_json::from_str(&layout).unwrap();
+        let hash = known["model"]["output_sha256"].as_str().unwrap();
+        folder.write("out.layout.json", layout.replace(hash, &memc::sha256(&bytes(&open))));
+        let ran = folder.memc("check in.onnx out.onnx out.layout.json");
+        let message = format!("`{name}` of the output model states `batch`");
+        assert!(ran.code == Some(1) && ran.err.contains("E0567") && ran.err.contains(&message), "{ran:#?}");
+    }
+}
+
+#[test]
+fn expressions_of_exporters_are_bound_and_open_sizes_are_not_praised() {
+    let strided = || {
+        let pool = stated(node("MaxPool", &["x"], &["p"]), vec![ints("kernel_shape", &[1]), ints("strides", &[2])]);
+        with(vec![pool, node("Relu", &["p"], &["y"])], |graph| {
+            graph.input = vec![symbolic("x", &["batch", "3", "height"])];
+            graph.output = vec![symbolic("y", &["batch", "3", "floor(height/2 - 1/2) + 1"])];
+            graph.value_info = vec![symbolic("p", &["batch", "3", "(height + 1)//2"])];
+        })
+    };
+    let (folder, _) = sound_plan("door-expressions", &strided(), "--dim batch=2 --dim height=7");
+    let graph = written(&folder).graph.unwrap();
+    for info in graph.output.iter().chain(&graph.value_info) {
+        assert_eq!(extents(info), [2, 3, 4], "{info:?}");
+    }
+    let folder = Folder::new("door-praise");
+    folder.write("in.onnx", bytes(&strided()));
+    let ran = folder.memc("optimize in.onnx -o out.onnx --allow-unbound").done();
+    assert!(ran.err.contains("? time") && !ran.err.contains('%') && !ran.err.contains("optimal"), "{ran:#?}");
+    folder.memc("check in.onnx out.onnx out.layout.json").done();
+}
+
+#[test]
+fn dimensions_that_must_be_equal_are_told() {
+    let tied = with(vec![node("MatMul", &["x", "w"], &["y"])], |graph| {
+        graph.input = vec![symbolic("x", &["batch", "width"]), symbolic("w", &["columns", "height"])];
+        graph.output = vec![symbolic("y", &["batch", "height"])];
+    });
+    let folder = Folder::new("door-ties");
+    folder.write("in.onnx", bytes(&tied));
+    let ran = folder.memc("optimize in.onnx -o out.onnx --allow-unbound").done();
+    assert!(ran.err.contains("W0108") && ran.err.contains("`columns` and `width` must be equal"), "{ran:#?}");
+    assert_eq!(ran.err.matches("W0108").count(), 1, "{ran:#?}");
 }
 
 #[test]

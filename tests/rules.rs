@@ -27,7 +27,7 @@ fn described(module: &Module, value: Value) -> ValueInfoProto {
     let extent = |dim: &Dim| match dim {
         Dim::Known(extent) => Some(Extent::DimValue(*extent as i64)),
         Dim::Symbolic(expr) => Some(Extent::DimParam(expr.to_string())),
-        Dim::AtMost(_) | Dim::Unknown => None,
+        Dim::AtMost(_) | Dim::Within(_) | Dim::Unknown => None,
     };
     let dims = ty.shape.iter().flatten().map(|dim| Dimension { value: extent(dim), denotation: None });
     let tensor =

@@ -41,7 +41,7 @@ pub mod verify;
 
 pub use attribute::Attribute;
 pub use diagnostic::{Diagnostic, Severity};
-pub use dim::{Dim, DimExpr};
+pub use dim::{Atom, Comparison, Dim, DimExpr, Factor, Interval, Range, RangeError, Ranges};
 pub use element::ElementType;
 pub use entity::{ConstId, EntityId, GraphId, Node, PrimaryMap, SecondaryMap, Space, Value};
 pub use module::{ConstData, ConstOrigin, Definition, GraphData, Module, NodeData, Operator, Origin, Payload, Stage, ValueData};

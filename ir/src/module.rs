@@ -8,6 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::attribute::Attribute;
+use crate::dim::Ranges;
 use crate::entity::{ConstId, EntityId, GraphId, Node, PrimaryMap, Value};
 use crate::plan::Plan;
 use crate::types::{TensorType, ValueType};
@@ -274,6 +275,9 @@ pub struct Module {
     pub opsets: BTreeMap<String, i64>,
     /// Bound symbols with their extents.
     pub dims: BTreeMap<String, u64>,
+    /// Ranges of unbound symbols: types hold for all extents in them. A symbol without a range has every
+    /// extent.
+    pub ranges: Ranges,
     /// Assumed types of main-graph values whose real types only a run determines. The user states these
     /// types. Schedules and offsets use them, rewrites never do. The text form omits them.
     pub assumed: BTreeMap<Value, TensorType>,

@@ -66,8 +66,11 @@ impl TensorType {
     }
     /// Replaces bound symbols by their extents.
     pub fn bind(&self, bindings: &BTreeMap<String, u64>) -> Self {
-        let shape = self.shape.as_ref().map(|dims| dims.iter().map(|dim| dim.bind(bindings)).collect());
-        Self { element: self.element, shape }
+        self.map_dims(&|dim| dim.bind(bindings))
+    }
+    /// Replaces every dimension.
+    pub fn map_dims(&self, map: &dyn Fn(&Dim) -> Dim) -> Self {
+        Self { element: self.element, shape: self.shape.as_ref().map(|dims| dims.iter().map(map).collect()) }
     }
 }
 
@@ -120,12 +123,16 @@ impl ValueType {
     }
     /// Replaces bound symbols by their extents.
     pub fn bind(&self, bindings: &BTreeMap<String, u64>) -> Self {
+        self.map_dims(&|dim| dim.bind(bindings))
+    }
+    /// Replaces every dimension, also inside other kinds.
+    pub fn map_dims(&self, map: &dyn Fn(&Dim) -> Dim) -> Self {
         match self {
-            Self::Tensor(tensor) => Self::Tensor(tensor.bind(bindings)),
-            Self::SparseTensor(tensor) => Self::SparseTensor(tensor.bind(bindings)),
-            Self::Sequence(inner) => Self::Sequence(Box::new(inner.bind(bindings))),
-            Self::Optional(inner) => Self::Optional(Box::new(inner.bind(bindings))),
-            Self::Map(key, inner) => Self::Map(*key, Box::new(inner.bind(bindings))),
+            Self::Tensor(tensor) => Self::Tensor(tensor.map_dims(map)),
+            Self::SparseTensor(tensor) => Self::SparseTensor(tensor.map_dims(map)),
+            Self::Sequence(inner) => Self::Sequence(Box::new(inner.map_dims(map))),
+            Self::Optional(inner) => Self::Optional(Box::new(inner.map_dims(map))),
+            Self::Map(key, inner) => Self::Map(*key, Box::new(inner.map_dims(map))),
             Self::Unknown => Self::Unknown,
         }
     }

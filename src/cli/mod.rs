@@ -155,7 +155,8 @@ impl Inputs {
                 return Err(usage(message, "leave out one of both"));
             }
         }
-        Ok(ImportOptions { dims, feed, assume: self.assume.iter().cloned().collect(), allow_unbound: self.allow_unbound })
+        let assume = self.assume.iter().cloned().collect();
+        Ok(ImportOptions { dims, feed, assume, allow_unbound: self.allow_unbound, ..ImportOptions::default() })
     }
 }
 

@@ -23,6 +23,7 @@ mod findings;
 mod form;
 mod header;
 mod in_place;
+mod interface;
 mod levels;
 mod liveness;
 mod meaning;
@@ -110,6 +111,10 @@ fn import<'f>(
             let message =
                 format!("the plan holds only for `{name}` = {extent}, but an input of the output model leaves `{name}` unbound");
             findings.add(Kind::Unbound, At::default(), message);
+        }
+        for (name, symbol) in interface::unbound(out, dims) {
+            let message = format!("`{name}` of the output model states `{symbol}`, although the plan bound it");
+            findings.add(Kind::Unbound, At::tensor(&name), message);
         }
         open(out, &left)
     });

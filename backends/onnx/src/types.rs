@@ -32,38 +32,31 @@ fn shape(shape: &Shape) -> Option<TensorShapeProto> {
         let value = match dim {
             Dim::Known(extent) => i64::try_from(*extent).ok().map(DimValue::DimValue),
             Dim::Symbolic(expr) => Some(DimValue::DimParam(expr.to_string())),
-            Dim::AtMost(_) | Dim::Unknown => None,
+            Dim::AtMost(_) | Dim::Within(_) | Dim::Unknown => None,
         };
         Dimension { value, denotation: None }
     };
     shape.as_ref().map(|dims| TensorShapeProto { dim: dims.iter().map(dim).collect() })
 }
 
-/// Fills the open extents of a stated tensor type with extents that the module knows. Returns `None` if
-/// it fills none. Rank, extents and element type that the file states stay.
-pub(crate) fn filled(stated: &TypeProto, known: &ValueType) -> Option<TypeProto> {
+/// Returns the extents that the module knows and a stated tensor type leaves open, one entry per axis.
+/// Returns `None` if there are none. Rank, extents and element type that the file states stay.
+pub(crate) fn open_extents(stated: &TypeProto, known: &ValueType) -> Option<Vec<Option<i64>>> {
     let (Some(Kind::TensorType(tensor)), ValueType::Tensor(TensorType { shape: Some(known), .. })) = (&stated.value, known)
     else {
         return None;
     };
-    let open = |dim: &Dimension| !matches!(dim.value, Some(DimValue::DimValue(extent)) if extent >= 0);
-    let mut dims = match &tensor.shape {
-        Some(stated) => stated.dim.clone(),
-        None => vec![Dimension::default(); known.len()],
+    let is_open = |dim: &Dimension| !matches!(dim.value, Some(DimValue::DimValue(extent)) if extent >= 0);
+    let open: Vec<bool> = match &tensor.shape {
+        Some(stated) => stated.dim.iter().map(is_open).collect(),
+        None => vec![true; known.len()],
     };
-    if dims.len() != known.len() {
+    if open.len() != known.len() {
         return None;
     }
-    let mut is_changed = false;
-    for (dim, known) in dims.iter_mut().zip(known).filter(|(dim, _)| open(dim)) {
-        if let Some(extent) = known.known().and_then(|extent| i64::try_from(extent).ok()) {
-            dim.value = Some(DimValue::DimValue(extent));
-            is_changed = true;
-        }
-    }
-    let shape = Some(TensorShapeProto { dim: dims });
-    let tensor = type_proto::Tensor { shape, ..*tensor };
-    is_changed.then(|| TypeProto { value: Some(Kind::TensorType(tensor)), ..stated.clone() })
+    let extent = |(known, is_open): (&Dim, bool)| known.known().filter(|_| is_open).and_then(|extent| i64::try_from(extent).ok());
+    let extents: Vec<Option<i64>> = known.iter().zip(open).map(extent).collect();
+    extents.iter().any(Option::is_some).then_some(extents)
 }
 
 /// Relation of a type stated in the file to the module's type.

@@ -11,7 +11,7 @@ use crate::ExportOptions;
 use crate::encode::Source;
 use crate::nodes::entries;
 use crate::transfers::DOMAIN;
-use crate::types::{Agreement, compare, filled};
+use crate::types::{Agreement, compare, open_extents};
 
 /// Fills in dropped and new `value_info` entries and the metadata of values.
 pub(crate) fn describe(source: Source<'_>, options: &ExportOptions, edit: &mut GraphEdit) {
@@ -19,7 +19,8 @@ pub(crate) fn describe(source: Source<'_>, options: &ExportOptions, edit: &mut G
     let main = module.graph(module.main());
     let stated: BTreeMap<&str, &ValueInfoProto> = graph.value_info.iter().map(|info| (info.name(), info)).collect();
     let interface: BTreeSet<&str> = graph.input.iter().chain(&graph.output).map(|info| info.name()).collect();
-    if !module.dims.is_empty() {
+    let is_bound = !module.dims.is_empty();
+    if is_bound {
         bind_interface(source, edit);
     }
     // Decide for each result whether its old entry is dropped and a new one added.
@@ -31,7 +32,9 @@ pub(crate) fn describe(source: Source<'_>, options: &ExportOptions, edit: &mut G
         }
         let entry = stated.get(name).copied();
         let fixed = is_fixed(ty) && !is_away(module, value);
-        let (drop, add) = match entry.map(|entry| compare(entry.r#type.as_ref(), ty)) {
+        let agreement = entry.map(|entry| compare(entry.r#type.as_ref(), ty));
+        let (drop, add) = match agreement {
+            Some(Agreement::Vaguer) if is_bound && !is_away(module, value) && bind(name, entry, ty, edit) => (false, false),
             None => (false, options.value_info && fixed),
             Some(Agreement::Fits) => (false, false),
             Some(Agreement::Vaguer) => (options.value_info && fixed, options.value_info && fixed),
@@ -62,9 +65,16 @@ fn bind_interface(source: Source<'_>, edit: &mut GraphEdit) {
     let known: BTreeMap<&str, Value> =
         main.inputs.iter().chain(&main.outputs).map(|value| (source.name(*value), *value)).collect();
     for info in graph.input.iter().chain(&graph.output) {
-        let ty = info.r#type.as_ref().zip(known.get(info.name())).and_then(|(ty, value)| filled(ty, module.ty(*value)));
-        edit.value_types.extend(ty.map(|ty| (info.name().to_owned(), ty)));
+        if let Some(value) = known.get(info.name()) {
+            bind(info.name(), Some(info), module.ty(*value), edit);
+        }
     }
+}
+
+/// Writes the extents that an entry leaves open and the module knows; returns whether there are any.
+fn bind(name: &str, entry: Option<&ValueInfoProto>, ty: &ValueType, edit: &mut GraphEdit) -> bool {
+    let extents = entry.and_then(|entry| open_extents(entry.r#type.as_ref()?, ty));
+    extents.map(|extents| edit.value_dims.insert(name.to_owned(), extents)).is_some()
 }
 
 /// Whether a value is a tensor in another space. A runtime's own kernel may return a token of another

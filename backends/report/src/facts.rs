@@ -103,11 +103,14 @@ impl<'a> Facts<'a> {
     }
 
     /// Returns the change of modelled time against the input model, as a fraction; 0 without a time
-    /// model.
-    pub(crate) fn time_change(&self) -> f64 {
+    /// model. `None` if values have no size: the time of their nodes is not known.
+    pub(crate) fn time_change(&self) -> Option<f64> {
         let cost = &self.layout.cost;
+        if self.spaces.iter().any(|space| space.open > 0) {
+            return None;
+        }
         let change = (cost.modelled_ns_after - cost.modelled_ns_before) / cost.modelled_ns_before;
-        if change.is_finite() { change } else { 0.0 }
+        Some(if change.is_finite() { change } else { 0.0 })
     }
 }
 

@@ -14,7 +14,7 @@ use crate::{
     encoded::encoded,
     facts::{Facts, SpaceFacts},
     options, pareto,
-    quantity::{bytes, change, counted, share, time},
+    quantity::{bytes, change_or_unknown, counted, share, time},
     summary,
     trace::Clock,
 };
@@ -146,7 +146,8 @@ fn cards(facts: &Facts) -> String {
     if let Some(space) = facts.first() {
         let peak = space.profile.peak;
         if let Some(before) = space.before.filter(|&before| before > 0) {
-            let saved = change(peak as f64 / before as f64 - 1.0);
+            // The peak of a plan with values of unknown size is not known.
+            let saved = change_or_unknown((space.open == 0).then(|| peak as f64 / before as f64 - 1.0));
             card(&mut text, "Peak", &bytes(peak), &format!("{} before, {saved}", bytes(before)));
         } else {
             card(&mut text, "Peak", &bytes(peak), "largest number of bytes live at one step");
@@ -171,7 +172,7 @@ fn cards(facts: &Facts) -> String {
     }
     card(&mut text, "Weights", &bytes(layout.weights), &caller);
     let times = format!("modelled {} \u{2192} {}", time(cost.modelled_ns_before), time(cost.modelled_ns_after));
-    card(&mut text, "Time", &change(facts.time_change()), &times);
+    card(&mut text, "Time", &change_or_unknown(facts.time_change()), &times);
     let reuse = format!("in place, {}", counted(counts.views, "view"));
     card(&mut text, "Reuse", &counts.in_place.to_string(), &reuse);
     let moved = format!("recomputed, {} of {}", counted(layout.transfers.len(), "transfer"), bytes(cost.transferred_bytes));

@@ -26,7 +26,7 @@ use crate::facts::{Facts, Gap, SpaceFacts};
 ///   for sizes that do not follow from the model.
 /// - `at_most`: upper bound of the first space's bytes including values of unknown size. Null if there
 ///   are none, or if a value has no bound. `optimal` is false if there are any.
-/// - `cost`: `time_change` (fraction), `extra_flops`, `transferred_bytes`, `modelled_ns_before`,
+/// - `cost`: `time_change|null` (fraction), `extra_flops`, `transferred_bytes`, `modelled_ns_before`,
 ///   `modelled_ns_after`, `overhead_lower_bound|null`.
 /// - `solvers`: results of the searches, `[{pass, unit, value, lower_bound, optimal, stop, effort}]`.
 /// - `decisions`: recomputed and moved values, `[{way, tensor, again, step, bytes, freed [start,

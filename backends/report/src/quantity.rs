@@ -23,6 +23,11 @@ pub(crate) fn change(fraction: f64) -> String {
     format!("{:+.1} %", (fraction * 1000.0).round() / 10.0 + 0.0)
 }
 
+/// Formats a change as [`change`] does; `?` if it is not known.
+pub(crate) fn change_or_unknown(fraction: Option<f64>) -> String {
+    fraction.map_or_else(|| "?".to_owned(), change)
+}
+
 /// Formats a part of a whole as `31.4 %`; 0 if the whole is 0.
 pub(crate) fn share(part: u64, whole: u64) -> String {
     format!("{:.1} %", if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 })

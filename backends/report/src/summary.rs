@@ -4,7 +4,7 @@ use memc_layout::Layout;
 
 use crate::{
     facts::{Facts, Gap, SpaceFacts},
-    quantity::{bytes, change},
+    quantity::{bytes, change_or_unknown},
 };
 
 /// Returns the line that ends every summary, without a line end. Its format never changes:
@@ -17,7 +17,7 @@ use crate::{
 ///   Otherwise `(gap 1.2 %)` states by how much the arena is larger, and `(gap < 0.1 %)` stands for
 ///   small gaps. `bound ? (unknown)` if the layout has no bound.
 /// - *recompute*: nodes that run a second time.
-/// - *time*: modelled time against the input model.
+/// - *time*: modelled time against the input model; `?` if values have no size.
 /// - *transfers*: pairs of store and load.
 ///
 /// If the arena leaves out values of unknown size, the sums are lower bounds:
@@ -39,7 +39,7 @@ pub(crate) fn lines(facts: &Facts) -> Vec<String> {
     lines.push(format!(
         "{first}  +{} recompute {} time, {} transfers",
         facts.layout.cost.recomputed_nodes,
-        change(facts.time_change()),
+        change_or_unknown(facts.time_change()),
         facts.layout.transfers.len()
     ));
     lines

@@ -10,7 +10,7 @@ use crate::{
     encoded::encoded,
     facts::{Facts, SpaceFacts},
     picture,
-    quantity::{bytes, change, counted, share, shortened, time},
+    quantity::{bytes, change_or_unknown, counted, share, shortened, time},
     summary,
 };
 
@@ -106,7 +106,7 @@ fn head(facts: &Facts) -> Vec<String> {
             "time     modelled {} -> {} ({})",
             time(cost.modelled_ns_before),
             time(cost.modelled_ns_after),
-            change(facts.time_change())
+            change_or_unknown(facts.time_change())
         ),
     ];
     // Lines for features that only some plans use.

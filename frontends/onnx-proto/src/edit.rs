@@ -2,7 +2,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use crate::onnx::{AttributeProto, FunctionProto, NodeProto, TensorProto, TypeProto, ValueInfoProto};
+use crate::onnx::{AttributeProto, FunctionProto, NodeProto, TensorProto, ValueInfoProto};
 
 /// Prefix of memc's own metadata keys. New metadata replaces all entries with this prefix from an
 /// earlier run.
@@ -31,7 +31,7 @@ pub struct ModelEdit {
 /// Changes to a graph (the main graph or the body of a control-flow node); the default changes nothing.
 ///
 /// Inputs and outputs keep their bytes, so the interface of the model stays. Exceptions are metadata,
-/// the types in `value_types` and the entries in `dropped_inputs`. Below IR version 4 every initializer
+/// the extents in `value_dims` and the entries in `dropped_inputs`. Below IR version 4 every initializer
 /// is also a graph input.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct GraphEdit {
@@ -49,8 +49,9 @@ pub struct GraphEdit {
     /// Names whose `input` entries are dropped, such as weights that need not be inputs; names without
     /// an entry are ignored.
     pub dropped_inputs: BTreeSet<String>,
-    /// New types of existing `input` and `output` entries, by name.
-    pub value_types: BTreeMap<String, TypeProto>,
+    /// New extents of tensors in existing `input`, `output` and `value_info` entries, by name: one per
+    /// axis, `None` keeps the axis. All other bytes of the type stay. A type without a shape gets one.
+    pub value_dims: BTreeMap<String, Vec<Option<i64>>>,
     /// New metadata of existing `value_info`, `input` and `output` entries, by name. It replaces memc's
     /// old metadata on them. A name without an entry is an error, so that no metadata is lost.
     pub value_metadata: BTreeMap<String, Metadata>,

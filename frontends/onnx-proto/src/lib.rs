@@ -26,6 +26,7 @@
 //! ```
 mod edit;
 mod error;
+mod extents;
 mod file;
 #[path = "gen/onnx.rs"]
 #[rustfmt::skip]

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::edit::{GraphEdit, Metadata, NodeEdit, NodePiece, TensorSource};
 use crate::error::SpliceError;
-use crate::onnx::TypeProto;
+use crate::extents;
 use crate::rewrite::{Anchor, Fate, Insertion, metadata_fate, metadata_insertion, rewrite};
 use crate::rope::Rope;
 use crate::spans::{GraphSpans, is_message, only_message};
@@ -226,7 +226,7 @@ fn value_fate(bytes: &[u8], field: &Field, edit: &GraphEdit, undescribed: &mut B
         _ => None,
     };
     // No edit concerns this kind of entry, so its name is not needed.
-    if dropped.is_none_or(BTreeSet::is_empty) && edit.value_types.is_empty() && edit.value_metadata.is_empty() {
+    if dropped.is_none_or(BTreeSet::is_empty) && edit.value_dims.is_empty() && edit.value_metadata.is_empty() {
         return Ok(Fate::Keep);
     }
     let name = last_bytes(bytes, field.payload.clone(), value_info::NAME)?.unwrap_or_default();
@@ -238,33 +238,30 @@ fn value_fate(bytes: &[u8], field: &Field, edit: &GraphEdit, undescribed: &mut B
         return Ok(Fate::Drop);
     }
     let metadata = edit.value_metadata.get(name);
-    let ty = edit.value_types.get(name).filter(|_| field.tag != graph::VALUE_INFO);
-    if metadata.is_none() && ty.is_none() {
+    let extents = edit.value_dims.get(name);
+    if metadata.is_none() && extents.is_none() {
         return Ok(Fate::Keep);
     }
     undescribed.remove(name.as_bytes());
     let mut changed = Rope::default();
-    changed.message_field(field.tag, rewrite_value(bytes, field.payload.clone(), ty, metadata)?);
+    changed.message_field(field.tag, rewrite_value(bytes, field.payload.clone(), extents, metadata)?);
     Ok(Fate::Replace(changed))
 }
 
-/// Returns the `ValueInfoProto` at `span` with the given type and metadata.
+/// Returns the `ValueInfoProto` at `span` with the given extents and metadata.
 fn rewrite_value(
     bytes: &[u8],
     span: Range<usize>,
-    ty: Option<&TypeProto>,
+    extents: Option<&Vec<Option<i64>>>,
     metadata: Option<&Metadata>,
 ) -> Result<Rope, SpliceError> {
     let mut insertions = Vec::new();
-    if let Some(ty) = ty {
-        let mut content = Rope::default();
-        content.encoded_field(value_info::TYPE, ty);
-        insertions.push(Insertion { tag: value_info::TYPE, anchor: Anchor::First, content });
-    }
     insertions.extend(metadata.map(|metadata| metadata_insertion(value_info::METADATA_PROPS, metadata)));
-    rewrite(bytes, span, insertions, |field| match (field.tag, metadata) {
-        (value_info::TYPE, _) if ty.is_some() => Ok(Fate::Drop),
-        (value_info::METADATA_PROPS, Some(metadata)) => Ok(metadata_fate(bytes, field, metadata)?),
+    rewrite(bytes, span, insertions, |field| match (field.tag, metadata, extents) {
+        (value_info::TYPE, _, Some(extents)) if is_message(field, value_info::TYPE) => {
+            Ok(Fate::Replace(extents::rewrite_type(bytes, field, extents)?))
+        }
+        (value_info::METADATA_PROPS, Some(metadata), _) => Ok(metadata_fate(bytes, field, metadata)?),
         _ => Ok(Fate::Keep),
     })
 }

@@ -76,6 +76,32 @@ pub mod value_info {
     pub const METADATA_PROPS: u32 = 4;
 }
 
+/// Field numbers of `TypeProto`.
+pub(crate) mod value_type {
+    /// `tensor_type`.
+    pub(crate) const TENSOR: u32 = 1;
+}
+
+/// Field numbers of `TypeProto.Tensor`.
+pub(crate) mod tensor_type {
+    /// `shape`.
+    pub(crate) const SHAPE: u32 = 2;
+}
+
+/// Field numbers of `TensorShapeProto`.
+pub(crate) mod shape {
+    /// `dim`.
+    pub(crate) const DIM: u32 = 1;
+}
+
+/// Field numbers of `TensorShapeProto.Dimension`.
+pub(crate) mod dimension {
+    /// `dim_value`.
+    pub(crate) const VALUE: u32 = 1;
+    /// `dim_param`.
+    pub(crate) const PARAM: u32 = 2;
+}
+
 /// Field numbers of `StringStringEntryProto`, the element of every `metadata_props`.
 pub(crate) mod entry {
     /// `key`.

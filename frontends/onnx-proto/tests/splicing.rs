@@ -324,3 +324,46 @@ fn a_file_can_be_written_over_itself() {
     std::fs::remove_file(&path).unwrap();
     assert!(ModelSplice::new(&file, &edit).unwrap().write_file("/").is_err());
 }
+
+/// Builds the message of a graph whose only input is `x: float[N,3,?]`, with unknown fields in its type,
+/// tensor, shape and first dimension.
+fn symbolic_input(unknown: &[u8], first: &[u8]) -> Vec<u8> {
+    let with = |mut bytes: Vec<u8>| {
+        bytes.extend(unknown);
+        bytes
+    };
+    let dims = [field(1, &with(first.to_vec())), field(1, &[8, 3]), field(1, &[])].concat();
+    let tensor = with([vec![8, 1], field(2, &with(dims))].concat());
+    let info = [field(1, b"x"), field(2, &with(field(1, &tensor)))].concat();
+    let mut graph = field(11, &info);
+    graph.extend(field(12, &value("y").encode_to_vec()));
+    field(MODEL_GRAPH, &graph)
+}
+
+#[test]
+fn bound_extents_keep_all_other_bytes_of_a_type() {
+    let bind = |bytes: Vec<u8>, extents: &[Option<i64>]| {
+        let dims = BTreeMap::from([("x".to_owned(), extents.to_vec())]);
+        let file = ModelFile::from_bytes(bytes).unwrap();
+        ModelSplice::new(&file, &on_graph(GraphEdit { value_dims: dims, ..GraphEdit::default() })).unwrap().to_vec()
+    };
+    let (symbol, number) = (field(2, b"N"), vec![8, 5]);
+    for unknown in [&[][..], UNKNOWN] {
+        let given = symbolic_input(unknown, &symbol);
+        assert_eq!(bind(given.clone(), &[Some(5)]), symbolic_input(unknown, &number));
+        assert_eq!(bind(given.clone(), &[None, None, None, Some(4)]), given, "axes that the type does not have");
+        let both = [symbol.clone(), number.clone()].concat();
+        assert_eq!(bind(symbolic_input(unknown, &both), &[Some(5)]), symbolic_input(unknown, &number));
+    }
+    let all = ModelFile::from_bytes(bind(symbolic_input(UNKNOWN, &symbol), &[Some(5), None, Some(7)])).unwrap();
+    let open =
+        ModelFile::from_bytes(field(MODEL_GRAPH, &field(11, &[field(1, b"x"), field(2, &field(1, &[8, 1]))].concat()))).unwrap();
+    let shaped = ModelFile::from_bytes(bind(open.bytes().to_vec(), &[Some(5), None, Some(7)])).unwrap();
+    let text = |file: &ModelFile| format!("{:?}", file.graph().input[0].r#type);
+    for (file, extents) in
+        [(&all, ["DimValue(5)", "DimValue(3)", "DimValue(7)"]), (&shaped, ["DimValue(5)", "None", "DimValue(7)"])]
+    {
+        let text = text(file);
+        assert!(extents.iter().all(|extent| text.contains(extent)), "{text}");
+    }
+}

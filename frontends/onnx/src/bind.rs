@@ -1,9 +1,9 @@
 //! Symbolic dimensions of graph inputs: binds them, rejects unbound ones, and checks that sizes are
 //! possible.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use memc_ir::{Diagnostic, Dim, DimExpr, Module, Severity, TensorType, Value, ValueType};
+use memc_ir::{Diagnostic, Dim, DimExpr, Module, Ranges, Severity, TensorType, Value, ValueType};
 use memc_ops::Inference;
 
 use crate::bindings::{Bindings, By};
@@ -54,6 +54,7 @@ pub(crate) fn bind(module: &mut Module, options: &ImportOptions) -> Result<(Bind
         let bound = module.ty(value).bind(&module.dims);
         module.set_type(value, bound);
     }
+    module.ranges = ranges(options, &known, &module.dims)?;
     let open: BTreeSet<String> = inputs.iter().flat_map(|input| symbols(module.ty(*input))).collect();
     if !open.is_empty() && !options.allow_unbound {
         return Err(ImportError::Unbound { names: open.into_iter().collect() });
@@ -65,6 +66,25 @@ pub(crate) fn bind(module: &mut Module, options: &ImportOptions) -> Result<(Bind
         Diagnostic::new("W0103", Severity::Warning, message)
     }));
     Ok((bindings, diagnostics))
+}
+
+/// Returns the ranges of the symbols that stay unbound. An error if a range has no symbol, or if a symbol
+/// is bound to an extent outside its range.
+fn ranges(options: &ImportOptions, known: &BTreeSet<String>, bound: &BTreeMap<String, u64>) -> Result<Ranges, ImportError> {
+    let mut open = Ranges::new();
+    for (name, range) in &options.ranges {
+        if !known.contains(name) {
+            return Err(ImportError::UnknownDimension { name: name.clone(), known: known.iter().cloned().collect() });
+        }
+        match bound.get(name) {
+            None => drop(open.insert(name.clone(), *range)),
+            Some(extent) if range.contains(*extent) => {}
+            Some(extent) => {
+                return Err(ImportError::Range { dimension: name.clone(), extent: *extent, range: *range });
+            }
+        }
+    }
+    Ok(open)
 }
 
 /// Replaces every unnamed dimension of a graph input by a symbol, so that it can be bound: `x.0` for
@@ -89,7 +109,8 @@ pub(crate) fn open(mut module: Module) -> BTreeSet<String> {
     module.graph(module.main()).inputs.iter().flat_map(|input| symbols(module.ty(*input))).collect()
 }
 
-fn symbols(ty: &ValueType) -> Vec<String> {
+/// Returns the symbols of a tensor type.
+pub(crate) fn symbols(ty: &ValueType) -> Vec<String> {
     let dims = ty.tensor().and_then(|tensor| tensor.shape.as_deref()).unwrap_or_default();
     let all = dims.iter().filter_map(|dim| match dim {
         Dim::Symbolic(expr) => Some(expr.symbols()),
@@ -167,4 +188,42 @@ fn fits(stated: &TensorType, found: &TensorType) -> bool {
         _ => true,
     };
     stated.element == found.element && extents
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn bound(dims: &[(&str, u64)], ranges: &[(&str, &str)]) -> Result<Module, ImportError> {
+        let graph = "graph @g {\n  input %x : f32[N,?,min(512,S)]\n  %y = Relu(%x) : unknown\n  return %y\n}\n";
+        let mut module = memc_ir::text::parse(&format!("mem 1\nir_version 10\nopset \"\" 21\n{graph}")).unwrap();
+        let options = ImportOptions {
+            dims: dims.iter().map(|(name, extent)| ((*name).to_owned(), *extent)).collect(),
+            ranges: ranges.iter().map(|(name, range)| ((*name).to_owned(), range.parse().unwrap())).collect(),
+            allow_unbound: true,
+            ..ImportOptions::default()
+        };
+        bind(&mut module, &options)?;
+        memc_ops::infer(&mut module);
+        Ok(module)
+    }
+
+    #[test]
+    fn ranges_of_open_dimensions_are_kept_and_simplify_types() {
+        let module = bound(&[("N", 4)], &[("S", "1..512"), ("x.1", "8..64/8")]).unwrap();
+        let text = memc_ir::text::print(&module);
+        assert!(text.contains("range \"S\" from 1 to 512\nrange \"x.1\" from 8 to 64 step 8\n"), "{text}");
+        assert!(text.contains("%y = Relu(%x) : f32[4,x.1,S]"), "{text}");
+        assert_eq!(memc_ir::text::print(&memc_ir::text::parse(&text).unwrap()), text);
+    }
+
+    #[test]
+    fn wrong_ranges_are_refused() {
+        let refused = bound(&[], &[("T", "1..4")]);
+        assert!(matches!(refused, Err(ImportError::UnknownDimension { name, .. }) if name == "T"));
+        let refused = bound(&[("N", 5)], &[("N", "2..8/2")]);
+        assert!(matches!(refused, Err(ImportError::Range { extent: 5, .. })));
+        assert!(bound(&[("N", 6)], &[("N", "2..8/2")]).unwrap().ranges.is_empty());
+    }
 }

@@ -1,6 +1,6 @@
 //! Errors of import: the reasons why memc cannot plan a model file.
 
-use memc_ir::{Bytes, Diagnostic, Severity, nearest};
+use memc_ir::{Bytes, Diagnostic, Range, Severity, nearest};
 use memc_onnx_proto::ReadError;
 
 /// Reason why a model is rejected. The model is at fault unless the variant says otherwise.
@@ -182,6 +182,16 @@ pub enum ImportError {
         /// The sources of the two extents.
         by: [String; 2],
     },
+    /// A dimension is bound to an extent outside its range (the request's fault).
+    #[error("dimension `{dimension}` is {extent}, which is not in its range {range}")]
+    Range {
+        /// The symbol.
+        dimension: String,
+        /// Its extent.
+        extent: u64,
+        /// Its range.
+        range: Range,
+    },
     /// An operator does not fit its operands with the bound dimensions, but fits without them (the
     /// request's fault).
     #[error("{}: {reason}", contradiction(.bindings))]
@@ -234,6 +244,7 @@ impl ImportError {
             Self::TooManyNodes { .. } => "E0118",
             Self::FeedInput { .. } | Self::FeedExtents { .. } | Self::Conflict { .. } => "E0122",
             Self::Contradiction { .. } => "E0123",
+            Self::Range { .. } => "E0128",
         }
     }
 
@@ -262,6 +273,7 @@ impl ImportError {
             Self::FeedExtents { .. } => "give arrays of the shapes that the model states".to_owned(),
             Self::Conflict { .. } => "give the inputs of one call, and leave out `--dim` options that contradict them".to_owned(),
             Self::Contradiction { .. } => "give extents that fit the operands of this node".to_owned(),
+            Self::Range { .. } => "bind the dimension to an extent of its range".to_owned(),
             Self::UnknownDimension { name, known } => {
                 let meant = nearest(name, known.iter().map(String::as_str));
                 let meant = meant.map(|nearest| format!("did you mean `{nearest}`? ")).unwrap_or_default();

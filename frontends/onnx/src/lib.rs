@@ -17,12 +17,13 @@ mod location;
 mod names;
 mod order;
 mod repeated;
+mod ties;
 mod types;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use memc_ir::{Diagnostic, Module, SecondaryMap, Stage, Value};
+use memc_ir::{Diagnostic, Module, Ranges, SecondaryMap, Stage, Value};
 use memc_onnx_proto::ModelFile;
 use memc_ops::{Assumption, Data};
 
@@ -40,6 +41,8 @@ pub struct ImportOptions {
     /// `?` names all unnamed dimensions. A symbol that no graph input has gives assumed sizes to the
     /// values that the file describes with it.
     pub dims: BTreeMap<String, u64>,
+    /// Ranges of symbolic dimensions that stay unbound: types hold for all extents in them.
+    pub ranges: Ranges,
     /// Extents of the caller's arrays, by names of graph inputs. They bind dimensions too.
     pub feed: BTreeMap<String, Vec<u64>>,
     /// Assumed sizes of main-graph values whose real sizes only a run determines.
@@ -80,6 +83,7 @@ pub fn import(file: &ModelFile, options: &ImportOptions) -> Result<Imported, Imp
         module.claimed = memc_ops::claimed(&stated, &module);
     }
     assume::assume(&stated, &mut module, options)?;
+    diagnostics.extend(ties::find(&stated));
     module.stage = Stage::Typed;
     diagnostics.extend(inference.diagnostics);
     Ok(Imported { module, data: inference.data, diagnostics })

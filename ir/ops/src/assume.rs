@@ -59,7 +59,7 @@ impl Assumption {
         let fits = |(dim, extent): (&Dim, &u64)| match dim {
             Dim::Known(known) => known == extent,
             Dim::AtMost(most) => extent <= most,
-            Dim::Symbolic(_) | Dim::Unknown => true,
+            Dim::Symbolic(_) | Dim::Within(_) | Dim::Unknown => true,
         };
         let stated = tensor.shape.as_ref();
         if stated.is_some_and(|stated| stated.len() != dims.len() || !stated.iter().zip(&dims).all(fits)) {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use memc_ir::{Attribute, ConstData, Dim, ElementType, GraphId, Module, NodeData, Shape, TensorType, ValueType};
+use memc_ir::{Attribute, ConstData, Dim, DimExpr, ElementType, GraphId, Module, NodeData, Ranges, Shape, TensorType, ValueType};
 
 use crate::fact::{Data, Fact, Item};
 
@@ -88,6 +88,10 @@ impl<'a> Infer<'a> {
     /// Returns the node.
     pub fn node(&self) -> &'a NodeData {
         self.node
+    }
+    /// Returns the ranges of the module's symbols.
+    pub fn ranges(&self) -> &'a Ranges {
+        &self.module.ranges
     }
     /// Returns the version of the node's operator set.
     pub fn version(&self) -> i64 {
@@ -292,6 +296,26 @@ pub fn normalize_axis(axis: i64, rank: usize) -> Option<usize> {
     (0..rank_signed).contains(&axis).then_some(axis as usize)
 }
 
+/// Returns the extent of the broadcast of two extents of which neither is known: they are equal, or one
+/// of them is 1. So the result is the larger one, or 0 if one is 0.
+fn either(left: &Dim, right: &Dim) -> Dim {
+    let Some((a, b)) = left.upper_expr().zip(right.upper_expr()) else { return Dim::Unknown };
+    let larger = DimExpr::max_of(vec![a.clone(), b.clone()]);
+    if left.is_open() || right.is_open() {
+        return Dim::within(larger);
+    }
+    // An extent that is never smaller, and is 0 only if the other one is, is the result.
+    let (none, one) = (Ranges::new(), DimExpr::constant(1));
+    for (a, b) in [(&a, &b), (&b, &a)] {
+        let occupied = DimExpr::min_of(vec![a.clone(), one.clone()]);
+        if a.at_least(b, &none) && occupied.is_some_and(|occupied| b.at_least(&occupied, &none)) {
+            return Dim::from_expr(a.clone());
+        }
+    }
+    let occupied = DimExpr::min_of(vec![a, b, one]);
+    larger.zip(occupied).and_then(|(larger, occupied)| larger.mul(&occupied)).map_or(Dim::Unknown, Dim::from_expr)
+}
+
 /// Returns the shape of the multidirectional broadcast of two shapes.
 ///
 /// # Errors
@@ -318,7 +342,7 @@ pub fn broadcast(left: &[Dim], right: &[Dim]) -> Result<Vec<Dim>, InferError> {
                 (Dim::Known(_), _) => Ok(a),
                 (_, Dim::Known(_)) => Ok(b),
                 (Dim::AtMost(a), Dim::AtMost(b)) => Ok(Dim::AtMost(*a.max(b))),
-                _ => Ok(Dim::Unknown),
+                _ => Ok(either(&a, &b)),
             }
         })
         .collect()

@@ -12,7 +12,7 @@ use memc_ir::{Definition, Diagnostic, Dim, GraphId, Module, Node, SecondaryMap, 
 
 use crate::assume::Assumption;
 use crate::context::{Bodies, Infer, InferError};
-use crate::fact::{Data, Fact};
+use crate::fact::{Data, Fact, Item};
 use crate::table::lookup;
 
 /// Maximum nesting depth of bodies.
@@ -180,9 +180,22 @@ impl Driver<'_> {
         self.report(diagnostic);
     }
 
+    /// Simplifies the expressions of a fact for the ranges of the module's symbols.
+    fn simplified(&self, fact: Fact) -> Fact {
+        let ranges = &self.module.ranges;
+        let ty = fact.ty.map_dims(&|dim| dim.simplified(ranges));
+        let data = fact.data.map(|data| {
+            let is_symbolic = data.items.iter().any(|item| matches!(item, Item::Symbolic(_) | Item::Within(_)));
+            let simpler = |data: &Data| data.items.iter().map(|item| item.simplified(ranges)).collect();
+            if is_symbolic { Arc::new(Data { items: simpler(&data), ..data.as_ref().clone() }) } else { data }
+        });
+        Fact { ty, data, assumed: fact.assumed }
+    }
+
     /// Joins the fact implied by the operator with the type that the file states, and stores the result.
     fn settle(&mut self, node: Node, value: Value, fact: Fact) {
         let stated = self.module.ty(value);
+        let fact = self.simplified(fact);
         let (ty, agrees) = join(&fact.ty, stated);
         if !agrees {
             let name = &self.module.value(value).name;
@@ -280,7 +293,7 @@ fn join_dims(implied: &Dim, stated: &Dim, agrees: &mut bool) -> Dim {
             if fits { stated.clone() } else { implied.clone() }
         }
         (Dim::AtMost(a), Dim::AtMost(b)) => Dim::AtMost(*a.min(b)),
-        (Dim::Unknown, _) | (Dim::Symbolic(_), Dim::Known(_)) => stated.clone(),
+        (Dim::Unknown, _) | (Dim::Symbolic(_) | Dim::Within(_), Dim::Known(_)) => stated.clone(),
         _ => implied.clone(),
     }
 }
@@ -345,6 +358,37 @@ mod tests {
             infer(&mut module);
             let found = module.ty(y).tensor().and_then(|ty| ty.known_dims());
             assert_eq!(found.as_deref(), shape.as_ref().map(|shape| &shape[..]), "version {version}");
+        }
+    }
+
+    /// Infers a module text with ranges and returns the types of its results.
+    fn inferred(ranges: &str, lines: &str) -> Vec<String> {
+        let text = format!("mem 1\nir_version 10\nopset \"\" 21\n{ranges}\ngraph @g {{\n{lines}\n}}\n");
+        let mut module = memc_ir::text::parse(&text).unwrap();
+        infer(&mut module);
+        let outputs = &module.graph(module.main()).outputs;
+        outputs.iter().map(|value| module.ty(*value).to_string()).collect()
+    }
+
+    #[test]
+    fn ranges_decide_shape_arithmetic_and_branches() {
+        let clamped = "  input %x : f32[N,H]\n  const %zero : i64[1] = [0]\n  const %most : i64[1] = [512]\n  \
+            const %one : i64[1] = [1]\n  %y = Slice(%x, %zero, %most, %one) : unknown\n  \
+            %p = MaxPool(%z) {kernel_shape = [2], strides = [2]} : unknown\n  return %y, %p"
+            .replace("  %p", "  %z = Unsqueeze(%x, %zero) : unknown\n  %p");
+        assert_eq!(inferred("", &clamped), ["f32[N,min(512,H)]", "f32[1,N,max(1,floor(H/2))+min(1,floor((H+1)/2))-1]"]);
+        let ranged = inferred("range \"H\" from 2 to 512 step 2", &clamped);
+        assert_eq!(ranged, ["f32[N,H]", "f32[1,N,floor(H/2)]"]);
+        let branch = |condition: &str| {
+            format!(
+                "  input %x : f32[N,H]\n  %s = Shape(%x) {{end = 1}} : unknown\n  const %k : i64[1] = [8]\n  %c = {condition} : unknown\n  \
+                %y = If(%c) {{then_branch = graph @t {{\n    %a = Neg(%x) : unknown\n    return %a\n  }}, else_branch = graph @e {{\n    \
+                %z = Transpose(%s) : unknown\n    return %z\n  }}}} : unknown\n  return %y"
+            )
+        };
+        for condition in ["Less(%s, %k)", "Cast(%s) {to = 9}"] {
+            assert_eq!(inferred("", &branch(condition)), ["unknown"], "{condition}");
+            assert_eq!(inferred("range \"N\" from 1 to 7", &branch(condition)), ["f32[N,H]"], "{condition}");
         }
     }
 

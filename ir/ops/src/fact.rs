@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use memc_ir::{ConstData, Dim, DimExpr, ElementType, Payload, TensorType, ValueType};
+use memc_ir::{ConstData, Dim, DimExpr, ElementType, Payload, Ranges, TensorType, ValueType};
 
 /// Maximum number of elements of a tensor whose elements inference follows.
 pub const MAX_ITEMS: usize = 8192;
@@ -19,6 +19,8 @@ pub enum Item {
     Symbolic(DimExpr),
     /// An integer between 0 and this bound, inclusive; its value is known only at run time.
     AtMost(i64),
+    /// An integer between 0 and this bound, inclusive, which depends on symbols.
+    Within(DimExpr),
     /// An unknown element.
     Unknown,
 }
@@ -38,9 +40,37 @@ impl Item {
             _ => None,
         }
     }
+    /// Returns the largest possible value of the integer over symbols; `None` if there is no bound or it
+    /// may be negative.
+    pub fn upper_expr(&self) -> Option<DimExpr> {
+        match self {
+            Self::Symbolic(expr) => {
+                Some(expr.clone()).filter(|expr| expr.lower_bound(&Ranges::new()).is_some_and(|least| least >= 0))
+            }
+            Self::Within(upper) => Some(upper.clone()),
+            other => other.upper().map(DimExpr::constant),
+        }
+    }
+    /// Returns an integer between 0 and this bound; `None` gives an unknown element.
+    pub fn within(upper: Option<DimExpr>) -> Self {
+        match upper.map(|upper| (upper.as_constant(), upper)) {
+            Some((None, upper)) => Self::Within(upper),
+            Some((Some(value), _)) if value >= 0 => Self::AtMost(value),
+            _ => Self::Unknown,
+        }
+    }
+    /// Simplifies expressions for symbols in these ranges.
+    pub(crate) fn simplified(&self, ranges: &Ranges) -> Self {
+        match self {
+            Self::Symbolic(expr) => Self::from_expr(expr.simplified(ranges)),
+            Self::Within(upper) => Self::within(Some(upper.simplified(ranges))),
+            other => other.clone(),
+        }
+    }
     /// Returns the element as an extent.
     pub fn dim(&self) -> Dim {
         match self {
+            Self::Within(upper) => Dim::within(Some(upper.clone())),
             Self::AtMost(largest) => Dim::at_most(u64::try_from(*largest).ok()),
             other => other.expr().map_or(Dim::Unknown, Dim::from_expr),
         }
@@ -49,10 +79,11 @@ impl Item {
     pub fn of_dim(dim: &Dim) -> Self {
         match dim {
             Dim::AtMost(largest) => i64::try_from(*largest).map_or(Self::Unknown, Self::AtMost),
+            Dim::Within(upper) => Self::within(Some(upper.clone())),
             other => other.expr().map_or(Self::Unknown, Self::from_expr),
         }
     }
-    /// Returns the integer as a polynomial over symbols; `None` if it is not an exact integer.
+    /// Returns the integer as an expression over symbols; `None` if it is not an exact integer.
     pub fn expr(&self) -> Option<DimExpr> {
         match self {
             Self::Int(value) => Some(DimExpr::constant(*value)),
@@ -60,7 +91,7 @@ impl Item {
             _ => None,
         }
     }
-    /// Returns a polynomial over symbols as an element.
+    /// Returns an expression over symbols as an element.
     pub fn from_expr(expr: DimExpr) -> Self {
         match expr.as_constant() {
             Some(value) => Self::Int(value),

@@ -237,6 +237,14 @@ pub(super) const ERRORS: &[CodeInfo] = &[
         example: "--assume boxes=7 for boxes: float[?,4]",
         action: "Give a number of elements that fits, or all extents: `--assume boxes=25x4`.",
     },
+    CodeInfo {
+        code: "E0128",
+        title: "a bound dimension is outside its range",
+        fault: Fault::Request,
+        meaning: "The extent of a dimension is not one of the extents in the range that is given for it.",
+        example: "`seq` bound to 5 with the range 32..960/32",
+        action: "Bind the dimension to an extent of its range, or leave one of both out.",
+    },
 ];
 
 /// Warnings and remarks of import.
@@ -283,5 +291,14 @@ pub(super) const WARNINGS: &[CodeInfo] = &[
         meaning: "`--dim ?=N` binds the dimensions of graph inputs that have no name, and this model has none.",
         example: "--dim ?=1 for a model whose inputs are float[batch,3]",
         action: "Bind named dimensions by their names, or leave the option out.",
+    },
+    CodeInfo {
+        code: "W0108",
+        title: "two dimensions must be equal",
+        fault: Fault::Request,
+        meaning: "The inputs name two dimensions differently, but an operator does not accept different extents for them. The plan \
+            does not use this fact.",
+        example: "Add of `x: float[batch,8]` and `y: float[batch_size,8]` with neither extent 1",
+        action: "Bind both dimensions to one extent, or give them one name in the exporter.",
     },
 ];

@@ -175,8 +175,9 @@ fn join_tensors(left: &TensorType, right: &TensorType) -> TensorType {
 fn stronger(left: &Dim, right: &Dim) -> Dim {
     match (left, right) {
         (Dim::AtMost(a), Dim::AtMost(b)) => Dim::AtMost(*a.min(b)),
-        (Dim::AtMost(_), Dim::Unknown) => left.clone(),
-        (Dim::AtMost(_) | Dim::Unknown, other) | (Dim::Symbolic(_), other @ Dim::Known(_)) => other.clone(),
+        (Dim::AtMost(_), Dim::Within(_)) | (Dim::AtMost(_) | Dim::Within(_), Dim::Unknown) => left.clone(),
+        (Dim::Within(_), Dim::Within(_)) => left.clone(),
+        (Dim::AtMost(_) | Dim::Within(_) | Dim::Unknown, other) | (Dim::Symbolic(_), other @ Dim::Known(_)) => other.clone(),
         (dim, _) => dim.clone(),
     }
 }

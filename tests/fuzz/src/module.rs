@@ -162,7 +162,7 @@ impl Maker<'_> {
             return TensorType::unranked(element);
         }
         let dim = |choices: &mut Choices<'_>| match choices.below(10) {
-            1 => Dim::from_name(*choices.pick(&["N", "2*N", "N+M", "", "odd name"])),
+            1 => Dim::from_name(*choices.pick(&["N", "2*N", "N+M", "", "odd name", "floor((N+1)/2)", "min(4,N)*M"])),
             2 => Dim::Known(choices.number()),
             _ => Dim::Known(4),
         };

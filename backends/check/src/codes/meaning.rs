@@ -186,9 +186,9 @@ pub(super) const ENTRIES: &[Entry] = &[
         Kind::Unbound,
         "E0567",
         "unbound-input",
-        "an input stays symbolic, although the plan bound it",
+        "an input or result stays symbolic, although the plan bound it",
         "The plan holds only for the extents in `model.dims`. The inputs of the output model must state these extents, so that a runtime rejects \
-         others: with others the model may give wrong results without an error.",
+         others: with others the model may give wrong results without an error. Outputs and `value_info` must state them too.",
         "`model.dims` binds `batch` to 4, and an input of the output model is float[batch,3]",
     ),
     entry(

@@ -8,7 +8,7 @@
 
 use std::cmp::Ordering;
 
-use memc_ir::{DimExpr, ElementType};
+use memc_ir::{Comparison, DimExpr, ElementType, Ranges};
 
 use crate::fact::Item;
 
@@ -54,7 +54,7 @@ pub(crate) fn float_item(element: ElementType, value: f64) -> Item {
     if rounded.is_nan() { Item::Unknown } else { Item::Float(rounded) }
 }
 
-/// Returns a polynomial as an element of this type. Only 64-bit and 32-bit integers, the types of shape
+/// Returns an expression as an element of this type. Only 64-bit and 32-bit integers, the types of shape
 /// arithmetic, can be symbolic.
 pub(crate) fn expr_item(element: ElementType, expr: Option<DimExpr>) -> Item {
     let Some(expr) = expr else { return Item::Unknown };
@@ -65,57 +65,54 @@ pub(crate) fn expr_item(element: ElementType, expr: Option<DimExpr>) -> Item {
     }
 }
 
-/// Returns an integer between 0 and an upper bound; unknown if the bound exceeds the element type.
-pub(crate) fn most_item(element: ElementType, most: Option<i64>) -> Item {
-    match int_item(element, most) {
+/// Returns an integer between 0 and an upper bound; unknown if the bound exceeds the element type. Only
+/// the types of shape arithmetic can have a symbolic bound.
+pub(crate) fn most_item(element: ElementType, most: Option<DimExpr>) -> Item {
+    match expr_item(element, most) {
         Item::Int(most) if most >= 0 => Item::AtMost(most),
+        Item::Symbolic(most) => Item::Within(most),
         _ => Item::Unknown,
     }
 }
 
 /// Replaces an unknown integer by one with an upper bound, which `most` derives from the bounds of its
 /// operands.
-fn bounded(element: ElementType, known: Item, most: impl FnOnce() -> Option<i64>) -> Item {
+fn bounded(element: ElementType, known: Item, most: impl FnOnce() -> Option<DimExpr>) -> Item {
     if known == Item::Unknown { most_item(element, most()) } else { known }
 }
 
-/// Returns a lower bound of a polynomial, given that symbols are extents and never negative; `None` if
+/// Returns a lower bound of an expression, given that symbols are extents and never negative; `None` if
 /// no bound is evident.
 pub(crate) fn lower_bound(expr: &DimExpr) -> Option<i64> {
-    let mut constant = 0;
-    for (symbols, factor) in expr.terms() {
-        if symbols.is_empty() {
-            constant = factor;
-        } else if factor < 0 {
-            return None;
-        }
-    }
-    Some(constant)
+    expr.lower_bound(&Ranges::new()).and_then(|bound| i64::try_from(bound).ok())
 }
 
-/// Compares two polynomials for all values of their symbols; `None` if the order depends on the values.
-pub(crate) fn compare_exprs(left: &DimExpr, right: &DimExpr) -> Option<Ordering> {
-    let difference = left.sub(right)?;
-    if let Some(value) = difference.as_constant() {
-        return Some(value.cmp(&0));
+/// Compares two expressions for all extents in the ranges; `None` if the order depends on the extents.
+fn compare_exprs(left: &DimExpr, right: &DimExpr, ranges: &Ranges) -> Option<Ordering> {
+    match left.compare(right, ranges) {
+        Comparison::Less => Some(Ordering::Less),
+        Comparison::Equal => Some(Ordering::Equal),
+        Comparison::Greater => Some(Ordering::Greater),
+        Comparison::Unknown => None,
     }
-    if lower_bound(&difference).is_some_and(|bound| bound > 0) {
-        return Some(Ordering::Greater);
-    }
-    lower_bound(&right.sub(left)?).filter(|bound| *bound > 0).map(|_| Ordering::Less)
 }
 
 /// Whether `left >= right` for all values of the symbols; false if this is not provable.
 pub(crate) fn at_least(left: &DimExpr, right: &DimExpr) -> bool {
-    left.sub(right).and_then(|difference| lower_bound(&difference)).is_some_and(|bound| bound >= 0)
+    left.at_least(right, &Ranges::new())
+}
+
+/// Whether an expression is never negative, or not provably.
+fn is_extent_expr(expr: &DimExpr) -> bool {
+    lower_bound(expr).is_some_and(|bound| bound >= 0)
 }
 
 /// Compares two elements; `None` if the order is not certain. NaN compares with no element.
-pub(crate) fn compare(left: &Item, right: &Item) -> Option<Ordering> {
+pub(crate) fn compare(left: &Item, right: &Item, ranges: &Ranges) -> Option<Ordering> {
     match (left, right) {
         (Item::Int(a), Item::Int(b)) => Some(a.cmp(b)),
         (Item::Float(a), Item::Float(b)) => a.partial_cmp(b),
-        _ => compare_exprs(&left.expr()?, &right.expr()?),
+        _ => compare_exprs(&left.expr()?, &right.expr()?, ranges),
     }
 }
 
@@ -134,7 +131,7 @@ fn binary(element: ElementType, left: &Item, right: &Item, int: IntOp, float: Fl
 /// Adds two elements.
 pub(crate) fn add(element: ElementType, left: &Item, right: &Item) -> Item {
     let sum = binary(element, left, right, i64::checked_add, |a, b| a + b, DimExpr::add);
-    bounded(element, sum, || left.upper()?.checked_add(right.upper()?))
+    bounded(element, sum, || left.upper_expr()?.add(&right.upper_expr()?))
 }
 
 /// Subtracts two elements.
@@ -148,15 +145,23 @@ pub(crate) fn mul(element: ElementType, left: &Item, right: &Item) -> Item {
         return Item::Int(0);
     }
     let product = binary(element, left, right, i64::checked_mul, |a, b| a * b, DimExpr::mul);
-    bounded(element, product, || left.upper()?.checked_mul(right.upper()?))
+    bounded(element, product, || left.upper_expr()?.mul(&right.upper_expr()?))
 }
 
-/// Divides two elements; integers truncate toward zero.
+/// Divides two elements; integers truncate toward zero. A divisor that is an extent counts as at least 1,
+/// because kernels fail on zero.
 pub(crate) fn div(element: ElementType, left: &Item, right: &Item) -> Item {
-    let quotient = binary(element, left, right, i64::checked_div, |a, b| a / b, DimExpr::div_exact);
+    let symbolic: ExprOp = |a, b| {
+        a.div_exact(b).or_else(|| match b.as_constant() {
+            Some(by) if by < 0 => a.neg()?.trunc_div(&b.neg()?),
+            _ if is_extent_expr(a) && is_extent_expr(b) => a.floor_div(b),
+            _ => is_extent_expr(b).then(|| a.trunc_div(b))?,
+        })
+    };
+    let quotient = binary(element, left, right, i64::checked_div, |a, b| a / b, symbolic);
     // An unknown divisor is at least 1.
-    let by = || right.int().or_else(|| right.upper().map(|_| 1)).filter(|by| *by > 0);
-    bounded(element, quotient, || left.upper()?.checked_div(by()?))
+    let by = || right.expr().filter(is_extent_expr).or_else(|| right.upper_expr().map(|_| DimExpr::constant(1)));
+    bounded(element, quotient, || left.upper_expr()?.floor_div(&by()?))
 }
 
 /// Returns the remainder of integers with the sign of the divisor (`fmod` = 0). Floating-point numbers
@@ -166,10 +171,12 @@ pub(crate) fn modulo(element: ElementType, left: &Item, right: &Item) -> Item {
         let rest = a.checked_rem(b)?;
         Some(if rest != 0 && (rest < 0) != (b < 0) { rest + b } else { rest })
     };
-    // A remainder of polynomials is evident only if it is zero.
-    let symbolic: ExprOp = |a, b| a.div_exact(b).map(|_| DimExpr::constant(0));
+    let symbolic: ExprOp = |a, b| if b.as_constant().is_some() || is_extent_expr(b) { a.modulo(b) } else { None };
     let rest = binary(element, left, right, int, |_, _| f64::NAN, symbolic);
-    bounded(element, rest, || right.int()?.checked_sub(1).filter(|_| element.is_integral()))
+    bounded(element, rest, || {
+        let by = right.int().filter(|by| *by > 0 && element.is_integral())?;
+        by.checked_sub(1).map(DimExpr::constant)
+    })
 }
 
 /// Returns the remainder with the sign of the dividend (`fmod` = 1). Kernels compute integers in
@@ -179,7 +186,11 @@ pub(crate) fn remainder(element: ElementType, left: &Item, right: &Item) -> Item
     match (left, right) {
         (Item::Int(a), Item::Int(b)) => int_item(element, exact(*a).zip(exact(*b)).and_then(|_| a.checked_rem(*b))),
         (Item::Float(a), Item::Float(b)) => float_item(element, a % b),
-        _ => Item::Unknown,
+        // Remainders of numbers that are never negative do not depend on the rounding.
+        _ => match (left.expr(), right.expr()) {
+            (Some(a), Some(b)) if is_extent_expr(&a) && is_extent_expr(&b) => expr_item(element, a.modulo(&b)),
+            _ => Item::Unknown,
+        },
     }
 }
 
@@ -204,51 +215,43 @@ pub(crate) fn pow(element: ElementType, base: &Item, exponent: &Item) -> Item {
     }
 }
 
-fn choose(left: &Item, right: &Item, wanted: Ordering) -> Item {
+/// Returns the smaller element (`wanted` = less) or the larger one (`wanted` = greater).
+fn choose(element: ElementType, left: &Item, right: &Item, wanted: Ordering) -> Item {
     if let (Item::Float(a), Item::Float(b)) = (left, right) {
         // The kernel decides which of two zeros wins.
         if a.is_nan() || b.is_nan() || (*a == 0.0 && *b == 0.0 && a.is_sign_negative() != b.is_sign_negative()) {
             return Item::Unknown;
         }
     }
-    match compare(left, right) {
+    match compare(left, right, &Ranges::new()) {
         Some(Ordering::Equal) => left.clone(),
         Some(order) if order == wanted => left.clone(),
         Some(_) => right.clone(),
-        None => match (left.expr(), right.expr()) {
-            (Some(a), Some(b)) if at_least(&a, &b) => {
-                if wanted == Ordering::Greater {
-                    left.clone()
-                } else {
-                    right.clone()
-                }
-            }
-            (Some(a), Some(b)) if at_least(&b, &a) => {
-                if wanted == Ordering::Greater {
-                    right.clone()
-                } else {
-                    left.clone()
-                }
-            }
-            _ => Item::Unknown,
-        },
+        None => {
+            let Some((left, right)) = left.expr().zip(right.expr()) else { return Item::Unknown };
+            let both = vec![left, right];
+            expr_item(element, if wanted == Ordering::Less { DimExpr::min_of(both) } else { DimExpr::max_of(both) })
+        }
     }
 }
 
 /// Whether an integer is provably not negative.
 fn is_extent(item: &Item) -> bool {
-    item.upper().is_some() || item.expr().and_then(|expr| lower_bound(&expr)).is_some_and(|bound| bound >= 0)
+    item.upper_expr().is_some()
 }
 
 /// Returns the smaller of two elements.
 pub(crate) fn min(element: ElementType, left: &Item, right: &Item) -> Item {
-    let least = [left, right].into_iter().filter_map(Item::upper).min();
-    bounded(element, choose(left, right, Ordering::Less), || least.filter(|_| is_extent(left) && is_extent(right)))
+    bounded(element, choose(element, left, right, Ordering::Less), || {
+        let uppers: Vec<DimExpr> = [left, right].into_iter().filter_map(Item::upper_expr).collect();
+        DimExpr::min_of(uppers).filter(|_| is_extent(left) && is_extent(right))
+    })
 }
 
 /// Returns the larger of two elements.
 pub(crate) fn max(element: ElementType, left: &Item, right: &Item) -> Item {
-    bounded(element, choose(left, right, Ordering::Greater), || Some(left.upper()?.max(right.upper()?)))
+    let larger = choose(element, left, right, Ordering::Greater);
+    bounded(element, larger, || DimExpr::max_of(vec![left.upper_expr()?, right.upper_expr()?]))
 }
 
 /// Returns a boolean as an element.
@@ -284,9 +287,9 @@ mod tests {
         assert_eq!(lower_bound(&expr("N+2*M+3")), Some(3));
         assert_eq!(lower_bound(&expr("N-1")), Some(-1));
         assert_eq!(lower_bound(&expr("1-N")), None);
-        assert_eq!(compare_exprs(&expr("N+1"), &expr("N")), Some(Ordering::Greater));
-        assert_eq!(compare_exprs(&expr("N"), &expr("-1")), Some(Ordering::Greater));
-        assert_eq!(compare_exprs(&expr("N"), &expr("0")), None);
+        assert_eq!(compare_exprs(&expr("N+1"), &expr("N"), &Ranges::new()), Some(Ordering::Greater));
+        assert_eq!(compare_exprs(&expr("N"), &expr("-1"), &Ranges::new()), Some(Ordering::Greater));
+        assert_eq!(compare_exprs(&expr("N"), &expr("0"), &Ranges::new()), None);
         assert!(at_least(&expr("N"), &expr("0")) && !at_least(&expr("N"), &expr("1")));
     }
 

@@ -1,11 +1,11 @@
 //! Conversions of the element type.
 
-use memc_ir::{ConstData, ConstOrigin, DimExpr, ElementType, Payload, TensorType};
+use memc_ir::{ConstData, ConstOrigin, DimExpr, ElementType, Payload, Ranges, TensorType};
 
 use crate::algebra::Algebra;
 use crate::context::{Infer, InferError};
 use crate::fact::{Data, Item};
-use crate::families::arithmetic::{at_least, bool_item, expr_item, float_item, int_item, most_item, wrap};
+use crate::families::arithmetic::{bool_item, expr_item, float_item, int_item, most_item, wrap};
 use crate::families::broadcasting::follow_one;
 use crate::info::{InPlace, InferFn, OpInfo, SplitAxes, View, Work};
 
@@ -20,7 +20,7 @@ fn target(ctx: &Infer<'_>, name: &'static str) -> Result<ElementType, InferError
 
 /// Converts one element as C does. Conversions that C leaves undefined (numbers out of range, NaN to an
 /// integer) give unknown.
-fn convert(to: ElementType, item: &Item) -> Item {
+fn convert(to: ElementType, item: &Item, ranges: &Ranges) -> Item {
     match item {
         Item::Int(value) if to.is_integral() => wrap(to, *value),
         // Round once: a conversion through binary64 would round twice.
@@ -34,11 +34,13 @@ fn convert(to: ElementType, item: &Item) -> Item {
             int_item(to, Some(value.trunc() as i64))
         }
         Item::Float(value) if !to.is_integral() => float_item(to, *value),
-        Item::Symbolic(expr) if to == ElementType::Bool => bool_item(at_least(expr, &DimExpr::constant(1)).then_some(true)),
+        Item::Symbolic(expr) if to == ElementType::Bool => {
+            bool_item(expr.at_least(&DimExpr::constant(1), ranges).then_some(true))
+        }
         Item::Symbolic(expr) => expr_item(to, Some(expr.clone())),
         // A bound that fits the type stays unchanged.
-        Item::AtMost(_) if to == ElementType::Bool => Item::AtMost(1),
-        Item::AtMost(most) => most_item(to, Some(*most)),
+        Item::AtMost(_) | Item::Within(_) if to == ElementType::Bool => Item::AtMost(1),
+        Item::AtMost(_) | Item::Within(_) => most_item(to, item.upper_expr()),
         _ => Item::Unknown,
     }
 }
@@ -48,7 +50,8 @@ fn convert_all(ctx: &mut Infer<'_>, to: ElementType) {
     let shape = ctx.shape(0);
     ctx.set_tensor(0, to, shape);
     if to.is_integral() || matches!(to, ElementType::Float | ElementType::Double) {
-        follow_one(ctx, |item| convert(to, item));
+        let ranges = ctx.ranges();
+        follow_one(ctx, |item| convert(to, item, ranges));
     }
 }
 

@@ -3,19 +3,20 @@
 
 use std::cmp::Ordering;
 
-use memc_ir::ElementType;
+use memc_ir::{ElementType, Ranges};
 
 use crate::algebra::{Algebra, Neutral};
 use crate::context::{Infer, InferError};
 use crate::fact::Item;
-use crate::families::arithmetic::{at_least, bool_item, compare, int_item, range, wrap};
+use crate::families::arithmetic::{bool_item, compare, int_item, range, wrap};
 use crate::families::broadcasting::{broadcast_shapes, follow, follow_one};
 use crate::info::{InPlace, InferFn, OpInfo, Scalar, SplitAxes, Work};
 
-fn relation(ctx: &mut Infer<'_>, decide: fn(&Item, &Item) -> Option<bool>) -> Result<(), InferError> {
+fn relation(ctx: &mut Infer<'_>, decide: fn(&Item, &Item, &Ranges) -> Option<bool>) -> Result<(), InferError> {
     ctx.required(1)?;
     broadcast_shapes(ctx, ElementType::Bool)?;
-    follow(ctx, |left, right| bool_item(decide(left, right)));
+    let ranges = ctx.ranges();
+    follow(ctx, |left, right| bool_item(decide(left, right, ranges)));
     Ok(())
 }
 
@@ -24,26 +25,26 @@ fn unordered(left: &Item, right: &Item) -> bool {
     matches!((left, right), (Item::Float(a), Item::Float(b)) if a.is_nan() || b.is_nan())
 }
 
-fn equals(left: &Item, right: &Item) -> Option<bool> {
+fn equals(left: &Item, right: &Item, ranges: &Ranges) -> Option<bool> {
     if unordered(left, right) {
         return Some(false);
     }
-    compare(left, right).map(|order| order == Ordering::Equal)
+    compare(left, right, ranges).map(|order| order == Ordering::Equal)
 }
 
-fn is_less(left: &Item, right: &Item) -> Option<bool> {
+fn is_less(left: &Item, right: &Item, ranges: &Ranges) -> Option<bool> {
     if unordered(left, right) {
         return Some(false);
     }
-    let evident = || at_least(&left.expr()?, &right.expr()?).then_some(false);
-    compare(left, right).map(|order| order == Ordering::Less).or_else(evident)
+    let evident = || left.expr()?.at_least(&right.expr()?, ranges).then_some(false);
+    compare(left, right, ranges).map(|order| order == Ordering::Less).or_else(evident)
 }
 
-fn is_less_or_equal(left: &Item, right: &Item) -> Option<bool> {
+fn is_less_or_equal(left: &Item, right: &Item, ranges: &Ranges) -> Option<bool> {
     if unordered(left, right) {
         return Some(false);
     }
-    is_less(right, left).map(|less| !less)
+    is_less(right, left, ranges).map(|less| !less)
 }
 
 fn equal(ctx: &mut Infer<'_>) -> Result<(), InferError> {
@@ -59,11 +60,11 @@ fn less_or_equal(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 }
 
 fn greater(ctx: &mut Infer<'_>) -> Result<(), InferError> {
-    relation(ctx, |left, right| is_less(right, left))
+    relation(ctx, |left, right, ranges| is_less(right, left, ranges))
 }
 
 fn greater_or_equal(ctx: &mut Infer<'_>) -> Result<(), InferError> {
-    relation(ctx, |left, right| is_less_or_equal(right, left))
+    relation(ctx, |left, right, ranges| is_less_or_equal(right, left, ranges))
 }
 
 fn truth(item: &Item) -> Option<bool> {
@@ -71,7 +72,7 @@ fn truth(item: &Item) -> Option<bool> {
 }
 
 fn and(ctx: &mut Infer<'_>) -> Result<(), InferError> {
-    relation(ctx, |left, right| match (truth(left), truth(right)) {
+    relation(ctx, |left, right, _| match (truth(left), truth(right)) {
         (Some(false), _) | (_, Some(false)) => Some(false),
         (Some(true), Some(true)) => Some(true),
         _ => None,
@@ -79,7 +80,7 @@ fn and(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 }
 
 fn or(ctx: &mut Infer<'_>) -> Result<(), InferError> {
-    relation(ctx, |left, right| match (truth(left), truth(right)) {
+    relation(ctx, |left, right, _| match (truth(left), truth(right)) {
         (Some(true), _) | (_, Some(true)) => Some(true),
         (Some(false), Some(false)) => Some(false),
         _ => None,
@@ -87,7 +88,7 @@ fn or(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 }
 
 fn xor(ctx: &mut Infer<'_>) -> Result<(), InferError> {
-    relation(ctx, |left, right| truth(left).zip(truth(right)).map(|(a, b)| a != b))
+    relation(ctx, |left, right, _| truth(left).zip(truth(right)).map(|(a, b)| a != b))
 }
 
 fn not(ctx: &mut Infer<'_>) -> Result<(), InferError> {

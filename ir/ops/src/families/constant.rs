@@ -4,7 +4,7 @@ use memc_ir::{Attribute, Dim, DimExpr, ElementType, TensorType};
 
 use crate::context::{Infer, InferError};
 use crate::fact::{Data, Fact, Item};
-use crate::families::arithmetic::{EXACT_F32, EXACT_F64, add, at_least, expr_item, lower_bound, mul, sub};
+use crate::families::arithmetic::{EXACT_F32, EXACT_F64, add, at_least, expr_item, mul, sub};
 use crate::families::broadcasting::item_count;
 use crate::info::{OpInfo, Reads, Work};
 
@@ -107,28 +107,32 @@ fn range_extent(element: ElementType, start: &Item, limit: &Item, delta: &Item) 
             Item::Float(distance) if (distance / delta).ceil() < 1e15 => Dim::Known((distance / delta).ceil().max(0.0) as u64),
             _ => Dim::Unknown,
         },
-        _ => symbolic_extent(start, limit, delta).unwrap_or_else(|| Dim::at_most(most_steps(start, limit, delta))),
+        _ => symbolic_extent(start, limit, delta).unwrap_or_else(|| Dim::within(most_steps(start, limit, delta))),
     }
 }
 
 /// Returns an upper bound of the number of elements of Range, if its operands are bounded.
-fn most_steps(start: &Item, limit: &Item, delta: &Item) -> Option<u64> {
+fn most_steps(start: &Item, limit: &Item, delta: &Item) -> Option<DimExpr> {
+    let zero = || DimExpr::constant(0);
     let least = |item: &Item| match item {
-        Item::Int(value) => Some(*value),
-        Item::AtMost(_) => Some(0),
-        other => lower_bound(&other.expr()?),
+        Item::AtMost(_) | Item::Within(_) => Some(zero()),
+        other => other.expr(),
     };
-    let most = |item: &Item| item.int().or_else(|| item.upper());
-    let delta = delta.int()?;
+    let most = |item: &Item| item.expr().or_else(|| item.upper_expr());
+    let delta = delta.int().filter(|delta| *delta != 0)?;
     let (from, to) = if delta > 0 { (least(start)?, most(limit)?) } else { (least(limit)?, most(start)?) };
-    let distance = u64::try_from(i128::from(to) - i128::from(from)).unwrap_or(0);
-    Some(distance.div_ceil(delta.unsigned_abs().max(1)))
+    let steps = to.sub(&from)?.ceil_div(&DimExpr::constant(delta.checked_abs()?))?;
+    DimExpr::max_of(vec![steps, zero()])
 }
 
 fn symbolic_extent(start: &Item, limit: &Item, delta: &Item) -> Option<Dim> {
-    let distance = limit.expr()?.sub(&start.expr()?)?;
-    let steps = distance.div_exact(&delta.expr()?)?;
-    at_least(&steps, &DimExpr::constant(0)).then(|| Dim::from_expr(steps))
+    let (distance, delta, zero) = (limit.expr()?.sub(&start.expr()?)?, delta.expr()?, DimExpr::constant(0));
+    let steps = match distance.div_exact(&delta) {
+        Some(steps) => steps,
+        None if delta.as_constant().is_some() || at_least(&delta, &zero) => distance.ceil_div(&delta)?,
+        None => return None,
+    };
+    if at_least(&steps, &zero) { Some(Dim::from_expr(steps)) } else { DimExpr::max_of(vec![steps, zero]).map(Dim::from_expr) }
 }
 
 /// Returns the elements of Range. Kernels either multiply or accumulate; both agree only if all numbers
@@ -223,10 +227,10 @@ mod tests {
             ("i64[]", "0", "N", "1", "i64[N]"),
             ("i64[]", "P", "P+S", "1", "i64[S]"),
             ("i64[]", "N", "N+2", "1", "i64[2] = {N,N+1}"),
-            ("i64[]", "1", "N", "1", "i64[?]"),
+            ("i64[]", "1", "N", "1", "i64[max(1,N)-1]"),
             ("i64[]", "0", "?", "1", "i64[?]"),
             ("i64[]", "0", "?<=9", "2", "i64[?<=5]"),
-            ("i64[]", "N", "9", "1", "i64[?<=9]"),
+            ("i64[]", "N", "9", "1", "i64[-min(9,N)+9]"),
             ("i64[]", "?<=9", "-2", "-1", "i64[?<=11]"),
             ("i64[]", "?<=9", "?", "1", "i64[?]"),
             ("i64[]", "0", "9223372036854775807", "1", "i64[9223372036854775807]"),

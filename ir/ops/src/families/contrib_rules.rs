@@ -4,7 +4,7 @@
 use memc_ir::{Dim, ElementType};
 
 use super::dims::require_rank;
-use super::window::{Window, entries};
+use super::window::{Fit, Window, entries};
 use crate::context::{Infer, InferError};
 use crate::info::{InferFn, OpInfo};
 
@@ -90,7 +90,7 @@ pub(crate) fn slide(ctx: &Infer<'_>, input: &[Dim], kernel: &[Dim]) -> Result<Ve
         Some(extents) => extents.into_iter().map(extent).collect(),
         None => kernel.to_vec(),
     };
-    let ceil = ctx.int("ceil_mode", 0) != 0;
-    let along = |(axis, (input, kernel))| window.positions(axis, input, kernel, ceil);
+    let fit = if ctx.int("ceil_mode", 0) != 0 { Fit::Up } else { Fit::TowardZero };
+    let along = |(axis, (input, kernel))| window.positions(axis, input, kernel, fit);
     input.iter().zip(&kernel).enumerate().map(along).collect()
 }

@@ -55,7 +55,7 @@ fn trip_count(ctx: &Infer<'_>, condition_after: Option<&Fact>) -> Dim {
     match (condition_before, condition_after.and_then(known_boolean)) {
         (Some(false), _) => Dim::Known(0),
         (Some(true), Some(true)) => count,
-        _ => Dim::at_most(count.upper()),
+        _ => count.open(),
     }
 }
 

@@ -5,7 +5,7 @@ use memc_ir::{Dim, ElementType, Shape};
 use crate::context::{Infer, InferError};
 use crate::families::conv_workspace;
 use crate::families::dims::{agree, dim_at, product, require_rank};
-use crate::families::window::{Window, entries};
+use crate::families::window::{Fit, Window, entries};
 use crate::info::{OpInfo, SplitAxes, Typed, Work, Workspace};
 use crate::pieces::{reach, rules};
 
@@ -59,7 +59,7 @@ fn conv_shape(ctx: &Infer<'_>, data: usize, weights: usize) -> Result<Shape, Inf
     agree("channels of data and weights", &dim_at(ctx, data, 1), &channels)?;
     let mut dims = vec![dim_at(ctx, data, 0), dim_at(ctx, weights, 0)];
     for (axis, extent) in kernel.iter().enumerate() {
-        dims.push(window.positions(axis, &dim_at(ctx, data, axis + 2), extent, false)?);
+        dims.push(window.positions(axis, &dim_at(ctx, data, axis + 2), extent, Fit::Down)?);
     }
     Ok(Some(dims))
 }

@@ -3,7 +3,7 @@
 use memc_ir::{Dim, ElementType};
 
 use crate::context::{Infer, InferError};
-use crate::families::dims::{agree, dim_at, require_rank};
+use crate::families::dims::{agree, dim_at, least_of, require_rank};
 use crate::info::{OpInfo, Typed, Work};
 
 /// Infers NonMaxSuppression. Operands: boxes `[N, B, 4]`, scores `[N, C, B]`, limits. Result: one triple
@@ -18,12 +18,9 @@ fn non_max_suppression(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     agree("coordinates of a box", &Dim::Known(4), &dim_at(ctx, 0, 2))?;
     // The limit `max_output_boxes_per_class` is only an upper bound, unless it is 0, its default.
     let limit = if ctx.has(2) { ctx.int_scalar(2) } else { Some(0) };
-    let of_a_class = match (limit.and_then(|limit| u64::try_from(limit).ok()), boxes.upper()) {
-        (Some(limit), Some(boxes)) => Some(limit.min(boxes)),
-        (limit, boxes) => limit.or(boxes),
-    };
-    let most = Dim::at_most(of_a_class).mul(&batches).mul(&dim_at(ctx, 1, 1));
-    let survivors = if limit == Some(0) { Dim::Known(0) } else { Dim::at_most(most.upper()) };
+    let limit_of_a_class = limit.and_then(|limit| u64::try_from(limit).ok()).map_or(Dim::Unknown, Dim::Known);
+    let most = least_of(&[&limit_of_a_class, &boxes]).mul(&batches).mul(&dim_at(ctx, 1, 1));
+    let survivors = if limit == Some(0) { Dim::Known(0) } else { most.open() };
     ctx.set_dims(0, ElementType::Int64, vec![survivors, Dim::Known(3)]);
     Ok(())
 }
@@ -44,7 +41,7 @@ mod tests {
     fn the_number_of_survivors_is_unknown_unless_none_may_survive() {
         let nms = |boxes: &str| Case::new("NonMaxSuppression", 11).input(boxes).input("f32[1,80,B]");
         assert_eq!(nms("f32[1,B,4]").data("i64[1]", "20").show(), "i64[?<=1600,3]");
-        assert_eq!(nms("f32[1,B,4]").input("i64[1]").show(), "i64[?,3]");
+        assert_eq!(nms("f32[1,B,4]").input("i64[1]").show(), "i64[?<=80*B,3]");
         let known =
             |limit: &str| Case::new("NonMaxSuppression", 11).input("f32[2,50,4]").input("f32[2,8,50]").data("i64[1]", limit);
         assert_eq!(

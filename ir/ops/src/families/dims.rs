@@ -1,7 +1,5 @@
 //! Helpers of shape functions for dimensions: reading, unifying, scaling, rounded quotients.
 
-use std::collections::BTreeMap;
-
 use memc_ir::{Bytes, Dim, DimExpr, ElementType};
 
 use crate::context::{Infer, InferError};
@@ -24,6 +22,7 @@ pub(crate) fn agree(what: &'static str, left: &Dim, right: &Dim) -> Result<Dim, 
         (Dim::AtMost(a), Dim::AtMost(b)) => Ok(Dim::AtMost(*a.min(b))),
         (Dim::Known(_), _) | (_, Dim::Unknown) => Ok(left.clone()),
         (_, Dim::Known(_)) | (Dim::Unknown, _) => Ok(right.clone()),
+        (Dim::AtMost(_) | Dim::Within(_), Dim::Symbolic(_)) => Ok(right.clone()),
         _ => Ok(left.clone()),
     }
 }
@@ -61,41 +60,52 @@ pub(crate) fn element_attribute(ctx: &Infer<'_>, name: &'static str) -> Result<O
     }
 }
 
-/// Splits a polynomial into its symbolic part and its constant term.
-fn split_constant(expr: &DimExpr) -> Option<(DimExpr, i64)> {
-    let zeros: BTreeMap<String, u64> = expr.symbols().iter().map(|symbol| (symbol.to_string(), 0)).collect();
-    let constant = expr.bind(&zeros)?.as_constant()?;
-    Some((expr.sub(&DimExpr::constant(constant))?, constant))
-}
-
-/// Returns `floor((dim + offset) / by) + plus` as an exact expression.
-///
-/// A symbolic quotient is exact only if the symbolic part is a multiple of `by`: `(2*N + 3) / 2` is
-/// `N + 1` for every integer `N`, but `N / 2` stays unknown. Returns `None` if the result is a known
-/// negative number.
+/// Returns `floor((dim + offset) / by) + plus`. Returns `None` if the result is a known negative number.
 pub(crate) fn floor_quotient(dim: &Dim, offset: i128, by: i64, plus: i128) -> Option<Dim> {
     let divide = |value: i128| value.div_euclid(i128::from(by.max(1))).checked_add(plus);
+    let symbolic = |expr: &DimExpr| {
+        let constant = |value: i128| i64::try_from(value).ok().map(DimExpr::constant);
+        expr.add(&constant(offset)?)?.floor_div(&DimExpr::constant(by.max(1)))?.add(&constant(plus)?)
+    };
     match dim {
         Dim::Known(extent) => {
             let Some(value) = i128::from(*extent).checked_add(offset).and_then(divide) else { return Some(Dim::Unknown) };
             // A negative value is the caller's error; a value too large for an extent is merely unknown.
             (value >= 0).then(|| u64::try_from(value).map_or(Dim::Unknown, Dim::Known))
         }
-        Dim::Symbolic(expr) => Some(symbolic_quotient(expr, offset, by, divide).unwrap_or(Dim::Unknown)),
+        Dim::Symbolic(expr) => Some(symbolic(expr).map_or(Dim::Unknown, Dim::from_expr)),
         // The quotient grows monotonically with the extent, so the bound carries over.
         Dim::AtMost(extent) => {
             let value = i128::from(*extent).checked_add(offset).and_then(divide);
             Some(Dim::at_most(value.and_then(|value| u64::try_from(value.max(0)).ok())))
         }
+        Dim::Within(upper) => {
+            let most = symbolic(upper).and_then(|most| DimExpr::max_of(vec![most, DimExpr::constant(0)]));
+            Some(Dim::within(most))
+        }
         Dim::Unknown => Some(Dim::Unknown),
     }
 }
 
-fn symbolic_quotient(expr: &DimExpr, offset: i128, by: i64, divide: impl Fn(i128) -> Option<i128>) -> Option<Dim> {
-    let (variable, constant) = split_constant(expr)?;
-    let whole = variable.div_exact(&DimExpr::constant(by.max(1)))?;
-    let rest = divide(i128::from(constant).checked_add(offset)?)?;
-    whole.add(&DimExpr::constant(i64::try_from(rest).ok()?)).map(Dim::from_expr)
+/// Returns an extent that is at most each of these extents.
+pub(crate) fn least_of(dims: &[&Dim]) -> Dim {
+    let number = |dim: &Dim| if matches!(dim, Dim::Known(_) | Dim::AtMost(_)) { dim.upper() } else { None };
+    let numbers = dims.iter().filter_map(|dim| number(dim)).min();
+    let mut uppers: Vec<DimExpr> = dims.iter().filter(|dim| number(dim).is_none()).filter_map(|dim| dim.upper_expr()).collect();
+    if uppers.is_empty() {
+        return Dim::at_most(numbers);
+    }
+    uppers.extend(numbers.and_then(|number| i64::try_from(number).ok()).map(DimExpr::constant));
+    let bound = DimExpr::min_of(uppers);
+    if bound.is_some() { Dim::within(bound) } else { Dim::at_most(numbers) }
+}
+
+/// Returns an extent that may be as large as either of two extents.
+pub(crate) fn most_of(left: &Dim, right: &Dim) -> Dim {
+    match (left, right) {
+        (Dim::Known(left) | Dim::AtMost(left), Dim::Known(right) | Dim::AtMost(right)) => Dim::AtMost(*left.max(right)),
+        _ => Dim::within(left.upper_expr().zip(right.upper_expr()).and_then(|(a, b)| DimExpr::max_of(vec![a, b]))),
+    }
 }
 
 /// Returns `dim / by`, rounded down.
@@ -138,12 +148,27 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
+    fn n() -> DimExpr {
+        DimExpr::symbol("N")
+    }
+
     #[test]
-    fn quotients_are_exact_or_unknown() {
+    fn bounds_of_several_extents() {
+        let (n, m, few) = (Dim::from_name("N"), Dim::from_name("M"), Dim::AtMost(4));
+        assert_eq!(least_of(&[&n, &few]).to_string(), "?<=min(4,N)");
+        assert_eq!(least_of(&[&Dim::Unknown, &Dim::Known(7), &few]), Dim::AtMost(4));
+        assert_eq!(most_of(&n, &m).to_string(), "?<=max(M,N)");
+        assert_eq!(most_of(&n, &Dim::Unknown), Dim::Unknown);
+    }
+
+    #[test]
+    fn quotients_round_down_or_up() {
         let two_n = Dim::from_name("2*N+3");
         assert_eq!(floor_div(&two_n, 2).to_string(), "N+1");
         assert_eq!(ceil_div(&two_n, 2).to_string(), "N+2");
-        assert_eq!(floor_div(&Dim::from_name("N"), 2), Dim::Unknown);
+        assert_eq!(floor_div(&Dim::from_name("N"), 2).to_string(), "floor(N/2)");
+        assert_eq!(ceil_div(&Dim::from_name("N"), 2).to_string(), "floor((N+1)/2)");
+        assert_eq!(floor_quotient(&Dim::within(Some(n())), -3, 2, 1).unwrap().to_string(), "?<=max(1,floor((N+1)/2))-1");
         assert_eq!(floor_div(&Dim::Known(7), 2), Dim::Known(3));
         assert_eq!(floor_quotient(&Dim::Known(1), -3, 2, 1), Some(Dim::Known(0)));
         assert_eq!(floor_quotient(&Dim::Known(1), -4, 2, 1), None);

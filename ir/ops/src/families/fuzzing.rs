@@ -157,9 +157,18 @@ fn symbol(extent: u64) -> DimExpr {
     DimExpr::symbol(&format!("s{extent}"))
 }
 
+/// Returns a rounded quotient of a larger symbol, with the value of `extent`.
+fn quotient(random: &mut Random, extent: u64) -> Option<DimExpr> {
+    let by = 2 + random.below(3);
+    let larger = extent.checked_mul(by)?.checked_add(random.below(by)).filter(|larger| *larger < 100)?;
+    symbol(larger).floor_div(&DimExpr::constant(by as i64))
+}
+
 fn weaker_dim(random: &mut Random, extent: u64) -> Dim {
-    match random.below(6) {
+    match random.below(8) {
         0 | 1 => Dim::Symbolic(symbol(extent)),
+        6 => quotient(random, extent).map_or(Dim::Unknown, Dim::from_expr),
+        7 => Dim::within(Some(symbol(extent + random.below(3)))),
         2 => Dim::Unknown,
         3 => Dim::AtMost(extent.saturating_add(random.below(3))),
         _ => Dim::Known(extent),
@@ -167,7 +176,11 @@ fn weaker_dim(random: &mut Random, extent: u64) -> Dim {
 }
 
 fn weaker_item(random: &mut Random, item: &Item) -> Item {
-    match (random.below(6), item) {
+    match (random.below(8), item) {
+        (6, Item::Int(value)) if (1..100).contains(value) => {
+            quotient(random, *value as u64).map_or(Item::Unknown, Item::from_expr)
+        }
+        (7, Item::Int(value)) if (0..50).contains(value) => Item::within(Some(symbol(*value as u64 + random.below(3)))),
         // An extent of zero in a shape operand may have another meaning than an extent.
         (0, Item::Int(value)) if (1..100).contains(value) => Item::Symbolic(symbol(*value as u64)),
         (1, _) => Item::Unknown,
@@ -208,6 +221,7 @@ fn holds(weak: &Fact, strong: &Fact, bindings: &BTreeMap<String, u64>) -> bool {
     };
     let value = |item: &Item| match item {
         Item::Symbolic(expr) => expr.bind(bindings).and_then(|expr| expr.as_constant()).map_or(Item::Unknown, Item::Int),
+        Item::Within(upper) => Item::within(upper.bind(bindings)),
         other => other.clone(),
     };
     let items_hold = match (&weak.data, &strong.data) {

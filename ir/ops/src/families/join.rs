@@ -4,20 +4,29 @@
 use memc_ir::{Dim, ElementType, TensorType, ValueType};
 
 use crate::fact::Fact;
+use crate::families::arithmetic::at_least;
+use crate::families::dims::most_of;
 
 /// Returns an extent that includes two extents.
 type Hull = fn(&Dim, &Dim) -> Dim;
 
 /// Returns the smallest extent that includes both: equal extents stay, otherwise the larger bound.
 fn either(left: &Dim, right: &Dim) -> Dim {
-    if left.same(right) { left.clone() } else { Dim::at_most(left.upper().zip(right.upper()).map(|(a, b)| a.max(b))) }
+    if left.same(right) { left.clone() } else { most_of(left, right) }
 }
 
 /// Returns an extent that includes an extent before and after an iteration of a loop. An extent that
 /// grew may grow again, so it becomes unknown.
 fn after_a_round(before: &Dim, after: &Dim) -> Dim {
-    let stays = before.upper().filter(|most| after.upper().is_some_and(|after| after <= *most));
-    if before.same(after) { before.clone() } else { Dim::at_most(stays) }
+    let stays = match (before.upper(), after.upper()) {
+        (Some(before), Some(after)) => after <= before,
+        _ => before.upper_expr().zip(after.upper_expr()).is_some_and(|(before, after)| at_least(&before, &after)),
+    };
+    match before.same(after) {
+        true => before.clone(),
+        false if stays => before.open(),
+        false => Dim::Unknown,
+    }
 }
 
 /// Returns the most precise type that includes the values of both types. A type unknown on one side
@@ -96,7 +105,7 @@ mod tests {
             ("f32[2,N]", "f32[2,N]", "f32[2,N]"),
             ("f32[2,N]", "f32[3,N]", "f32[?<=3,N]"),
             ("f32[?<=4]", "f32[3]", "f32[?<=4]"),
-            ("f32[?<=4]", "f32[N]", "f32[?]"),
+            ("f32[?<=4]", "f32[N]", "f32[?<=max(4,N)]"),
             ("f32[2,?]", "f32[2,?]", "f32[2,?]"),
             ("f32[2]", "f32[2,1]", "f32[*]"),
             ("f32[2]", "i64[2]", "unknown"),

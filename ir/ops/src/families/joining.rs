@@ -124,7 +124,7 @@ fn grown(dim: &Dim, before: &Item, after: &Item) -> Result<Dim, InferError> {
         }
         Some(sum) => Ok(Dim::from_expr(sum)),
         // Cropping margins remove at most the whole extent.
-        None => Ok(Dim::at_most(dim.add(&margin(before)).add(&margin(after)).upper())),
+        None => Ok(dim.add(&margin(before)).add(&margin(after)).open()),
     }
 }
 

@@ -4,7 +4,7 @@ use memc_ir::{Dim, ElementType};
 
 use crate::context::{Infer, InferError};
 use crate::families::dims::{agree, dim_at, product, require_rank};
-use crate::families::window::{Window, entries};
+use crate::families::window::{Fit, Window, entries};
 use crate::indices;
 use crate::info::{OpInfo, Scalar, SplitAxes, Typed, Work};
 use crate::pieces::{reach, rules};
@@ -31,10 +31,10 @@ fn pool_kernel(ctx: &Infer<'_>) -> Result<Vec<Dim>, InferError> {
 fn pool(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     let kernel = pool_kernel(ctx)?;
     let window = Window::read(ctx, kernel.len())?;
-    let ceil = ctx.int("ceil_mode", 0) != 0;
+    let fit = if ctx.int("ceil_mode", 0) != 0 { Fit::Up } else { Fit::TowardZero };
     let mut dims = vec![dim_at(ctx, 0, 0), dim_at(ctx, 0, 1)];
     for (axis, extent) in kernel.iter().enumerate() {
-        dims.push(window.positions(axis, &dim_at(ctx, 0, axis + 2), extent, ceil)?);
+        dims.push(window.positions(axis, &dim_at(ctx, 0, axis + 2), extent, fit)?);
     }
     ctx.set_dims(1, ElementType::Int64, dims.clone());
     ctx.set_dims(0, ctx.element(0), dims);

@@ -6,6 +6,7 @@ use crate::context::{Infer, InferError};
 use crate::fact::Item;
 use crate::families::axes::vector_length;
 use crate::families::broadcasting::{follow_same, product};
+use crate::families::dims::most_of;
 use crate::info::{Linear, OpInfo, SplitAxes, View, Work};
 use crate::pieces::rules;
 
@@ -38,15 +39,12 @@ fn part(item: &Item, axis: usize, dims: Option<&[Dim]>, allow_zero: bool) -> Res
         )),
         Item::Symbolic(expr) => Part::Extent(Dim::from_expr(expr.clone())),
         // The element may be 0, which copies the extent.
-        Item::AtMost(_) if !allow_zero => match dims.map(|dims| dims.get(axis)) {
-            Some(Some(copied)) if copied.upper().is_none() => Part::Open,
-            Some(copied) => {
-                let most = copied.and_then(Dim::upper).max(item.dim().upper());
-                Part::Extent(Dim::at_most(most))
-            }
+        Item::AtMost(_) | Item::Within(_) if !allow_zero => match dims.map(|dims| dims.get(axis)) {
+            Some(Some(copied)) if copied.upper_expr().is_none() => Part::Open,
+            Some(copied) => Part::Extent(copied.map_or_else(|| item.dim(), |copied| most_of(copied, &item.dim()))),
             None => Part::Open,
         },
-        Item::AtMost(_) => Part::Extent(item.dim()),
+        Item::AtMost(_) | Item::Within(_) => Part::Extent(item.dim()),
         _ => Part::Open,
     })
 }
@@ -87,7 +85,8 @@ fn rest(dims: &[Dim], parts: &[Part]) -> Result<Dim, InferError> {
 
 /// Returns the extents of the result.
 fn reshaped(dims: Option<&[Dim]>, parts: &[Part]) -> Result<Vec<Dim>, InferError> {
-    let bounded: Vec<usize> = (0..parts.len()).filter(|at| matches!(parts[*at], Part::Extent(Dim::AtMost(_)))).collect();
+    let bounded: Vec<usize> =
+        (0..parts.len()).filter(|at| matches!(parts[*at], Part::Extent(Dim::AtMost(_) | Dim::Within(_)))).collect();
     if let ([only], false) = (bounded.as_slice(), parts.iter().any(|part| matches!(part, Part::Rest | Part::Open))) {
         // The other extents determine the only bounded extent.
         let mut parts = parts.to_vec();
@@ -191,7 +190,10 @@ mod tests {
             ("f32[?,128,768]", "0,-1,12,64", "f32[?,128,12,64]"),
             ("f32[N,P+S,64]", "-1,P+S,32", "f32[2*N,S+P,32]"),
             ("f32[N,S,64]", "-1,64", "f32[N*S,64]"),
-            ("f32[N,3]", "-1,2", "f32[?,2]"),
+            ("f32[N,3]", "-1,2", "f32[floor(N/2)+N,2]"),
+            ("f32[N,3,H,W]", "-1,N,4", "f32[floor(3*H*W/4),N,4]"),
+            ("f32[?<=2*N,8]", "-1,4", "f32[?<=4*N,4]"),
+            ("f32[?<=2*N,8]", "?<=9,8", "f32[?<=2*N,8]"),
             ("f32[?,3]", "-1,3", "f32[?,3]"),
             ("f32[*]", "0,4,-1", "f32[?,4,?]"),
             ("f32[2,6]", "?,4", "f32[3,4]"),

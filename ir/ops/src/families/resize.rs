@@ -28,10 +28,22 @@ fn scaled(extent: &Dim, scale: f64) -> Dim {
             if (0.0..4.6e18).contains(&product) { Dim::Known(product as u64) } else { Dim::Unknown }
         }
         Dim::AtMost(most) => Dim::at_most(scaled(&Dim::Known(*most), f64::from(scale)).known()),
-        Dim::Symbolic(_) if scale >= 1.0 && scale.fract() == 0.0 && scale < 1e6 => extent.mul(&Dim::Known(scale as u64)),
-        Dim::Symbolic(_) if scale > 1e-6 && scale.recip().fract() == 0.0 => floor_div(extent, scale.recip() as i64),
-        _ => Dim::Unknown,
+        Dim::Symbolic(_) | Dim::Within(_) => match dyadic(scale) {
+            Some((factor, by)) => floor_div(&extent.mul(&Dim::Known(factor)), by),
+            None => Dim::Unknown,
+        },
+        Dim::Unknown => Dim::Unknown,
     }
+}
+
+/// Returns a scale as a small factor and a power of two by which to divide; `None` for other scales.
+/// Products with such a scale are exact in binary32 for all extents below 2^24 divided by the factor;
+/// larger extents are not those of images.
+fn dyadic(scale: f32) -> Option<(u64, i64)> {
+    (0..=16).map(|power| 1i64 << power).find_map(|by| {
+        let factor = scale * by as f32;
+        (factor.fract() == 0.0 && (1.0..=4096.0).contains(&factor)).then_some((factor as u64, by))
+    })
 }
 
 /// Returns the elements of a scale operand; `None` if the operand is not followed.
@@ -176,7 +188,7 @@ mod tests {
     fn scales_round_down() {
         assert_eq!(by_scales("f32[N,3,5,5]", "1.0,1.0,2.0,0.5").show(), "f32[N,3,10,2]");
         assert_eq!(by_scales("f32[N,3,H,2*W+1]", "1.0,1.0,2.0,0.5").show(), "f32[N,3,2*H,W]");
-        assert_eq!(by_scales("f32[N,3,H,W]", "1.0,1.0,1.5,?").show(), "f32[N,3,?,?]");
+        assert_eq!(by_scales("f32[N,3,H,W]", "1.0,1.0,1.5,?").show(), "f32[N,3,floor(H/2)+H,?]");
         assert_eq!(by_scales("f32[N,3,5,5]", "1.0,1.0,nan,-1.0").show(), "f32[N,3,?,?]");
         assert!(by_scales("f32[N,3,5]", "1.0,1.0,2.0,2.0").show().starts_with("error: operand 2"));
         // 0.6 in binary32 is slightly above six tenths: the product is rounded to 3 before it is

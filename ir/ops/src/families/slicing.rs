@@ -4,9 +4,10 @@ use memc_ir::{Dim, DimExpr};
 
 use crate::context::{Infer, InferError, normalize_axis};
 use crate::fact::{Data, Item};
-use crate::families::arithmetic::{at_least, compare_exprs};
+use crate::families::arithmetic::at_least;
 use crate::families::axes::{positions_of, vector_length};
 use crate::families::broadcasting::{pick, positions, strides};
+use crate::families::dims::{ceil_div, least_of};
 use crate::info::{OpInfo, Reads, Scalar, SplitAxes, Typed, View, Work};
 use crate::pieces::rules;
 
@@ -46,8 +47,8 @@ fn known_window(extent: i64, start: i64, end: i64, step: i64) -> Option<(i64, u6
     Some((first, u64::try_from(distance).unwrap_or(0).div_ceil(step.unsigned_abs())))
 }
 
-/// Returns a bound of a forward slice as a polynomial, clamped to the extent; `None` if the clamping
-/// depends on symbols.
+/// Returns a bound of a forward slice as an expression, clamped to the extent; `None` if it counts from
+/// the start or from the end depending on symbols.
 fn clamped(bound: &Item, extent: &DimExpr) -> Option<DimExpr> {
     let zero = DimExpr::constant(0);
     if matches!(bound, Item::Int(value) if *value >= FAR) {
@@ -63,30 +64,33 @@ fn clamped(bound: &Item, extent: &DimExpr) -> Option<DimExpr> {
         return None;
     }
     if at_least(&at, extent) {
-        Some(extent.clone())
-    } else if at_least(&zero, &at) {
-        Some(zero)
-    } else {
-        (at_least(&at, &zero) && at_least(extent, &at)).then_some(at)
+        return Some(extent.clone());
     }
+    if at_least(&zero, &at) {
+        return Some(zero);
+    }
+    let from_zero = if at_least(&at, &zero) { at } else { DimExpr::max_of(vec![at, zero])? };
+    if at_least(extent, &from_zero) { Some(from_zero) } else { DimExpr::min_of(vec![from_zero, extent.clone()]) }
 }
 
 /// Returns the number of positions of a slice along an axis whose extent or bounds depend on symbols;
 /// `None` if it is unknown.
 fn symbolic_window(extent: &DimExpr, window: &SliceAxis) -> Option<Dim> {
     let step = window.step.int()?;
+    let by = DimExpr::constant(step.checked_abs()?);
     if step < 0 {
         let whole = matches!(window.start, Item::Int(start) if start == -1 || start >= FAR)
             && matches!(window.end, Item::Int(end) if end <= -FAR);
-        return whole.then(|| extent.div_exact(&DimExpr::constant(step.checked_neg()?)).map(Dim::from_expr))?;
+        return whole.then(|| extent.ceil_div(&by).map(Dim::from_expr))?;
     }
     let (first, last) = (clamped(&window.start, extent)?, clamped(&window.end, extent)?);
-    if compare_exprs(&last, &first).is_some_and(std::cmp::Ordering::is_le) || at_least(&first, &last) {
+    let zero = DimExpr::constant(0);
+    let distance = last.sub(&first)?;
+    if at_least(&zero, &distance) {
         return Some(Dim::Known(0));
     }
-    let distance = last.sub(&first)?;
-    let count = if step == 1 { Some(distance.clone()) } else { distance.div_exact(&DimExpr::constant(step)) };
-    at_least(&distance, &DimExpr::constant(0)).then_some(count).flatten().map(Dim::from_expr)
+    let distance = if at_least(&distance, &zero) { distance } else { DimExpr::max_of(vec![distance, zero])? };
+    distance.ceil_div(&by).map(Dim::from_expr)
 }
 
 fn window_extent(dim: &Dim, window: &SliceAxis) -> Result<Dim, InferError> {
@@ -100,7 +104,22 @@ fn window_extent(dim: &Dim, window: &SliceAxis) -> Result<Dim, InferError> {
         return Ok(known_window(extent, *start, *end, *step).map_or(Dim::Unknown, |(_, count)| Dim::Known(count)));
     }
     let known = dim.expr().and_then(|extent| symbolic_window(&extent, window));
-    Ok(known.unwrap_or_else(|| Dim::at_most(most_positions(dim, window))))
+    Ok(known.unwrap_or_else(|| match most_positions(dim, window) {
+        Some(most) => Dim::AtMost(most),
+        None => symbolic_bound(dim, window),
+    }))
+}
+
+/// Returns a bound over symbols of the number of positions of a slice.
+fn symbolic_bound(dim: &Dim, window: &SliceAxis) -> Dim {
+    let end = match &window.end {
+        end @ (Item::Within(_) | Item::Symbolic(_)) if window.step.int().is_some_and(|step| step > 0) => {
+            end.upper_expr().map_or(Dim::Unknown, |upper| Dim::within(Some(upper)))
+        }
+        _ => Dim::Unknown,
+    };
+    let step = window.step.int().and_then(i64::checked_abs).unwrap_or(1);
+    ceil_div(&least_of(&[dim, &end]).open(), step)
 }
 
 /// Returns an upper bound of the number of positions of a slice with unknown extent or bounds.
@@ -189,7 +208,7 @@ fn slice(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     };
     let windows = windows(ctx, dims.len())?;
     let Some(windows) = windows else {
-        ctx.set_dims(0, element, dims.iter().map(|dim| Dim::at_most(dim.upper())).collect());
+        ctx.set_dims(0, element, dims.iter().map(Dim::open).collect());
         return Ok(());
     };
     for window in &windows {
@@ -236,8 +255,23 @@ fn parts(ctx: &Infer<'_>, dim: &Dim) -> Result<Vec<Dim>, InferError> {
             Ok((0..count as u64).map(|at| Dim::Known(part(at))).collect())
         }
         Dim::AtMost(extent) => Ok(vec![Dim::AtMost(extent.div_ceil(divisor)); count]),
+        Dim::Symbolic(extent) if uneven => Ok(symbolic_parts(extent, divisor, count)),
+        Dim::Within(_) => Ok(vec![ceil_div(dim, i64::try_from(divisor).unwrap_or(i64::MAX)); count]),
         other => Ok(vec![other.div(&Dim::Known(divisor)); count]),
     }
+}
+
+/// Returns the extents of `count` of `divisor` parts: `ceil(extent / divisor)`, and the remainder for the
+/// last ones.
+fn symbolic_parts(extent: &DimExpr, divisor: u64, count: usize) -> Vec<Dim> {
+    let chunk = i64::try_from(divisor).ok().and_then(|divisor| extent.ceil_div(&DimExpr::constant(divisor)));
+    let part = |at: usize| {
+        let (chunk, zero) = (chunk.clone()?, DimExpr::constant(0));
+        let left = extent.sub(&chunk.mul(&DimExpr::constant(i64::try_from(at).ok()?))?)?;
+        let left = if at_least(&left, &zero) { left } else { DimExpr::max_of(vec![left, zero])? };
+        if at_least(&left, &chunk) { Some(chunk) } else { DimExpr::min_of(vec![left, chunk]) }
+    };
+    (0..count).map(|at| part(at).map_or(Dim::Unknown, Dim::from_expr)).collect()
 }
 
 fn stated_parts(mut stated: Vec<Dim>, count: usize, dim: &Dim) -> Result<Vec<Dim>, InferError> {
@@ -258,7 +292,7 @@ fn stated_parts(mut stated: Vec<Dim>, count: usize, dim: &Dim) -> Result<Vec<Dim
     }
     // No result is larger than the whole.
     for part in stated.iter_mut().filter(|part| part.is_open()) {
-        *part = Dim::at_most([part.upper(), dim.upper()].into_iter().flatten().min());
+        *part = least_of(&[&*part, dim]);
     }
     Ok(stated)
 }
@@ -327,6 +361,7 @@ pub const OPERATORS: &[OpInfo] = &[
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::known_window;
     use crate::families::testing::Case;
 
@@ -362,25 +397,25 @@ mod tests {
     }
 
     #[test]
-    fn slices_of_symbolic_axes_are_known_only_if_true_for_all_extents() {
+    fn slices_of_symbolic_axes_hold_for_all_extents() {
         let max = i64::MAX.to_string();
         let rows = [
             ("f32[N,4]", "0", max.as_str(), 0, 1, "f32[N,4]"),
             ("f32[N,4]", "0", "N", 0, 1, "f32[N,4]"),
             ("f32[P+S,4]", "P", max.as_str(), 0, 1, "f32[S,4]"),
-            ("f32[P+S,4]", "0", "-1", 0, 1, "f32[?,4]"),
+            ("f32[P+S,4]", "0", "-1", 0, 1, "f32[max(1,S+P)-1,4]"),
             ("f32[N+1,4]", "0", "-1", 0, 1, "f32[N,4]"),
             ("f32[N+1,4]", "-1", max.as_str(), 0, 1, "f32[1,4]"),
-            ("f32[N,4]", "1", max.as_str(), 0, 1, "f32[?,4]"),
-            ("f32[N,4]", "3", "2", 0, 1, "f32[?<=0,4]"),
-            ("f32[N,4]", "0", "100", 0, 1, "f32[?<=100,4]"),
+            ("f32[N,4]", "1", max.as_str(), 0, 1, "f32[-min(1,N)+N,4]"),
+            ("f32[N,4]", "3", "2", 0, 1, "f32[0,4]"),
+            ("f32[N,4]", "0", "100", 0, 1, "f32[min(100,N),4]"),
             ("f32[?,4]", "-3", "?", 0, 1, "f32[?<=3,4]"),
             ("f32[?<=9,4]", "2", "-3", 0, 2, "f32[?<=2,4]"),
             ("f32[?<=9,4]", "-5", "3", 0, 1, "f32[?<=3,4]"),
             ("f32[?<=9,4]", "?", "?<=7", 0, 2, "f32[?<=4,4]"),
             ("f32[?<=9,4]", "?", "?", 0, -2, "f32[?<=5,4]"),
             ("f32[4*N,4]", "0", max.as_str(), 0, 2, "f32[2*N,4]"),
-            ("f32[N,4]", "0", max.as_str(), 0, 2, "f32[?,4]"),
+            ("f32[N,4]", "0", max.as_str(), 0, 2, "f32[floor((N+1)/2),4]"),
             ("f32[N,4]", "-1", "-9223372036854775808", 0, -1, "f32[N,4]"),
             ("f32[?,4]", "0", "2", 0, 1, "f32[?<=2,4]"),
             ("f32[N,4]", "?", "2", -1, 1, "f32[N,?<=2]"),
@@ -404,8 +439,32 @@ mod tests {
         let unknown = Case::new("Slice", 13).input("f32[5,N]").input("i64[1]").input("i64[1]");
         assert_eq!(unknown.show(), "f32[?<=5,N]");
         let axes = Case::new("Slice", 13).input("f32[5,N]").ints_data(&[1]).ints_data(&[2]).input("i64[1]");
-        assert_eq!(axes.show(), "f32[?<=5,?]");
+        assert_eq!(axes.show(), "f32[?<=5,?<=N]");
         assert_eq!(Case::new("Slice", 13).input("f32[*]").ints_data(&[0]).ints_data(&[1]).show(), "f32[*]");
+    }
+
+    #[test]
+    fn symbolic_slices_and_splits_hold_for_every_extent() {
+        let cases = |extent: &str| {
+            let split = |count: i64| {
+                Case::new("Split", 18).input(&format!("f32[{extent}]")).int("num_outputs", count).outputs(count as usize)
+            };
+            let slice = |start: i64, end: i64, step: i64| {
+                let case = Case::new("Slice", 13).input(&format!("f32[{extent}]")).ints_data(&[start]).ints_data(&[end]);
+                case.ints_data(&[0]).ints_data(&[step])
+            };
+            let slices = [(1, i64::MAX, 2), (0, -1, 1), (-3, -1, 1), (2, 5, 2), (-1, i64::MIN, -3)];
+            [2, 3, 4].map(split).into_iter().chain(slices.map(|(start, end, step)| slice(start, end, step)))
+        };
+        for extent in 0..13 {
+            let bindings = [("N".to_owned(), extent)].into();
+            for (symbolic, known) in cases("N").zip(cases(&extent.to_string())) {
+                let (symbolic, known) = (symbolic.run().unwrap(), known.run().unwrap());
+                for (symbolic, known) in symbolic.iter().zip(&known) {
+                    assert_eq!(symbolic.ty.bind(&bindings), known.ty, "{} for {extent}", symbolic.ty);
+                }
+            }
+        }
     }
 
     #[test]
@@ -419,7 +478,7 @@ mod tests {
         assert_eq!(of(Case::new("Split", 13).input("f32[6]").ints_data(&[2, 4]).outputs(2)), "f32[2]; f32[4]");
         assert_eq!(of(Case::new("Split", 18).input("f32[7]").int("num_outputs", 3).outputs(3)), "f32[3]; f32[3]; f32[1]");
         assert_eq!(of(Case::new("Split", 13).input("f32[2*N]").outputs(2)), "f32[N]; f32[N]");
-        assert_eq!(of(Case::new("Split", 13).input("f32[N]").outputs(2)), "f32[?]; f32[?]");
+        assert_eq!(of(Case::new("Split", 13).input("f32[N]").outputs(2)), "f32[floor(N/2)]; f32[floor(N/2)]");
         assert_eq!(of(Case::new("Split", 13).input("f32[P+S]").data("i64[2]", "P,?").outputs(2)), "f32[P]; f32[S]");
         assert_eq!(of(Case::new("Split", 13).input("f32[*]").outputs(2)), "f32[*]; f32[*]");
         assert_eq!(

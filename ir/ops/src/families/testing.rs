@@ -32,7 +32,7 @@ pub(crate) fn tensor(text: &str) -> TensorType {
     let element = ElementType::from_text(element).unwrap();
     let dim = |text: &str| match text.trim() {
         "?" => Dim::Unknown,
-        bounded if bounded.starts_with("?<=") => Dim::AtMost(bounded[3..].parse().unwrap()),
+        bounded if bounded.starts_with("?<=") => Dim::within(memc_ir::DimExpr::parse(&bounded[3..])),
         name => Dim::from_name(name),
     };
     match dims {
@@ -48,7 +48,7 @@ pub(crate) fn data(ty: &str, items: &str) -> Fact {
     let ty = tensor(ty);
     let item = |text: &str| match text.trim() {
         "?" => Item::Unknown,
-        bounded if bounded.starts_with("?<=") => Item::AtMost(bounded[3..].parse().unwrap()),
+        bounded if bounded.starts_with("?<=") => Item::within(memc_ir::DimExpr::parse(&bounded[3..])),
         "true" => Item::Int(1),
         "false" => Item::Int(0),
         number if ty.element.is_float() => Item::Float(number.parse().unwrap()),
@@ -69,6 +69,7 @@ pub(crate) fn show(fact: &Fact) -> String {
             Item::Float(value) => format!("{value:?}"),
             Item::Symbolic(expr) => expr.to_string(),
             Item::AtMost(most) => format!("?<={most}"),
+            Item::Within(most) => format!("?<={most}"),
             Item::Unknown => "?".to_owned(),
         })
         .collect();

@@ -1,7 +1,7 @@
 //! Sliding windows: the number of positions of a kernel with stride, dilation and padding along each
 //! spatial axis.
 
-use memc_ir::{Dim, NodeData};
+use memc_ir::{Dim, DimExpr, NodeData};
 
 use crate::context::{Infer, InferError};
 use crate::families::dims::{affine, ceil_div, floor_quotient};
@@ -26,6 +26,18 @@ impl Padding {
             _ => Self::Explicit,
         }
     }
+}
+
+/// Fit of the number of positions, beyond the first, that fit into the padded input.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fit {
+    /// Down: kernels that refuse a window beyond the padded input.
+    Down,
+    /// Toward zero: kernels that give one position to a window beyond the padded input by less than a
+    /// stride.
+    TowardZero,
+    /// Up: the end of the padded input may cut the last window.
+    Up,
 }
 
 /// Attributes of a sliding window; every list has one entry per spatial axis.
@@ -80,7 +92,7 @@ impl Window {
     }
 
     /// Returns the number of positions along `axis`, which must be below the number of spatial axes.
-    /// With `ceil` the end of the padded input may cut the last window, but a window that starts in the
+    /// Rounded up, the end of the padded input may cut the last window, but a window that starts in the
     /// padding after the input is dropped. This is the text of operator set 22, which the runtimes
     /// follow for older versions too.
     ///
@@ -91,8 +103,9 @@ impl Window {
     /// # Errors
     /// Returns [`InferError::Mismatch`] if the kernel is larger than the padded input by several
     /// strides.
-    pub(crate) fn positions(&self, axis: usize, input: &Dim, kernel: &Dim, ceil: bool) -> Result<Dim, InferError> {
+    pub(crate) fn positions(&self, axis: usize, input: &Dim, kernel: &Dim, fit: Fit) -> Result<Dim, InferError> {
         let stride = self.strides[axis];
+        let ceil = fit == Fit::Up;
         if self.padding == Padding::Same {
             return Ok(ceil_div(input, stride));
         }
@@ -108,18 +121,42 @@ impl Window {
                 _ => Ok(Dim::AtMost(count.unwrap_or(0))),
             };
         }
+        if let Dim::Symbolic(extent) = input {
+            let count = self.symbolic_positions(axis, extent, effective, fit);
+            return Ok(count.map_or(Dim::Unknown, Dim::from_expr));
+        }
         let round = if ceil { i128::from(stride) - 1 } else { 0 };
         let mut plus = 1;
-        if ceil && input.expr().is_some() {
+        if let (true, Dim::Known(extent)) = (ceil, input) {
             // The distance of the last window's start from the end of the input: multiples of the stride
             // cancel out, so only the distance to the next multiple depends on the input.
-            match distance_to_multiple(input, slack, stride) {
-                Some(distance) if distance + end - effective >= 0 => plus = 0,
-                Some(_) => {}
-                None => return Ok(Dim::Unknown),
+            let distance = (-(i128::from(*extent) + slack)).rem_euclid(i128::from(stride));
+            if distance + end - effective >= 0 {
+                plus = 0;
             }
         }
         floor_quotient(input, slack + round, stride, plus).ok_or_else(mismatch)
+    }
+
+    /// Returns the number of positions along `axis` for a symbolic extent.
+    fn symbolic_positions(&self, axis: usize, extent: &DimExpr, effective: i128, fit: Fit) -> Option<DimExpr> {
+        let constant = |value: i128| i64::try_from(value).ok().map(DimExpr::constant);
+        let (begin, end) = (i128::from(self.begins[axis]), i128::from(self.ends[axis]));
+        let (stride, one) = (DimExpr::constant(self.strides[axis]), DimExpr::constant(1));
+        let room = extent.add(&constant(begin + end - effective)?)?;
+        match fit {
+            Fit::Down => room.floor_div(&stride)?.add(&one),
+            Fit::TowardZero => room.trunc_div(&stride)?.add(&one),
+            Fit::Up => {
+                let count = room.ceil_div(&stride)?;
+                if end >= effective {
+                    return Some(count);
+                }
+                // A window that starts in the padding after the input does not count.
+                let starts = extent.add(&constant(begin)?)?.ceil_div(&stride)?;
+                DimExpr::min_of(vec![count.add(&one)?, starts])
+            }
+        }
     }
 
     /// Returns the extent of the result of a transposed convolution along `axis`.
@@ -143,24 +180,6 @@ impl Window {
     }
 }
 
-/// Returns `ceil(v / by) * by - v` for `v = input + offset`; `None` if it depends on the symbols.
-fn distance_to_multiple(input: &Dim, offset: i128, by: i64) -> Option<i128> {
-    let by_wide = i128::from(by);
-    let value = match input {
-        Dim::Known(extent) => i128::from(*extent) + offset,
-        _ if by == 1 => return Some(0),
-        Dim::Symbolic(_) => {
-            // The quotient exists only if the symbolic part is a multiple of `by`; the remainder is then
-            // that of the constant term.
-            let down = floor_quotient(input, 0, by, 0)?;
-            let rest = input.sub(&down.mul(&Dim::Known(by.unsigned_abs()))).known()?;
-            i128::from(rest) + offset
-        }
-        Dim::AtMost(_) | Dim::Unknown => return None,
-    };
-    Some((-value).rem_euclid(by_wide))
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -175,7 +194,7 @@ mod tests {
     #[test]
     fn a_window_may_be_cut_by_the_end_but_not_start_behind_it() {
         assert_eq!(pool("f32[1,1,5]").show(), "f32[1,1,3]");
-        // Rounding up gives 4, but the fourth window would start in the padding.
+        // Fit up gives 4, but the fourth window would start in the padding.
         assert_eq!(pool("f32[1,1,5]").int("ceil_mode", 1).show(), "f32[1,1,3]");
         let wide = Case::new("MaxPool", 10).input("f32[1,1,6]").ints("kernel_shape", &[3]).ints("strides", &[2]);
         assert_eq!(wide.int("ceil_mode", 1).show(), "f32[1,1,3]");
@@ -185,7 +204,7 @@ mod tests {
     fn symbols_stay_if_the_stride_divides_their_extent() {
         assert_eq!(pool("f32[1,1,2*N]").show(), "f32[1,1,N+1]");
         assert_eq!(pool("f32[1,1,2*N+1]").int("ceil_mode", 1).show(), "f32[1,1,N+1]");
-        assert_eq!(pool("f32[1,1,N]").show(), "f32[1,1,?]");
+        assert_eq!(pool("f32[1,1,N]").show(), "f32[1,1,floor(N/2)+1]");
         for ceil in [0, 1] {
             for extent in 4..30 {
                 let name = if extent % 2 == 0 { "2*N" } else { "2*N+1" };
@@ -193,6 +212,24 @@ mod tests {
                 let bound = symbolic[0].ty.bind(&[("N".to_owned(), extent / 2)].into());
                 let known = pool(&format!("f32[1,1,{extent}]")).int("ceil_mode", ceil).run().unwrap();
                 assert_eq!(bound, known[0].ty, "extent {extent}, ceil_mode {ceil}");
+            }
+        }
+    }
+
+    #[test]
+    fn symbolic_positions_hold_for_every_extent() {
+        for (kernel, stride, begin, end, ceil) in
+            [(2, 2, 0, 0, 0), (3, 2, 1, 1, 0), (3, 2, 1, 1, 1), (2, 3, 0, 1, 1), (3, 3, 0, 0, 1)]
+        {
+            let pool = |extent: &str| {
+                let case = Case::new("MaxPool", 22).input(&format!("f32[1,1,{extent}]")).ints("kernel_shape", &[kernel]);
+                case.ints("strides", &[stride]).ints("pads", &[begin, end]).int("ceil_mode", ceil).run()
+            };
+            let symbolic = pool("N").unwrap();
+            for extent in 1..20u64 {
+                let Ok(known) = pool(&extent.to_string()) else { continue };
+                let bound = symbolic[0].ty.bind(&[("N".to_owned(), extent)].into());
+                assert_eq!(bound, known[0].ty, "{} for {extent}, window {kernel}, stride {stride}", symbolic[0].ty);
             }
         }
     }

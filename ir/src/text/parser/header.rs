@@ -2,6 +2,7 @@
 
 use super::super::lexer::{Token, describe, shorten};
 use super::{Failed, Parsed, Parser};
+use crate::dim::Range;
 use crate::entity::Space;
 use crate::module::{Module, Stage};
 use crate::plan::{ArenaSize, SpaceData, Storage};
@@ -80,6 +81,7 @@ impl Parser<'_> {
                     Some(_) => Err(self.error_at(place, "E0602", "this dimension already has an extent")),
                 }
             }
+            "range" => self.range(),
             "stage" => self.stage(),
             "space" => self.space(),
             "arena" => self.arena(),
@@ -87,6 +89,26 @@ impl Parser<'_> {
                 let message = format!("`{}` does not begin a line of the header", shorten(other));
                 Err(self.error_at(place, "E0601", &message))
             }
+        }
+    }
+
+    /// Reads the range of a symbol: `"seq" from 32 to 960 step 32`.
+    fn range(&mut self) -> Parsed<()> {
+        let place = self.place;
+        let name = self.quoted_text("a dimension between quotes")?;
+        if !self.eat_word("from") {
+            return Err(self.expected("`from`"));
+        }
+        let min: u64 = self.integer("the smallest extent")?;
+        let max: Option<u64> = if self.eat_word("to") { Some(self.integer("the largest extent")?) } else { None };
+        let step: u64 = if self.eat_word("step") { self.integer("a step")? } else { 1 };
+        let range = Range { min, max, step };
+        if step == 0 || max.is_some_and(|max| !range.contains(max)) {
+            return Err(self.error_at(place, "E0604", "this range does not end with an extent of it"));
+        }
+        match self.header().ranges.insert(name, range) {
+            None => Ok(()),
+            Some(_) => Err(self.error_at(place, "E0602", "this dimension already has a range")),
         }
     }
 

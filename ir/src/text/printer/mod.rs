@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 
 use super::MAX_DEPTH;
 use super::escape::{write_name, write_quoted};
+use crate::dim::Range;
 use crate::entity::{EntityId, GraphId, Node, SecondaryMap, Space, Value};
 use crate::module::{Definition, Module};
 use crate::plan::{ArenaSize, Storage};
@@ -78,6 +79,9 @@ impl<'m> Writer<'m> {
             write_quoted(&mut self.out, name.as_bytes());
             let _ = writeln!(self.out, " {extent}");
         }
+        for (name, range) in &module.ranges {
+            self.range(name, *range);
+        }
         let _ = writeln!(self.out, "stage {}", module.stage.name());
         for space in module.plan.spaces.keys() {
             self.space(space);
@@ -85,6 +89,19 @@ impl<'m> Writer<'m> {
         for arena in &module.plan.arenas {
             self.arena(arena);
         }
+    }
+
+    fn range(&mut self, name: &str, range: Range) {
+        self.out.push_str("range ");
+        write_quoted(&mut self.out, name.as_bytes());
+        let _ = write!(self.out, " from {}", range.min);
+        if let Some(max) = range.max {
+            let _ = write!(self.out, " to {max}");
+        }
+        if range.step != 1 {
+            let _ = write!(self.out, " step {}", range.step);
+        }
+        self.out.push('\n');
     }
 
     fn space(&mut self, space: Space) {

@@ -61,6 +61,10 @@ fn write_dim(out: &mut String, dim: &Dim) {
         Dim::Known(extent) => _ = write!(out, "{extent}"),
         Dim::AtMost(extent) => _ = write!(out, "?<={extent}"),
         Dim::Unknown => out.push('?'),
+        Dim::Within(upper) => {
+            out.push_str("?<=");
+            write_expr(out, upper);
+        }
         Dim::Symbolic(expr) => match expr.as_constant().map(u64::try_from) {
             None => write_expr(out, expr),
             Some(Ok(extent)) => _ = write!(out, "{extent}"),
@@ -70,25 +74,12 @@ fn write_dim(out: &mut String, dim: &Dim) {
 }
 
 fn write_expr(out: &mut String, expr: &DimExpr) {
-    for (index, (symbols, factor)) in expr.terms().enumerate() {
-        match (index, factor < 0) {
-            (_, true) => out.push('-'),
-            (0, false) => {}
-            (_, false) => out.push('+'),
+    let _ = expr.write(out, &|out, symbol| {
+        if !symbol.is_empty() && word_len(symbol) == symbol.len() {
+            out.push_str(symbol);
+        } else {
+            write_quoted(out, symbol.as_bytes());
         }
-        let magnitude = factor.unsigned_abs();
-        if symbols.is_empty() || magnitude != 1 {
-            let _ = write!(out, "{magnitude}");
-        }
-        for (position, symbol) in symbols.iter().enumerate() {
-            if position > 0 || magnitude != 1 {
-                out.push('*');
-            }
-            if !symbol.is_empty() && word_len(symbol) == symbol.len() {
-                out.push_str(symbol);
-            } else {
-                write_quoted(out, symbol.as_bytes());
-            }
-        }
-    }
+        Ok(())
+    });
 }

@@ -98,7 +98,7 @@ pub(crate) fn splat(graph: &Graph<'_>, id: Id) -> Option<f64> {
     let number = match first {
         Item::Int(value) => *value as f64,
         Item::Float(value) => *value,
-        Item::Symbolic(_) | Item::AtMost(_) | Item::Unknown => return None,
+        Item::Symbolic(_) | Item::AtMost(_) | Item::Within(_) | Item::Unknown => return None,
     };
     data.items.iter().all(|item| item == first).then_some(number)
 }

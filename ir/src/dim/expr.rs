@@ -1,0 +1,225 @@
+//! Integer expressions over symbolic extents: polynomials whose factors are symbols and atoms.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::atom::Atom;
+
+/// Most terms of an expression; a larger one becomes unknown, which bounds the cost of hostile input.
+const MAX_TERMS: usize = 16;
+/// Most factors of one term.
+const MAX_DEGREE: usize = 6;
+
+/// A factor of a term.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Factor {
+    /// A symbolic extent.
+    Symbol(Arc<str>),
+    /// A quotient, minimum or maximum.
+    Atom(Arc<Atom>),
+}
+
+/// A product of factors, sorted; the empty product is 1.
+pub(super) type Monomial = Vec<Factor>;
+
+/// An integer expression over symbolic extents, in canonical form: a polynomial over symbols and atoms.
+/// Expressions that compare equal are equal for all extents.
+///
+/// Symbols are extents, which are never negative, and divisors are at least 1. Arithmetic returns `None`
+/// if a coefficient overflows, or the result exceeds 16 terms, 6 factors in a term, or the size of an
+/// atom.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct DimExpr {
+    pub(super) terms: BTreeMap<Monomial, i64>,
+}
+
+impl DimExpr {
+    /// Creates the expression that consists of one symbol.
+    pub fn symbol(name: &str) -> Self {
+        Self::factor(Factor::Symbol(Arc::from(name)))
+    }
+    /// Creates the expression that consists of one factor.
+    pub(super) fn factor(factor: Factor) -> Self {
+        Self { terms: BTreeMap::from([(vec![factor], 1)]) }
+    }
+    /// Creates a constant expression.
+    pub fn constant(value: i64) -> Self {
+        let mut terms = BTreeMap::new();
+        if value != 0 {
+            terms.insert(Vec::new(), value);
+        }
+        Self { terms }
+    }
+    /// Returns the value of a constant expression; `None` if a symbol occurs.
+    pub fn as_constant(&self) -> Option<i64> {
+        match self.terms.len() {
+            0 => Some(0),
+            1 => self.terms.get(&Vec::new()).copied(),
+            _ => None,
+        }
+    }
+    /// Returns the name if the expression is one symbol.
+    pub fn as_symbol(&self) -> Option<&str> {
+        match self.as_factor()? {
+            Factor::Symbol(name) => Some(name),
+            Factor::Atom(_) => None,
+        }
+    }
+    /// Returns the factor if the expression is one factor.
+    pub(super) fn as_factor(&self) -> Option<&Factor> {
+        match (self.terms.len(), self.terms.first_key_value()?) {
+            (1, (monomial, 1)) if monomial.len() == 1 => monomial.first(),
+            _ => None,
+        }
+    }
+    /// Returns the constant term.
+    pub(super) fn constant_term(&self) -> i64 {
+        self.terms.get(&Vec::new()).copied().unwrap_or(0)
+    }
+    /// Removes the constant term.
+    pub(super) fn without_constant(&self) -> Self {
+        let mut terms = self.terms.clone();
+        terms.remove(&Vec::new());
+        Self { terms }
+    }
+    /// Adds two expressions.
+    pub fn add(&self, other: &Self) -> Option<Self> {
+        let mut terms = self.terms.clone();
+        for (monomial, factor) in &other.terms {
+            let sum = terms.get(monomial).copied().unwrap_or(0).checked_add(*factor)?;
+            if sum == 0 {
+                terms.remove(monomial);
+            } else {
+                terms.insert(monomial.clone(), sum);
+            }
+        }
+        (terms.len() <= MAX_TERMS).then_some(Self { terms })
+    }
+    /// Adds a constant.
+    pub(super) fn plus(&self, value: i64) -> Option<Self> {
+        self.add(&Self::constant(value))
+    }
+    /// Negates the expression.
+    pub fn neg(&self) -> Option<Self> {
+        self.times(-1)
+    }
+    /// Multiplies by a constant.
+    pub(super) fn times(&self, factor: i64) -> Option<Self> {
+        if factor == 0 {
+            return Some(Self::constant(0));
+        }
+        let terms: Option<BTreeMap<Monomial, i64>> =
+            self.terms.iter().map(|(monomial, own)| Some((monomial.clone(), own.checked_mul(factor)?))).collect();
+        Some(Self { terms: terms? })
+    }
+    /// Subtracts an expression.
+    pub fn sub(&self, other: &Self) -> Option<Self> {
+        self.add(&other.neg()?)
+    }
+    /// Multiplies two expressions.
+    pub fn mul(&self, other: &Self) -> Option<Self> {
+        let mut result = Self::constant(0);
+        for (a, x) in &self.terms {
+            for (b, y) in &other.terms {
+                let mut monomial: Monomial = a.iter().chain(b).cloned().collect();
+                monomial.sort();
+                if monomial.len() > MAX_DEGREE {
+                    return None;
+                }
+                let term = Self { terms: BTreeMap::from([(monomial, x.checked_mul(*y)?)]) };
+                result = result.add(&term)?;
+            }
+        }
+        Some(result)
+    }
+    /// Divides by an expression that divides without remainder for all extents; `None` if a remainder is
+    /// possible. Long division by the leading term.
+    pub fn div_exact(&self, divisor: &Self) -> Option<Self> {
+        let (by, factor) = divisor.leading()?;
+        let (mut rest, mut quotient) = (self.clone(), Self::constant(0));
+        while let Some((monomial, value)) = rest.leading() {
+            let monomial = without(monomial, by)?;
+            if value.checked_rem(factor)? != 0 {
+                return None;
+            }
+            let step = Self { terms: BTreeMap::from([(monomial, value.checked_div(factor)?)]) };
+            quotient = quotient.add(&step)?;
+            rest = rest.sub(&step.mul(divisor)?)?;
+        }
+        Some(quotient)
+    }
+    /// Returns the term of the highest degree, and of the last monomial among these; `None` for zero.
+    /// Products keep this order, which long division needs.
+    pub(super) fn leading(&self) -> Option<(&Monomial, i64)> {
+        let term = self.terms.iter().max_by_key(|(monomial, _)| (monomial.len(), *monomial))?;
+        Some((term.0, *term.1))
+    }
+    /// Replaces every factor by an expression and computes the sum of products again.
+    pub(super) fn map_factors(&self, map: &mut dyn FnMut(&Factor) -> Option<Self>) -> Option<Self> {
+        let mut result = Self::constant(0);
+        for (monomial, value) in &self.terms {
+            let mut term = Self::constant(*value);
+            for factor in monomial {
+                term = term.mul(&map(factor)?)?;
+            }
+            result = result.add(&term)?;
+        }
+        Some(result)
+    }
+    /// Replaces bound symbols by their extents; other symbols stay. `None` for a division by zero.
+    pub fn bind(&self, bindings: &BTreeMap<String, u64>) -> Option<Self> {
+        self.map_factors(&mut |factor| match factor {
+            Factor::Symbol(name) => match bindings.get(name.as_ref()) {
+                Some(bound) => i64::try_from(*bound).ok().map(Self::constant),
+                None => Some(Self::factor(factor.clone())),
+            },
+            Factor::Atom(atom) => atom.map(&mut |part| part.bind(bindings)),
+        })
+    }
+    /// Iterates over the terms in printing order, each as its factors and its coefficient.
+    pub fn terms(&self) -> impl Iterator<Item = (&[Factor], i64)> {
+        self.terms.iter().rev().map(|(monomial, factor)| (monomial.as_slice(), *factor))
+    }
+    /// Returns all symbols, also those inside atoms, sorted, without repeats.
+    pub fn symbols(&self) -> Vec<Arc<str>> {
+        let mut all = Vec::new();
+        self.collect_symbols(&mut all);
+        all.sort();
+        all.dedup();
+        all
+    }
+    fn collect_symbols(&self, all: &mut Vec<Arc<str>>) {
+        for factor in self.terms.keys().flatten() {
+            match factor {
+                Factor::Symbol(name) => all.push(Arc::clone(name)),
+                Factor::Atom(atom) => atom.parts().for_each(|part| part.collect_symbols(all)),
+            }
+        }
+    }
+    /// Number of terms and factors, including those inside atoms.
+    pub(super) fn weight(&self) -> usize {
+        let of = |factor: &Factor| match factor {
+            Factor::Symbol(_) => 1,
+            Factor::Atom(atom) => atom.parts().map(Self::weight).fold(1, usize::saturating_add),
+        };
+        self.terms.keys().map(|monomial| monomial.iter().map(of).fold(1, usize::saturating_add)).fold(0, usize::saturating_add)
+    }
+    /// Whether every term has a positive coefficient, and no factor can be negative.
+    pub(super) fn is_evidently_extent(&self) -> bool {
+        let extent = |factor: &Factor| match factor {
+            Factor::Symbol(_) => true,
+            Factor::Atom(atom) => atom.is_evidently_extent(),
+        };
+        self.terms.iter().all(|(monomial, value)| *value > 0 && monomial.iter().all(extent))
+    }
+}
+
+/// Removes the factors of `by` from a monomial; `None` if one is missing.
+pub(super) fn without(monomial: &[Factor], by: &[Factor]) -> Option<Monomial> {
+    let mut rest = monomial.to_vec();
+    for factor in by {
+        let at = rest.iter().position(|other| other == factor)?;
+        rest.remove(at);
+    }
+    Some(rest)
+}
