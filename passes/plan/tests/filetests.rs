@@ -38,7 +38,7 @@ fn page_of(pass: &str) -> PathBuf {
 }
 
 /// Pages of the planner that belong to no pass.
-const OTHER_PAGES: &[&str] = &["planning"];
+const OTHER_PAGES: &[&str] = &["encode", "planning"];
 
 /// Returns the files of a folder and its subfolders, sorted.
 fn files(folder: &Path) -> Vec<PathBuf> {
