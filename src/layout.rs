@@ -9,7 +9,9 @@ use memc_ops::families::memory::{Transfer, transfer_of};
 use memc_passes::analysis::open::largest_peak;
 use memc_passes::analysis::state::{Reason, StatePair, shared, unpaired};
 use memc_passes::analysis::{self, Liveness, StorageClass};
-use memc_passes::{Encoded, Io, Options, Replaced};
+use memc_passes::{Encoded, EncodedWeight, Io, Options, Replaced};
+
+use crate::encoded_weights::encoded_weights;
 
 /// Contents of the layout beside the plan itself.
 #[derive(Debug)]
@@ -44,6 +46,8 @@ pub(crate) struct Context<'a> {
     pub rewrites: &'a [Replaced],
     /// Values that lie as codes between two uses.
     pub encoded: &'a [Encoded],
+    /// Weights that were written in few bits.
+    pub encoded_weights: &'a [EncodedWeight],
     /// The input as imported, for modelled cost.
     pub given: &'a Module,
 }
@@ -87,6 +91,7 @@ pub(crate) fn layout(module: &Module, exported: &Exported, context: &Context<'_>
         fetches: writer.fetches(),
         stated: writer.stated(),
         encodings: writer.encodings(),
+        encoded_weights: encoded_weights(module, context.encoded_weights),
     };
     layout.cost.modelled_ns_after = layout.timeline.iter().map(|busy| busy.end_ns).max().unwrap_or(0) as f64;
     // Peaks and bounds are derived from the layout itself, as its readers derive them.

@@ -26,6 +26,7 @@ mod anchor;
 mod baseline;
 #[cfg(feature = "cli")]
 pub mod cli;
+mod encoded_weights;
 mod error;
 mod external;
 mod layout;
@@ -57,7 +58,7 @@ pub use memc_ir::nearest;
 pub use memc_onnx_export::sha256;
 pub use memc_onnx_proto::ModelFile as Model;
 pub use memc_ops::Assumption;
-pub use memc_passes::{Io, Observer, Rewriting, Silent, StateNames};
+pub use memc_passes::{Encoding, Io, Lossy, Observer, Rewriting, Silent, StateNames, WeightCode};
 pub use memc_plan::Entry;
 pub use memc_solve::Stop;
 pub use outputs::{Outputs, read};

@@ -130,6 +130,7 @@ pub fn plan_watched(
         trace,
         rewrites: &planned.said.rewrites,
         encoded: &planned.said.encoded,
+        encoded_weights: &planned.said.encoded_weights,
         given: &given,
     };
     let outside = request.external_data.as_ref().map(ExternalData::options);
@@ -146,7 +147,7 @@ pub fn plan_watched(
             (context.solvers, context.overhead_lower_bound) = (Vec::new(), None);
             context.pareto.clear();
             context.trace = None;
-            (context.rewrites, context.encoded) = (&[], &[]);
+            (context.rewrites, context.encoded, context.encoded_weights) = (&[], &[], &[]);
             Some(layout(&base, &model, &context))
         }
         None => None,
@@ -234,6 +235,7 @@ fn raised(module: &Module, before: Bytes, options: &Resolved<'_>) -> Option<Diag
     let rewrite = &options.plan.rewrite;
     let named = [
         rewrite.nchwc.map(|channels| format!("`--nchwc {channels}`")),
+        options.plan.encode.weights.map(|code| format!("`--encode-weights {}`", code.name())),
         rewrite.micro_batches.map(|parts| format!("`--micro-batches {parts}`")),
         options.request.anchors.then(|| "`--anchors`".to_owned()),
     ];
@@ -268,8 +270,9 @@ fn merged_by_sessions(module: &Module, profile: &Profile) -> Option<Diagnostic> 
 /// Turns on exact results if a random operator has a fixed seed and no option requests otherwise, and
 /// remarks on it: a fixed seed asks for repeatable numbers.
 fn reproducible(given: &Module, options: &mut memc_passes::Options) -> Option<Diagnostic> {
+    let is_encoded = options.encode.weights.is_some();
     let rewrite = &mut options.rewrite;
-    let is_asked = rewrite.exact || rewrite.micro_batches.is_some() || rewrite.names_kernels();
+    let is_asked = rewrite.exact || rewrite.micro_batches.is_some() || rewrite.names_kernels() || is_encoded;
     let seeded = given.nodes().keys().find(|node| !is_asked && is_seeded(given, *node))?;
     rewrite.exact = true;
     let message = "a random operator has a fixed seed, so the plan is made as with `--exact`";

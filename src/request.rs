@@ -9,7 +9,7 @@ use memc_cost::timings::{self, ProfileError, Timings};
 use memc_ir::{Bytes, SecondaryMap, Value};
 use memc_onnx_import::ImportOptions;
 use memc_ops::{Assumption, Data, Profile};
-use memc_passes::{Encoding, Io, Options, Rewriting, StateNames};
+use memc_passes::{Encoding, Io, Options, Rewriting, StateNames, WeightCode};
 use memc_solve::Stop;
 
 use crate::error::Error;
@@ -117,7 +117,7 @@ pub struct Request {
     pub pareto: u32,
     /// Changes that rewriting may make.
     pub rewrite: Rewriting,
-    /// Codes that values may have between two uses.
+    /// Codes that values may have between two uses, and codes of weights.
     pub encode: Encoding,
     /// Graph inputs and outputs that the arena holds; `None` for outputs, or neither if state is shared.
     pub io: Option<Io>,
@@ -251,10 +251,17 @@ impl Request {
         self
     }
 
-    /// Sets the codes that values may have between two uses.
+    /// Sets the codes that values may have between two uses, and codes of weights.
     #[must_use]
     pub fn encode(mut self, encode: Encoding) -> Self {
         self.encode = encode;
+        self
+    }
+
+    /// Writes the weights of matrix products in few bits.
+    #[must_use]
+    pub fn encode_weights(mut self, code: WeightCode) -> Self {
+        self.encode.weights = Some(code);
         self
     }
 
@@ -392,9 +399,9 @@ impl Request {
             return Err(RequestError::ExactBatch { parts }.into());
         }
         if self.rewrite.exact
-            && let Some(form) = self.encode.lossy.first()
+            && let Some(option) = self.encode.rounds()
         {
-            return Err(RequestError::ExactLossy { form: form.name() }.into());
+            return Err(RequestError::ExactLossy { option }.into());
         }
         let mut target = self.target.clone();
         for link in &self.links {
@@ -452,6 +459,7 @@ impl Request {
         given("micro_batches", self.rewrite.micro_batches.map(|parts| parts.to_string()));
         given("slowdown", (self.rewrite.slowdown > 0).then(|| format!("{}%", f64::from(self.rewrite.slowdown) / 100.0)));
         given("encode", (!self.encode.exact).then(|| "off".to_owned()));
+        given("encode_weights", self.encode.weights.map(|code| code.name().to_owned()));
         given("integer_kernels", self.rewrite.integer_kernels.then(|| true.to_string()));
         given("nchwc", self.rewrite.nchwc.map(|block| block.to_string()));
         given("passes", self.passes.clone());

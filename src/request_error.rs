@@ -16,11 +16,11 @@ pub enum RequestError {
         /// The requested number of parts.
         parts: u64,
     },
-    /// Lossy codes with all bits kept.
-    #[error("`--exact` excludes `--lossy {form}`: gradients would read rounded values")]
+    /// Rounded values or weights with all bits kept.
+    #[error("`--exact` excludes `{option}`: results would depend on rounded values")]
     ExactLossy {
-        /// The requested form.
-        form: &'static str,
+        /// The option that rounds.
+        option: String,
     },
     /// Blocks of channels for a runtime without kernels for them.
     #[error("`--nchwc` makes operators that only ONNX Runtime has kernels for")]

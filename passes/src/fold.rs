@@ -1,6 +1,8 @@
 //! `fold`: replaces nodes whose results are known by constants.
 
-use memc_ir::{ConstData, ConstOrigin, Module, Node, Payload, Rewriter, Stage, Use, Value};
+use std::collections::BTreeSet;
+
+use memc_ir::{Bytes, ConstData, ConstOrigin, Module, Node, Payload, Rewriter, Stage, Use, Value};
 use memc_ops::{SplitAxes, held_constant, lookup};
 
 use crate::pass::{Changed, PassContext, PassError, PassInfo};
@@ -47,12 +49,52 @@ fn fold(rewriter: &mut Rewriter<'_>, node: Node, held_only: bool, ctx: &PassCont
     }
     let constants: Option<Vec<ConstData>> =
         read.iter().map(|value| known(rewriter.module(), node, *value, held_only, ctx)).collect();
-    let Some(constants) = constants else { return };
+    let Some(constants) = constants.filter(|made| !enlarges(rewriter.module(), node, made, ctx)) else { return };
     for (value, constant) in read.into_iter().zip(constants) {
         let id = rewriter.constant(constant);
         rewriter.make_initializer(value, id);
     }
     rewriter.erase(node);
+}
+
+/// Size of the constants that a result may rest on, all together, for the result to have any size up to
+/// `max_fold_bytes`, in bytes. Lengths, axes and limits of shape arithmetic take less: 64 elements of 8
+/// bytes. Larger constants are data.
+const MAX_PLAIN: Bytes = Bytes(512);
+/// Size by which a folded result may exceed the data that it rests on, in bytes: one page
+/// of memory. A removed node saves its step, and a value of this size decides no plan.
+const MAX_GROWTH: Bytes = Bytes(4096);
+
+/// Returns whether the results of a node take much more memory than the constants that they rest on.
+///
+/// A session keeps constants for its whole life, and a decoded constant only while it is read.
+fn enlarges(module: &Module, node: Node, made: &[ConstData], ctx: &PassContext<'_>) -> bool {
+    if held_constant(module, node).is_some() {
+        return false;
+    }
+    let made = made.iter().filter_map(|constant| constant.ty.size()).fold(Bytes(0), Bytes::saturating_add);
+    let stored = rests_on(module, node, ctx);
+    stored > MAX_PLAIN && made > stored.saturating_add(MAX_GROWTH)
+}
+
+/// Returns the bytes of the constants from which inference follows the operands of a node.
+///
+/// Linear in the known values before the node.
+fn rests_on(module: &Module, node: Node, ctx: &PassContext<'_>) -> Bytes {
+    let (mut open, mut seen, mut bytes) = (vec![node], BTreeSet::new(), Bytes(0));
+    while let Some(node) = open.pop() {
+        for value in module.node(node).operands().filter(|value| ctx.data[*value].is_some()) {
+            if !seen.insert(value) {
+                continue;
+            }
+            match (module.constant_of(value), module.producer(value)) {
+                (Some(_), _) => bytes = bytes.saturating_add(module.size(value).unwrap_or_default()),
+                (None, Some(node)) => open.push(node),
+                (None, None) => {}
+            }
+        }
+    }
+    bytes
 }
 
 /// Maximum number of values examined when the walk follows readers of readers.

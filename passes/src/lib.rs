@@ -10,6 +10,7 @@ pub mod canonicalize;
 pub mod cse;
 pub mod dce;
 pub mod encode;
+pub mod encode_weights;
 pub mod fold;
 pub mod in_place;
 pub mod mask_blocks;
@@ -31,9 +32,10 @@ pub mod window;
 
 pub use memc_rewrite::Replaced;
 pub use memo::Memo;
-pub use options::{Encoding, Io, Lossy, Options, Rewriting, StateNames};
+pub use options::{Encoding, Io, Lossy, Options, Rewriting, StateNames, WeightCode};
 pub use pass::{
-    Budgeted, Changed, Encoded, ExternalData, PassContext, PassError, PassInfo, Said, Shortage, SolverReport, StepBytes,
+    Budgeted, Changed, Encoded, EncodedWeight, ExternalData, PassContext, PassError, PassInfo, Said, Shortage, SolverReport,
+    StepBytes, WeightErrors,
 };
 pub use pipeline::{Observer, PassStep, Pipeline, PipelineError, Silent};
 pub use settings::{Seek, SettingError, Settings};

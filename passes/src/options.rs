@@ -32,6 +32,33 @@ impl Io {
     }
 }
 
+/// Bits of encoded weights.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WeightCode {
+    /// 8-bit integers.
+    Int8,
+    /// 4-bit integers.
+    Int4,
+}
+
+impl WeightCode {
+    /// Returns the name in options and in the layout file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Int8 => "int8",
+            Self::Int4 => "int4",
+        }
+    }
+
+    /// Returns the bits of one weight.
+    pub fn bits(self) -> u32 {
+        match self {
+            Self::Int8 => 8,
+            Self::Int4 => 4,
+        }
+    }
+}
+
 /// Permissions and requests for rewriting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rewriting {
@@ -98,7 +125,7 @@ impl Lossy {
     }
 }
 
-/// Codes that values may have between two uses.
+/// Codes that values may have between two uses, and codes of weights.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Encoding {
     /// Whether codes that keep every bit are used.
@@ -107,6 +134,8 @@ pub struct Encoding {
     pub lossy: Vec<Lossy>,
     /// Patterns of value names without lossy codes; `*` stands for any text.
     pub keep_wide: Vec<String>,
+    /// Code of the weights of matrix products, if they are written in few bits.
+    pub weights: Option<WeightCode>,
 }
 
 impl Encoding {
@@ -114,11 +143,17 @@ impl Encoding {
     pub fn keeps_wide(&self, name: &str) -> bool {
         self.keep_wide.iter().any(|pattern| matches(pattern, name))
     }
+
+    /// Returns an option that rounds values or weights, as the user states it.
+    pub fn rounds(&self) -> Option<String> {
+        let lossy = self.lossy.first().map(|form| format!("--lossy {}", form.name()));
+        lossy.or_else(|| self.weights.map(|code| format!("--encode-weights {}", code.name())))
+    }
 }
 
 impl Default for Encoding {
     fn default() -> Self {
-        Self { exact: true, lossy: Vec::new(), keep_wide: Vec::new() }
+        Self { exact: true, lossy: Vec::new(), keep_wide: Vec::new(), weights: None }
     }
 }
 
@@ -158,7 +193,7 @@ pub struct Options {
     pub cost: CostModel,
     /// Permissions and requests for rewriting.
     pub rewrite: Rewriting,
-    /// Codes that values may have between two uses.
+    /// Codes that values may have between two uses, and codes of weights.
     pub encode: Encoding,
     /// Maximum size of a constant made by folding, in bytes.
     pub max_fold_bytes: Bytes,

@@ -41,11 +41,14 @@ pub struct EncodeTuning {
     /// Minimum size of a value with a code: the nodes of a recipe take longer to start than the bytes of
     /// a smaller value are worth.
     pub least: Bytes,
+    /// Minimum size of a matrix of weights in few bits: a smaller one saves less than 48 KiB in 8 bits, for
+    /// a node and scales more, and its numbers take part in the error like those of a large one.
+    pub least_weights: Bytes,
 }
 
 impl Default for EncodeTuning {
     fn default() -> Self {
-        Self { least: Bytes(2 << 10) }
+        Self { least: Bytes(2 << 10), least_weights: Bytes(64 << 10) }
     }
 }
 

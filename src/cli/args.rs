@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use memc::{Budget, ExternalData, LinkOption, Size};
 use memc_ops::Assumption;
 use memc_ops::profile::{Language, Recipe};
-use memc_passes::{Lossy, StateNames};
+use memc_passes::{Lossy, StateNames, WeightCode};
 
 /// A memory compiler for ONNX.
 #[derive(Debug, Parser)]
@@ -25,7 +25,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Plan a model: order, in-place writes, offsets; write it with its layout
-    Optimize(Optimize),
+    Optimize(Box<Optimize>),
     /// Report the memory of a model, in its own order or under a layout
     Report(Report),
     /// Verify a plan from the files alone
@@ -257,6 +257,10 @@ pub struct Optimize {
     /// Names of values without lossy codes; `*` stands for any text (repeatable)
     #[arg(long, value_name = "PATTERN", requires = "lossy", help_heading = heading::CHANGES, hide_short_help = true)]
     pub keep_wide: Vec<String>,
+    /// Write the weights of matrix products in 8 or 4 bits, with scales. Results change: the layout states
+    /// the error of each matrix, and `memc verify` compares results within its --lossy-bound
+    #[arg(long, value_name = "int8|int4", value_enum, conflicts_with = "exact", hide_possible_values = true, help_heading = heading::CHANGES, hide_short_help = true)]
+    pub encode_weights: Option<WeightCodeArg>,
     /// Pin the order with dead-end nodes, for runtimes that choose an order of their own
     #[arg(long, help_heading = heading::OUTPUT, hide_short_help = true)]
     pub anchors: bool,
@@ -321,6 +325,24 @@ impl From<LossyForm> for Lossy {
             LossyForm::F16 => Self::F16,
             LossyForm::Bf16 => Self::BF16,
             LossyForm::Int8 => Self::Int8,
+        }
+    }
+}
+
+/// Bits of encoded weights.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum WeightCodeArg {
+    /// 8-bit integers
+    Int8,
+    /// 4-bit integers
+    Int4,
+}
+
+impl From<WeightCodeArg> for WeightCode {
+    fn from(code: WeightCodeArg) -> Self {
+        match code {
+            WeightCodeArg::Int8 => Self::Int8,
+            WeightCodeArg::Int4 => Self::Int4,
         }
     }
 }
@@ -487,8 +509,9 @@ pub struct Verify {
     /// 0.000001 after Sigmoid, Softmax and similar operators]
     #[arg(long)]
     pub atol: Option<f64>,
-    /// Allowed relative error over all outputs of a plan that rounds values, in the Euclidean norm
-    #[arg(long, value_name = "SHARE", default_value_t = memc_ort::LOSSY_BOUND)]
+    /// Allowed relative error over all outputs of a plan that rounds values or weights, in the Euclidean
+    /// norm
+    #[arg(long, value_name = "SHARE", value_parser = bound, default_value_t = memc_ort::LOSSY_BOUND)]
     pub lossy_bound: f64,
     /// How plans are played
     #[command(flatten)]
@@ -636,6 +659,12 @@ fn percent(text: &str) -> Result<u32, String> {
     let parsed = text.strip_suffix('%').unwrap_or(text).parse().ok().filter(|percent: &f64| (0.0..=1000.0).contains(percent));
     let hundredths = parsed.map(|percent| (percent * 100.0).round() as u32);
     hundredths.ok_or_else(|| format!("`{text}` is not a percentage; write percent up to 1000: 1 or 0.5%"))
+}
+
+/// Parses a bound of a relative error.
+fn bound(text: &str) -> Result<f64, String> {
+    let parsed = text.parse().ok().filter(|share: &f64| *share >= 0.0 && share.is_finite());
+    parsed.ok_or_else(|| format!("`{text}` is no share: write a number that is not negative: 0.01"))
 }
 
 /// Parses a language with an interface to ONNX Runtime, and a recipe.

@@ -50,7 +50,11 @@ pub fn run(arguments: &Optimize, voice: &Voice) -> Outcome {
         let rules: Vec<String> = rules.iter().map(|(rule, count)| format!("{rule} {count}")).collect();
         voice.say(&format!("rewritten by {}", rules.join(", ")));
     }
-    if !arguments.integer_kernels && !arguments.exact && computes_with_dequantized(&optimized) {
+    if !arguments.integer_kernels
+        && !arguments.exact
+        && arguments.encode_weights.is_none()
+        && computes_with_dequantized(&optimized)
+    {
         voice.say("this model dequantizes before it computes; `--integer-kernels` uses integer kernels instead");
     }
     if !arguments.exact
@@ -126,6 +130,7 @@ pub fn request(arguments: &Optimize) -> Result<Request, Failure> {
         exact: arguments.encode == Codes::Exact,
         lossy: arguments.lossy.iter().map(|form| (*form).into()).collect(),
         keep_wide: arguments.keep_wide.clone(),
+        weights: arguments.encode_weights.map(Into::into),
     };
     request.budgets.clone_from(&arguments.budget);
     request.pareto = arguments.pareto;

@@ -41,6 +41,7 @@ mod state;
 mod stated;
 mod transfers;
 mod views;
+mod weights;
 
 use std::collections::BTreeMap;
 
@@ -179,6 +180,7 @@ fn run(given: &Side<'_>, out: &mut Side<'_>, layout: &Layout, options: Options, 
     state::check(&ctx, findings);
     fetches::check(&ctx, findings);
     stated::check(&ctx, findings);
+    weights::check(&ctx, findings);
     boundary::check(&ctx, findings);
     let recomputed = meaning::check(&ctx, options, findings, summary);
     claims::check(&ctx, recomputed, findings, summary);

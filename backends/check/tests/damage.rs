@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use fixture::*;
 use memc_check::{Kind, Options};
-use memc_layout::{Alias, AliasKind, Class, Fetch, Io, LiveRange, StateUpdate, Stated, StatedBy, Unplanned};
+use memc_layout::{Alias, AliasKind, Class, EncodedWeight, Fetch, Io, LiveRange, StateUpdate, Stated, StatedBy, Unplanned};
 use memc_onnx_proto::onnx::OperatorSetIdProto;
 
 type Damage = (Kind, &'static str, fn(&mut Case));
@@ -437,6 +437,21 @@ const NUMBERS: &[Damage] = &[
     }),
     (Kind::Stated, "a size that follows from the operators", |c| {
         c.layout().stated.push(Stated { tensor: "d".into(), by: StatedBy::File });
+    }),
+    (Kind::EncodedWeight, "a matrix whose codes are no constant", |c| {
+        c.layout().encoded_weights.push(EncodedWeight {
+            of: "w".into(),
+            codes: "d".into(),
+            scales: "w".into(),
+            rows: [0, 4],
+            columns: [0, 4],
+            bits: 8,
+            block: None,
+            before: 64,
+            after: 32,
+            relative_error: 0.0,
+            largest_error: 0.0,
+        });
     }),
     (Kind::Fetch, "a constant that a product reads too", |c| {
         let step = c.step("back");

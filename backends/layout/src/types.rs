@@ -85,6 +85,9 @@ pub struct Layout {
     /// are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub encodings: Vec<Encoding>,
+    /// Weights that the output model holds in few bits. Absent if there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub encoded_weights: Vec<EncodedWeight>,
 }
 
 /// A value that is kept as a smaller code between two uses.
@@ -101,6 +104,39 @@ pub struct Encoding {
     pub form: String,
     /// Whether the decoded tensor has the bits of the wide one.
     pub exact: bool,
+}
+
+/// A matrix of weights in few bits: each number is about its code times its scale.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EncodedWeight {
+    /// The matrix: a constant of the input model, or one that was computed from its constants.
+    pub of: String,
+    /// Constant of the output model that holds the codes.
+    pub codes: String,
+    /// Constant of the output model that holds the scales.
+    pub scales: String,
+    /// First row of the matrix in these constants, and the one past the last. A product sums the numbers
+    /// of a column to one result.
+    pub rows: [u64; 2],
+    /// First column of the matrix in these constants, and the one past the last.
+    pub columns: [u64; 2],
+    /// Bits of a code.
+    pub bits: u64,
+    /// Number of weights of a column that share a scale; null if whole columns do.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub block: Option<u64>,
+    /// Bytes of these rows and columns of the matrix.
+    pub before: u64,
+    /// Bytes of codes and scales.
+    pub after: u64,
+    /// Root of the sum of squared errors of all decoded weights of the matrix, as a share of that of its
+    /// squared weights.
+    #[serde(serialize_with = "number")]
+    pub relative_error: f64,
+    /// Largest error of a decoded weight of the matrix.
+    #[serde(serialize_with = "number")]
+    pub largest_error: f64,
 }
 
 /// A tensor of stated size.

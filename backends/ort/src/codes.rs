@@ -124,11 +124,11 @@ pub const ALL: &[CodeInfo] = &[
         code: "E0714",
         title: "rounded values change the results too much",
         fault: Fault::Request,
-        meaning: "The plan keeps values in fewer bits between two uses. Over all outputs together, the norm of the difference from the input \
-            model's outputs, as a share of their norm, exceeds the bound. The lines before it name the outputs with the largest errors.",
+        meaning: "The plan keeps values in fewer bits between two uses (`--lossy`), or weights in few bits (`--encode-weights`). \
+            Over all outputs together, the norm of the difference from the input model's outputs, as a share of their norm, exceeds the bound. The lines before it name the outputs with the largest errors.",
         example: "relative error 2.4e-2 over all outputs, at most 1e-2 is allowed",
-        action: "Allow more with `--lossy-bound`, or plan without rounded values. Gradients that are zero in theory have large \
-            relative errors of their own, which matter little: judge by all outputs together.",
+        action: "Allow more with `--lossy-bound`, or plan without rounded values, or with more bits for each. Compare on real inputs: \
+            `--inputs IN.npz`. Gradients that are zero in theory have large relative errors of their own, which matter little: judge by all outputs together.",
     },
     CodeInfo {
         code: "W0701",

@@ -1,8 +1,9 @@
-//! Errors of plans that round values: distances of outputs from the expected ones, relative to their
-//! size, in the Euclidean norm.
+//! Errors of plans that round values or weights: distances of outputs from the expected ones, relative to
+//! their size, in the Euclidean norm.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::iter::Sum;
 
 use crate::arrays::TensorView;
 use crate::compare::{Difference, Tolerances, compare, number};
@@ -51,6 +52,12 @@ impl Squares {
     }
 }
 
+impl Sum for Squares {
+    fn sum<I: Iterator<Item = Self>>(parts: I) -> Self {
+        parts.fold(Self::default(), |all, part| Self { error: all.error + part.error, size: all.size + part.size })
+    }
+}
+
 impl Loss {
     /// Creates an empty comparison with an allowed relative error.
     pub(crate) fn new(bound: f64) -> Self {
@@ -81,23 +88,41 @@ impl Loss {
         let mut all = Squares::default();
         let mut measured = Vec::new();
         for (name, content) in expected {
-            let pair = content.tensor().zip(found.get(name).and_then(Content::tensor));
-            let Some(squares) = pair.and_then(|(expected, found)| squares(&expected, &found)) else { continue };
-            all = Squares { error: all.error + squares.error, size: all.size + squares.size };
+            let Some(squares) = found.get(name).and_then(|found| squares(content, found)) else { continue };
+            all = [all, squares].into_iter().sum();
             let worst = self.outputs.entry(name.clone()).or_default();
             *worst = worst.max(squares.relative());
             measured.push(name.as_str());
         }
         self.global = self.global.max(all.relative());
         let mut differences = compare(expected, found, tolerances);
-        differences.retain(|difference| !measured.contains(&difference.output.as_str()));
+        // Differences of sequences name an element: `output[0]`.
+        let is_measured = |output: &str| match expected.contains_key(output) {
+            true => measured.contains(&output),
+            false => output.rsplit_once('[').is_some_and(|(name, _)| measured.contains(&name)),
+        };
+        differences.retain(|difference| !is_measured(&difference.output));
         differences
     }
 }
 
+/// Returns the squares of two arrays of floating-point numbers, or of sequences of them; `None` for
+/// other types and if the lengths or shapes differ.
+fn squares(expected: &Content<'_>, found: &Content<'_>) -> Option<Squares> {
+    if let (Content::Sequence(expected), Content::Sequence(found)) = (expected, found) {
+        if expected.len() != found.len() {
+            return None;
+        }
+        let parts = expected.iter().zip(found).map(|(expected, found)| squares(expected, found));
+        return parts.sum();
+    }
+    let (expected, found) = expected.tensor().zip(found.tensor())?;
+    of_arrays(&expected, &found)
+}
+
 /// Returns the squares of two arrays of floating-point numbers; `None` for other types and if the shapes
 /// differ. Equal bits are no error.
-fn squares(expected: &TensorView<'_>, found: &TensorView<'_>) -> Option<Squares> {
+fn of_arrays(expected: &TensorView<'_>, found: &TensorView<'_>) -> Option<Squares> {
     if expected.element != found.element || expected.shape != found.shape || !is_float(expected.element) {
         return None;
     }
@@ -178,6 +203,21 @@ mod tests {
         let mut loss = Loss::new(1e-2);
         loss.add(&outputs(&expected), &outputs(&found), &Tolerances::default());
         assert!(!loss.is_within());
+    }
+
+    #[test]
+    fn sequences_are_measured_as_one_output() {
+        let sequence = |parts: &[&'static [u8]]| {
+            let parts = parts.iter().map(|part| content("float16", part, 2)).collect();
+            BTreeMap::from([("s".to_owned(), Content::Sequence(parts))])
+        };
+        let (one, more): (&[u8], &[u8]) = (&[0, 0x3c], &[0, 0x3e]);
+        let expected = sequence(&[one, one]);
+        let mut loss = Loss::new(1e-2);
+        assert_eq!(loss.add(&expected, &sequence(&[one, more]), &Tolerances::default()), []);
+        assert_eq!((loss.global, loss.outputs()[0].output.as_str()), (0.125f64.sqrt(), "s"));
+        // Another length is a difference.
+        assert_eq!(loss.add(&expected, &sequence(&[one]), &Tolerances::default()).len(), 1);
     }
 
     #[test]

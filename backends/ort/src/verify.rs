@@ -33,8 +33,9 @@ const MAX_TRACE: u64 = 4 << 30;
 /// Limit of the kept operands of softmaxes, in bytes, for all rounds together.
 const MAX_SOFTMAX: u64 = 1 << 30;
 
-/// Allowed relative error of plans that round values, unless the user states one. Rounding to bfloat16
-/// and to 8 bits moved the gradients of training steps by less.
+/// Allowed relative error of plans that round values or weights, unless the user states one. Rounding to
+/// bfloat16 and to 8 bits moved the gradients of training steps by less, and weights in 8 bits the result
+/// of a product.
 pub const LOSSY_BOUND: f64 = 1e-2;
 
 /// Options of a verification.
@@ -46,7 +47,8 @@ pub struct VerifyOptions {
     pub seed: u64,
     /// Allowed difference between numbers.
     pub tolerance: Tolerance,
-    /// Allowed relative error over all outputs of a plan that rounds values, in the Euclidean norm.
+    /// Allowed relative error over all outputs of a plan that rounds values or weights, in the Euclidean
+    /// norm.
     pub lossy_bound: f64,
     /// Whether to watch every value in the arena.
     pub poison_check: bool,
@@ -110,8 +112,8 @@ pub struct Verified {
     /// with their rounds and subjects. With the given model's integers, no difference is beyond the
     /// tolerance.
     pub carried: Vec<(u64, Subject, Difference)>,
-    /// Relative errors of the written model, if the plan rounds values; other outputs are compared with
-    /// the given model as usual, and the plan with the written model.
+    /// Relative errors of the written model, if the plan rounds values or weights; other outputs are
+    /// compared with the given model as usual, and the plan with the written model.
     pub loss: Option<Loss>,
     /// Differences between both models in sessions with default options.
     pub stock: Stock,
@@ -196,7 +198,7 @@ pub fn verify(
     };
     let trial = Trial { runtime, given, out, layout, sets: &sets, options: &options, tolerances };
     // Run and compare; if results differ or a kernel fails, check the sizes that the file states.
-    let is_lossy = layout.encodings.iter().any(|row| !row.exact);
+    let is_lossy = layout.encodings.iter().any(|row| !row.exact) || !layout.encoded_weights.is_empty();
     let names = match is_lossy {
         true => BTreeSet::new(),
         false => before_softmaxes(given.graph(), layout, MAX_SOFTMAX / (sets.len() as u64).max(1)),
@@ -276,7 +278,7 @@ impl Trial<'_> {
         if found.differences.iter().any(|(_, subject, difference)| *subject == Subject::Plan && !difference.is_within()) {
             self.blame(&mut found)?;
         }
-        found.stock.refused = Some("the plan rounds values".to_owned());
+        found.stock.refused = Some("the plan rounds values or weights".to_owned());
         Ok(found)
     }
 

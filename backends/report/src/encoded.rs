@@ -1,21 +1,23 @@
-//! Encoded values by form: their number, their bytes, and the bytes of their codes.
+//! Encoded values and weights by form: their number, their bytes, and the bytes of their codes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use memc_layout::Layout;
+use memc_layout::{EncodedWeight, Layout};
 
-/// Encoded values of one form. All sizes are bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Encoded values of one form, or encoded weights. All sizes are bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Encoded<'a> {
     pub form: &'a str,
     /// Whether the decoded values have the bits of the wide ones.
     pub exact: bool,
-    /// Number of values, each counted once for every code.
+    /// Number of values, each counted once for every code; number of matrices of weights.
     pub count: usize,
     /// Size of the wide values.
     pub wide: u64,
     /// Size of the codes.
     pub code: u64,
+    /// Largest relative error of a matrix of weights. `None` for other values.
+    pub error: Option<f64>,
 }
 
 impl Encoded<'_> {
@@ -23,15 +25,26 @@ impl Encoded<'_> {
     pub(crate) fn saved(&self) -> u64 {
         self.wide.saturating_sub(self.code)
     }
-    /// Returns the word that reports use for the exactness of the form.
-    pub(crate) fn verdict(&self) -> &'static str {
-        if self.exact { "exact" } else { "lossy" }
+    /// Returns the words that reports use for the exactness of the form.
+    pub(crate) fn verdict(&self) -> String {
+        match self.error {
+            _ if self.exact => "exact".to_owned(),
+            Some(error) => format!("lossy, by at most {:.2} %", 100.0 * error),
+            None => "lossy".to_owned(),
+        }
     }
 }
 
-/// Returns a row for each form, exact ones first, in alphabetical order. A code that is decoded several
-/// times counts once.
+/// Returns a row for each form: exact forms of values, lossy ones, weights.
 pub(crate) fn encoded(layout: &Layout) -> Vec<Encoded<'_>> {
+    let mut rows = values(layout);
+    rows.extend(weights(&layout.encoded_weights));
+    rows
+}
+
+/// Returns a row for each form of values, exact ones first, in alphabetical order. A code that is decoded
+/// several times counts once.
+fn values(layout: &Layout) -> Vec<Encoded<'_>> {
     if layout.encodings.is_empty() {
         return Vec::new();
     }
@@ -49,6 +62,25 @@ pub(crate) fn encoded(layout: &Layout) -> Vec<Encoded<'_>> {
         for code in row.code.iter().filter(|code| codes.insert(code.as_str())) {
             form.code = form.code.saturating_add(size(code));
         }
+    }
+    forms.into_values().collect()
+}
+
+/// Returns a row for each number of bits of encoded weights. Parts of a matrix count as one matrix.
+fn weights(rows: &[EncodedWeight]) -> Vec<Encoded<'static>> {
+    let mut forms: BTreeMap<u64, Encoded<'static>> = BTreeMap::new();
+    let mut matrices = BTreeSet::new();
+    for row in rows {
+        let form = forms.entry(row.bits).or_default();
+        form.form = match row.bits {
+            4 => "weights int4",
+            8 => "weights int8",
+            _ => "weights",
+        };
+        form.count += usize::from(matrices.insert((row.bits, &row.of)));
+        form.wide = form.wide.saturating_add(row.before);
+        form.code = form.code.saturating_add(row.after);
+        form.error = Some(form.error.unwrap_or_default().max(row.relative_error));
     }
     forms.into_values().collect()
 }

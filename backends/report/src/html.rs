@@ -46,9 +46,9 @@ pub struct HtmlOptions<'a> {
 /// curve with peak, bound and budget. It lists the tensors live at a step (the peak's, or the clicked
 /// step), has a search by tensor name, and shows the numbers before and after. With a timeline it also
 /// shows rows for operators and for each link, all of it over time instead of steps. Tables show
-/// recomputed and moved values with saving and cost, encoded values by form, results of the searches,
-/// and other budgets with their plans. The page follows the reader's dark or light setting. Its size is
-/// about 180 bytes a tensor.
+/// recomputed and moved values with saving and cost, encoded values and weights by form, results of the
+/// searches, and other budgets with their plans. The page follows the reader's dark or light setting. Its
+/// size is about 180 bytes a tensor.
 pub fn html(layout: &Layout, options: &HtmlOptions) -> String {
     let facts = Facts::of(layout);
     let title = if options.title.is_empty() { "Memory plan" } else { options.title };
@@ -284,7 +284,7 @@ fn encoded_table(layout: &Layout) -> String {
     for form in &forms {
         let sizes = [form.wide, form.code, form.saved()].map(bytes);
         let [wide, code, saved] = sizes;
-        let cells = [form.form.to_owned(), form.count.to_string(), wide, code, saved, form.verdict().to_owned()];
+        let cells = [form.form.to_owned(), form.count.to_string(), wide, code, saved, form.verdict()];
         row(&mut text, &cells, [false, true, true, true, true, false]);
     }
     text.push_str("</tbody></table></div></section>\n");

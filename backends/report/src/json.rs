@@ -34,7 +34,9 @@ use crate::limits::Row;
 ///   end)|null, space, far|null, cost_ns|null, waited_ns, peak_there, peak_otherwise}]`. The bytes are
 ///   free at the freed steps. The maximum of live bytes at these steps is `peak_there`; it would be
 ///   `peak_otherwise` if the value had stayed.
-/// - `encodings`: encoded values by form, `[{form, exact, count, wide, encoded, saved}]`, sizes in bytes.
+/// - `encodings`: encoded values and weights by form, `[{form, exact, count, wide, encoded, saved,
+///   error|null}]`, sizes in bytes. Weights have the forms `weights int8` and `weights int4`; their error
+///   is the largest relative error of a matrix.
 /// - `pareto`: `[{budget, arena, extra_ns, bound|null}]`.
 /// - `state`: `[{tensor, result}]`, results that take the storage of the state that they update.
 /// - `unpaired`: `[{result, candidates, reason}]`, outputs that may update state but share no storage,
@@ -157,6 +159,7 @@ fn encoded_value(form: &Encoded<'_>) -> Value {
         "wide": form.wide,
         "encoded": form.code,
         "saved": form.saved(),
+        "error": form.error,
     })
 }
 

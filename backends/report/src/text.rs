@@ -32,16 +32,16 @@ const ALIVE: usize = 8;
 const ALIVE_BESIDE: usize = 4;
 /// Maximum number of decisions in their table.
 const DECISIONS: usize = 5;
-/// Maximum number of forms of encoded values with a row; there are six forms.
-const FORMS: usize = 6;
+/// Maximum number of forms of encoded values with a row; there are six forms, and one of weights.
+const FORMS: usize = 7;
 
 /// Returns the plan as one screen: at most 40 lines of 100 ASCII characters; only the last line may be
 /// longer.
 ///
 /// The text shows: numbers of each space, the largest tensors live at the peak of the first space, its
 /// arena as a picture, its live curve, results of the searches, the largest recomputed or moved values,
-/// encoded values by form, and the last line of [`crate::summary_line`]. Letters `A`-`H` in the picture
-/// are the tensors of the table.
+/// encoded values and weights by form, and the last line of [`crate::summary_line`]. Letters `A`-`H` in
+/// the picture are the tensors of the table.
 pub fn text(layout: &Layout) -> String {
     let facts = Facts::of(layout);
     let mut lines = head(&facts);
@@ -246,7 +246,7 @@ fn decided(facts: &Facts) -> Vec<String> {
     lines
 }
 
-/// Returns a row for each form of encoded values, under a title.
+/// Returns a row for each form of encoded values and weights, under a title.
 fn encoded_rows(layout: &Layout) -> Vec<String> {
     let forms = encoded(layout);
     if forms.is_empty() {

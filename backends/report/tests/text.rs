@@ -64,18 +64,21 @@ fn encoded_values_have_a_row_for_each_form() {
     let layout = plans::encoded();
     let size = |name: &str| layout.tensors.iter().find(|tensor| tensor.name == name).unwrap().bytes;
     let summary: Value = serde_json::from_str(&json(&layout)).unwrap();
-    let [exact, lossy] = summary["encodings"].as_array().unwrap().as_slice() else { panic!("{}", summary["encodings"]) };
+    let [exact, lossy, weights] = summary["encodings"].as_array().unwrap().as_slice() else { panic!("{}", summary["encodings"]) };
     let rows = &layout.encodings;
     let (wide, code) = (size(&rows[1].of) + size(&rows[3].of), size(&rows[1].code[0]) + size(&rows[3].code[0]));
     assert!(wide > code, "{wide} {code}");
-    let form =
-        serde_json::json!({"form": "bits", "exact": true, "count": 2, "wide": wide, "encoded": code, "saved": wide - code});
+    let form = serde_json::json!({"form": "bits", "exact": true, "count": 2, "wide": wide, "encoded": code, "saved": wide - code, "error": null});
     assert_eq!(*exact, form);
     assert_eq!((&lossy["form"], &lossy["exact"], &lossy["count"]), (&"int8".into(), &false.into(), &1.into()));
+    let form = serde_json::json!({"form": "weights int8", "exact": false, "count": 2, "wide": 3 * 4096, "encoded": 3 * 1088,
+        "saved": 3 * (4096 - 1088), "error": 0.0075});
+    assert_eq!(*weights, form);
     let screen = text(&layout);
-    let lines: Vec<&str> = screen.lines().skip_while(|line| !line.starts_with("encoded values")).take(3).collect();
+    let lines: Vec<&str> = screen.lines().skip_while(|line| !line.starts_with("encoded values")).take(4).collect();
     assert!(lines[1].starts_with("bits  ") && lines[1].ends_with("  exact"), "{lines:?}");
     assert!(lines[2].starts_with("int8  ") && lines[2].ends_with("  lossy"), "{lines:?}");
+    assert!(lines[3].starts_with("weights int8  ") && lines[3].ends_with("  lossy, by at most 0.75 %"), "{lines:?}");
     assert!(!text(&plans::timed()).contains("encoded values"));
 }
 

@@ -47,6 +47,8 @@ pub struct Algebra {
     pub keeps_single: bool,
     /// Element where all operands are zero. For element-wise operators.
     pub at_zero: AtZero,
+    /// Whether the result is zero, of either sign, where one operand is zero and the others are finite.
+    pub absorbs_zero: bool,
 }
 
 impl Algebra {
@@ -59,6 +61,7 @@ impl Algebra {
         nonnegative: false,
         keeps_single: false,
         at_zero: AtZero::Unknown,
+        absorbs_zero: false,
     };
     /// Zeros give zero; no other fact.
     pub const KEEPS_ZERO: Self = Self { at_zero: AtZero::Zero, ..Self::NONE };
@@ -88,6 +91,11 @@ impl Algebra {
     /// States that no element of the result is below zero.
     pub const fn nonnegative(mut self) -> Self {
         self.nonnegative = true;
+        self
+    }
+    /// States that one operand that is zero makes the result zero.
+    pub const fn absorbs_zero(mut self) -> Self {
+        self.absorbs_zero = true;
         self
     }
     /// States that a node with one operand returns it unchanged.

@@ -279,6 +279,7 @@ fn algebra_words(algebra: Algebra) -> String {
         algebra.self_inverse.then(|| "a second application undoes the first".to_owned()),
         algebra.nonnegative.then(|| "never below zero".to_owned()),
         at_zero.map(str::to_owned),
+        algebra.absorbs_zero.then(|| "one zero gives zero".to_owned()),
     ];
     let facts: Vec<String> = facts.into_iter().flatten().collect();
     if facts.is_empty() { "no fact".to_owned() } else { facts.join("; ") }

@@ -198,4 +198,22 @@ pub(super) const WARNINGS: &[CodeInfo] = &[
         action: "Set up the session with a recipe of `--session`: `smallest` runs the nodes as planned, `fast` turns off the merging of equal \
             nodes and leaves the other optimizations on.",
     },
+    CodeInfo {
+        code: "W0331",
+        title: "weights are written in few bits",
+        fault: Fault::Nobody,
+        meaning: "`--encode-weights` replaced matrices of weights by integers of 8 or 4 bits with scales. The message states the bytes before and \
+            after, and the largest relative error of one matrix: the root of the sum of squared errors, as a share of that of the squared weights.",
+        example: "memc optimize model.onnx -o out.onnx --encode-weights int8",
+        action: "Compare results on real inputs: `memc verify model.onnx out.onnx --inputs IN.npz`.",
+    },
+    CodeInfo {
+        code: "W0332",
+        title: "some weights are not written in few bits",
+        fault: Fault::Nobody,
+        meaning: "`--encode-weights` left a matrix as it is: its bytes cannot be read, it has infinite elements, its reader needs a newer operator \
+            set, or the allowance for new weights is spent.",
+        example: "a model of operator set 12 with --encode-weights int8 and --runtime arena",
+        action: "Put weight files beside the model; convert old models to operator set 21 for 4 bits, or to 13 for 8.",
+    },
 ];

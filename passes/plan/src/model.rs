@@ -89,6 +89,7 @@ impl<'m> Form<'m> {
             remarks: plan.said.remarks.clone(),
             rewrites: plan.said.rewrites.clone(),
             encoded: plan.said.encoded.clone(),
+            encoded_weights: plan.said.encoded_weights.clone(),
             ..Said::default()
         };
         form

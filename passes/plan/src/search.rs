@@ -12,7 +12,7 @@ use crate::model::{Form, Model, Planned, arena};
 use crate::pool::{Entry, Pool, Verdict};
 use crate::strategies::{STRATEGIES, Strategy};
 use crate::tuning::Tuning;
-use crate::whole::{self, BLOCKS, Candidate, MASK_BLOCKS, PREPARE, REGIONS, REWRITE};
+use crate::whole::{self, BLOCKS, Candidate, MASK_BLOCKS, PREPARE, PREPARE_ENCODED, REGIONS, REWRITE};
 use crate::{Found, Refusal};
 use crate::{peak, split};
 
@@ -227,7 +227,8 @@ impl<'m> Search<'m> {
     /// # Errors
     /// Returns the error of the first pass that fails.
     pub(crate) fn prepared(&self, settings: &Settings) -> Result<Rc<Form<'m>>, PipelineError> {
-        self.form(&Form::given(self.model), PREPARE, &settings.only(&["limit", "parts"]))
+        let passes = if self.model.options.encode.weights.is_some() { PREPARE_ENCODED } else { PREPARE };
+        self.form(&Form::given(self.model), passes, &settings.only(&["limit", "parts"]))
     }
 
     /// Returns a form with images in blocks of channels, if the search uses blocks; nodes that exceed

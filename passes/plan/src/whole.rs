@@ -16,6 +16,9 @@ use crate::windows;
 
 /// Passes that never raise the peak of a plan, run first.
 pub(crate) const PREPARE: &str = "fold,canonicalize,dce,micro-batch,dce";
+/// As [`PREPARE`], with weights of matrix products written in few bits. Cleaning comes first: it computes
+/// new weights from old ones.
+pub(crate) const PREPARE_ENCODED: &str = "fold,canonicalize,dce,encode-weights,dce,micro-batch,dce";
 /// Merges equal nodes. A merged value lives longer, which can raise the peak.
 pub(crate) const MERGE: &str = "cse,dce,";
 /// Rewrites, and cleans up after the rewrite.
@@ -252,7 +255,8 @@ fn most(bound: u64, known: u64, holds: impl Fn(u64) -> bool) -> u64 {
 }
 
 /// Plans the file order, the upper bound of every plan without a limit. No rules rewrite the nodes.
-/// Blocks and batch parts are explicit requests, so their workspace and copies are part of the bound;
+/// Blocks, encoded weights and batch parts are explicit requests, so their workspace and copies are part
+/// of the bound;
 /// integer kernels only serve to save memory, so they are not. Cleaning up may raise the peak if the
 /// runtime keeps unread results to the end: then the unchanged file is planned.
 ///
@@ -260,11 +264,13 @@ fn most(bound: u64, known: u64, holds: impl Fn(u64) -> bool) -> u64 {
 /// Returns the error of the first pass that fails.
 pub(crate) fn file_order(model: &Model<'_>, settings: &Settings) -> Result<Planned, PipelineError> {
     let has_blocks = model.options.rewrite.nchwc.is_some();
-    let (kernels, blocks) = if has_blocks { ("canonicalize,", "nchwc,") } else { ("", "") };
-    let cleaned = format!("fold,{kernels}dce,micro-batch,{blocks}dce,view,{PLACE}");
+    let has_codes = model.options.encode.weights.is_some();
+    let (kernels, blocks) = (if has_blocks || has_codes { "canonicalize," } else { "" }, if has_blocks { "nchwc," } else { "" });
+    let codes = if has_codes { "dce,encode-weights," } else { "" };
+    let cleaned = format!("fold,{kernels}{codes}dce,micro-batch,{blocks}dce,view,{PLACE}");
     let plan = |passes: &str| Ok::<_, PipelineError>(Form::given(model).then(passes, settings)?.planned());
     let cleaned = plan(&cleaned)?;
-    if has_blocks || settings.parts.is_some() {
+    if has_blocks || has_codes || settings.parts.is_some() {
         return Ok(cleaned);
     }
     let given = plan(&format!("view,{PLACE}"))?;

@@ -109,7 +109,7 @@ fn pass_tuning() -> impl Strategy<Value = PassTuning> {
             },
             weights: WeightTuning { shares: below(12), choices: below(6) as usize },
             views: ViewTuning { max_trials: below(30) as usize, max_nodes: below(20_000) as usize },
-            encode: EncodeTuning { least: Bytes(below(2_000)) },
+            encode: EncodeTuning { least: Bytes(below(2_000)), least_weights: Bytes(below(2_000)) },
         }
     })
 }
@@ -122,6 +122,7 @@ fn options() -> impl Strategy<Value = Options> {
         exact: lossy.len() < 2,
         lossy: lossy.into_iter().map(|form| Lossy::ALL[form]).collect(),
         keep_wide: Vec::new(),
+        weights: None,
     });
     (io, 0..Profile::ALL.len(), any::<[bool; 4]>(), 0u64..400, slowdown, (pass_tuning(), encode)).prop_map(
         |(io, profile, [enabled, exact, standard, integer_kernels], effort, slowdown, (tuning, encode))| {

@@ -18,8 +18,9 @@ use memc_passes::{Changed, Observer, PassInfo, Settings};
 use memc_plan::FILE_ORDER;
 use memc_plan::registry::REGISTRY;
 
-/// The file order on the requested kernels: the upper bound includes their workspace.
-const FILE_ORDER_ON_KERNELS: &str = "fold,canonicalize,dce,micro-batch,nchwc,dce,view,in-place,place";
+/// The file order on the requested kernels and codes: the upper bound includes their workspace and decoded
+/// weights.
+const FILE_ORDER_ON_KERNELS: &str = "fold,canonicalize,dce,encode-weights,dce,micro-batch,nchwc,dce,view,in-place,place";
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()
@@ -37,7 +38,7 @@ fn page_of(pass: &str) -> PathBuf {
 }
 
 /// Pages of the planner that belong to no pass.
-const OTHER_PAGES: &[&str] = &["planning"];
+const OTHER_PAGES: &[&str] = &["encode", "planning"];
 
 /// Returns the files of a folder and its subfolders, sorted.
 fn files(folder: &Path) -> Vec<PathBuf> {
@@ -125,7 +126,8 @@ fn never_worse(case: &Case) {
     if module.stage > Stage::Typed {
         return;
     }
-    let base = run(case, if case.options.rewrite.names_kernels() { FILE_ORDER_ON_KERNELS } else { FILE_ORDER });
+    let is_asked = case.options.rewrite.names_kernels() || case.options.encode.weights.is_some();
+    let base = run(case, if is_asked { FILE_ORDER_ON_KERNELS } else { FILE_ORDER });
     let free = Case { settings: Settings { limit: None, ..case.settings.clone() }, ..case.clone() };
     let planned = free.plan().unwrap_or_else(|error| panic!("{}: {error}", case.name)).planned;
     case.verify(&planned.module);

@@ -27,7 +27,8 @@ impl Forward {
 /// Losses are graph outputs of rank 0, or outputs with one element if no output has rank 0. The *end* is
 /// the last node below the losses with a reader that no loss depends on: gradients begin there. A graph
 /// output that depends on the end is a gradient if it has the element type and the number of elements of
-/// a graph input or an initializer, since other passes may reshape parameters; all other graph outputs are results of the forward part. O(nodes + operands).
+/// a graph input or an initializer, since other passes may reshape parameters; all other graph
+/// outputs are results of the forward part. O(nodes + operands).
 #[must_use]
 pub fn forward(module: &Module) -> Option<Forward> {
     let main = module.graph(module.main());
@@ -91,7 +92,8 @@ mod tests {
         %h = MatMul(%x, %w) : f32[4,8]\n  %mean = ReduceMean(%h) {keepdims = 0} : f32[]\n  %a = Relu(%h) : f32[4,8]\n  \
         %sq = Mul(%a, %a) : f32[4,8]\n  %loss = ReduceMean(%sq) {keepdims = 0} : f32[]\n  \
         %row = ReduceSum(%h) {keepdims = 1} : f32[1,1]\n  %stat = Mul(%row, %row) : f32[1,1]\n  \
-        %g = Add(%sq, %a) : f32[4,8]\n  %other = Concat(%g, %g) {axis = 1} : f32[4,16]\n  %t = Transpose(%x) {perm = [1, 0]} : f32[8,4]\n  %dw = MatMul(%t, %g) : f32[8,8]\n  \
+        %g = Add(%sq, %a) : f32[4,8]\n  %other = Concat(%g, %g, %g) {axis = 1} : f32[4,24]\n  \
+        %t = Transpose(%x) {perm = [1, 0]} : f32[8,4]\n  %dw = MatMul(%t, %g) : f32[8,8]\n  \
         return %loss, %stat, %dw, %mean, %other\n}\n";
 
     fn named(module: &Module, name: &str) -> Value {

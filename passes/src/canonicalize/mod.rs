@@ -12,6 +12,7 @@ mod pool_mask;
 mod positions;
 mod quantized;
 mod transpose;
+mod zeros;
 
 use memc_ir::{Module, Node, Rewriter, SecondaryMap, Stage, Use, Value};
 use memc_ops::{Data, Typed, Zero, rests_on_defaults, unchanged};
@@ -34,7 +35,7 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     let kept = memc_ops::feeds_unrepeatable(module, &nodes);
     let rests = rests_on_defaults(module);
     let mut walk = Walk { rewriter: Rewriter::new(module), rests, ctx, weights: 0, affine: affine::Pending::default() };
-    for node in nodes {
+    for node in nodes.iter().copied() {
         let data = walk.module().node(node);
         let stays = kept[node] || data.bodies().next().is_some() || data.recompute_of.is_some();
         if !stays && !walk.reads_overridable(node) {
@@ -42,6 +43,16 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
         }
     }
     affine::apply(&mut walk);
+    if !walk.ctx.options.rewrite.exact {
+        let mut stays = kept;
+        for node in &nodes {
+            let data = walk.module().node(*node);
+            if data.bodies().next().is_some() || data.recompute_of.is_some() || walk.reads_overridable(*node) {
+                stays.set(*node, true);
+            }
+        }
+        zeros::cut(&mut walk, &nodes, &stays);
+    }
     let edits = walk.rewriter.finish();
     if edits > 0 && has_unknown_extents(module) {
         // With fewer nodes in between, more extents may be known: every reader of the written model

@@ -1,4 +1,4 @@
-//! Codes of transfers, of the models' meaning, and of claimed numbers: E0545 to E0572.
+//! Codes of transfers, of the models' meaning, and of claimed numbers: E0545 to E0573.
 
 use super::{Entry, Kind, entry};
 
@@ -235,5 +235,14 @@ pub(super) const ENTRIES: &[Entry] = &[
         "The wide value is encoded after its early readers. In the order of the input model, no reader of the decoded value precedes the last \
          reader of the wide value before the encoding. Recomputed copies and views do not count.",
         "the node that computes the loss reads an activation that was rounded for the backward pass",
+    ),
+    entry(
+        Kind::EncodedWeight,
+        "E0573",
+        "encoded-weight",
+        "a row of encoded weights is wrong, or one is missing",
+        "Each row of `encoded_weights` names constants of the output model with codes and scales, and the matrix of the input model that they \
+         stand for, with its exact errors. Only plans with the option `encode_weights` have rows, and codes without a row come from the input model.",
+        "a relative error of 0.001 stated for codes that err by 0.008",
     ),
 ];

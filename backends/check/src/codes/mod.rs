@@ -156,6 +156,8 @@ pub enum Kind {
     EncodingLossy,
     /// An early reader reads a rounded value.
     EncodingEarly,
+    /// A row of `encoded_weights` is wrong or missing.
+    EncodedWeight,
 }
 
 /// A kind with its name and its page.

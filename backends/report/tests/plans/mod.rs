@@ -2,8 +2,8 @@
 #![allow(dead_code, clippy::unwrap_used)]
 
 use memc_layout::{
-    Alias, AliasKind, Arena, Baseline, Busy, Class, Encoding, Layout, LiveCurve, LiveRange, LowerBound, ParetoPoint, Peak,
-    ScheduledNode, Solver, Tensor, read,
+    Alias, AliasKind, Arena, Baseline, Busy, Class, EncodedWeight, Encoding, Layout, LiveCurve, LiveRange, LowerBound,
+    ParetoPoint, Peak, ScheduledNode, Solver, Tensor, read,
 };
 
 /// Returns a plan of eighteen steps with in-place results, views, sub-views, a transfer, a recomputed
@@ -59,6 +59,21 @@ pub fn encoded() -> Layout {
         row(10, &[2], 12, "bits", true),
         row(7, &[3], 13, "bits", true),
     ];
+    // Two matrices in 8 bits, one of them in two parts.
+    let weight = |of: &str, bits: u64, part: u64, relative_error: f64| EncodedWeight {
+        of: of.to_owned(),
+        codes: format!("{of}_{part}"),
+        scales: format!("{of}_scales"),
+        rows: [0, 64],
+        columns: [16 * part, 16 * part + 16],
+        bits,
+        block: None,
+        before: 4096,
+        after: 1088,
+        relative_error,
+        largest_error: 0.5,
+    };
+    layout.encoded_weights = vec![weight("u", 8, 0, 0.004), weight("v", 8, 0, 0.0075), weight("v", 8, 1, 0.0075)];
     layout
 }
 
@@ -75,6 +90,8 @@ pub fn hostile() -> Layout {
     layout.pareto[0].extra_ns = u64::MAX;
     layout.encodings = encoded().encodings;
     layout.encodings[0].form = names[0].to_owned();
+    layout.encoded_weights = encoded().encoded_weights;
+    layout.encoded_weights[0].of = names[0].to_owned();
     for (index, tensor) in layout.tensors.iter_mut().filter(|tensor| tensor.space.is_some()).enumerate() {
         tensor.name = format!("{}{index}", names[index % names.len()]);
         tensor.alias = None;

@@ -103,7 +103,7 @@ pub const OPERATORS: &[OpInfo] = &[
     element_wise("Mean", mean, Work::Flops(per_operand), Algebra::KEEPS_ZERO.commutes().keeps_single()),
     element_wise("Min", min, Work::Flops(per_operand), Algebra::KEEPS_ZERO.commutes().keeps_single()),
     element_wise("Mod", modulo, Work::PerElement(4), Algebra::NONE),
-    element_wise("Mul", mul, Work::PerElement(1), Algebra::KEEPS_ZERO.commutes().neutral(Neutral::One)),
+    element_wise("Mul", mul, Work::PerElement(1), Algebra::KEEPS_ZERO.commutes().neutral(Neutral::One).absorbs_zero()),
     element_wise("PRelu", prelu, Work::PerElement(2), Algebra::KEEPS_ZERO),
     element_wise("Pow", pow, Work::PerElement(10), Algebra::FINITE_AT_ZERO.neutral(Neutral::AboutOne)),
     element_wise("Sub", sub, Work::PerElement(1), Algebra::KEEPS_ZERO.neutral(Neutral::PositiveZero)).linear(Linear::All),

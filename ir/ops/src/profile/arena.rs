@@ -21,6 +21,7 @@ pub(crate) const PROFILE: Profile = Profile {
     same_type_views: true,
     takes_temporaries: false,
     expands_operators: false,
+    multiplies_codes: false,
     keeps_buffers: false,
     sessions: None,
 };

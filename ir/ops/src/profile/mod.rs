@@ -67,6 +67,9 @@ pub struct Profile {
     pub(crate) takes_temporaries: bool,
     /// Whether the runtime replaces operators without a kernel by several nodes.
     pub(crate) expands_operators: bool,
+    /// Whether the runtime has a kernel that multiplies by weights of 8 or 4 bits as they are stored
+    /// (MatMulNBits).
+    pub multiplies_codes: bool,
     /// Whether kernels keep buffers from their first run on.
     pub(crate) keeps_buffers: bool,
     /// Prints the setup of a session; `None` if the runtime has no sessions that users create.

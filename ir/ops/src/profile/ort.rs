@@ -42,6 +42,7 @@ pub(crate) const PROFILE: Profile = Profile {
     same_type_views: false,
     takes_temporaries: true,
     expands_operators: true,
+    multiplies_codes: true,
     keeps_buffers: true,
     sessions: Some(super::ort_session::text),
 };

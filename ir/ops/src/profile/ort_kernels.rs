@@ -281,7 +281,7 @@ pub(super) static KERNELS: &[Kernel] = &[
     microsoft("Gelu").reads_again().blocks().extension(FLOAT),
     microsoft("MatMulBnb4").packs(),
     microsoft("MatMulIntegerToFloat").keeps(QUANTIZED_BUFFERS).packs().extension(BYTES),
-    microsoft("MatMulNBits").packs(),
+    microsoft("MatMulNBits").packs().extension(FLOAT),
     microsoft("MultiHeadAttention").extension(FLOAT),
     microsoft("QAttention").keeps(QUANTIZED_BUFFERS).packs(),
     microsoft("QGemm").keeps(QUANTIZED_BUFFERS).packs().extension(BYTES),

@@ -7,5 +7,10 @@
 use super::{Kernels, Profile, arena};
 
 /// The profile.
-pub(crate) const PROFILE: Profile =
-    Profile { name: "player", takes_temporaries: true, kernels: Kernels::AllButReadingAgain, ..arena::PROFILE };
+pub(crate) const PROFILE: Profile = Profile {
+    name: "player",
+    takes_temporaries: true,
+    kernels: Kernels::AllButReadingAgain,
+    multiplies_codes: true,
+    ..arena::PROFILE
+};

@@ -4,7 +4,7 @@
 use memc_cost::Target;
 use memc_ir::{Bytes, Diagnostic, Module, Nanos, Stage, text, verify};
 use memc_ops::{Inference, Profile};
-use memc_passes::{Io, Memo, Options, PassContext, Pipeline, Settings};
+use memc_passes::{Io, Memo, Options, PassContext, Pipeline, Settings, WeightCode};
 use memc_plan::registry::REGISTRY;
 use memc_plan::{Found, Model, Refusal, Tuning, Wish};
 
@@ -133,6 +133,11 @@ fn options<'a>(name: &str, words: &mut impl Iterator<Item = &'a str>) -> (Option
             "--exact" => options.rewrite.exact = value == "on",
             "--std-ops" => options.rewrite.standard = value == "on",
             "--integer-kernels" => options.rewrite.integer_kernels = value == "on",
+            "--encode-weights" => {
+                let codes = [WeightCode::Int8, WeightCode::Int4];
+                options.encode.weights = codes.into_iter().find(|code| code.name() == value);
+                options.tuning.encode.least_weights = Bytes(0);
+            }
             "--nchwc" => options.rewrite.nchwc = Some(value.parse().unwrap()),
             "--micro-batches" => settings.parts = Some(value.parse().unwrap()),
             "--max-fold-bytes" => options.max_fold_bytes = Bytes(value.parse().unwrap()),

@@ -2,8 +2,8 @@
 
 use crate::budget::sequence::state::State;
 
-/// Removes repeated and optional runs, the costliest first, as long as the peak stays within the capacity. O(rounds x
-/// runs log slots).
+/// Removes repeated and optional runs, the costliest first, as long as the peak stays within the
+/// capacity. O(rounds x runs log slots).
 pub(in crate::budget) fn drop_spare(state: &mut State, capacity: i64) {
     loop {
         let mut spare = spare_slots(state);

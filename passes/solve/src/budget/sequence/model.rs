@@ -25,8 +25,8 @@ pub(in crate::budget) enum Kind {
 }
 
 /// Operations and the values that they read and make. Runs come first, in the given order; then optional
-/// runs; then loads of far values; then stores and loads of movable values, which only the planner of transfers inserts and
-/// moves.
+/// runs; then loads of far values; then stores and loads of movable values, which only the planner of
+/// transfers inserts and moves.
 #[derive(Clone, Debug)]
 pub(in crate::budget) struct Model {
     /// Numbers that steer the searches.
