@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use memc_solve::budget::bound::Scope;
-use memc_solve::budget::{Event, Link, Origin, Plan, Problem, Run, Space, Value, check, improve, plan, solve};
+use memc_solve::budget::{Certified, Event, Link, Origin, Plan, Problem, Run, Space, Value, check, improve, plan, solve};
 use memc_solve::{Limit, Status, Stop};
 use problems::budget::{cheapest, given, plain, rich, seeds, with_codes, with_link, with_links};
 use proptest::prelude::*;
@@ -157,6 +157,10 @@ fn there_and_back_with_codes(steps: u32) -> Problem {
     problem
 }
 
+fn budget_plan(problem: &Problem, capacity: u64) -> Certified {
+    plan(problem, capacity, small_effort()).unwrap()
+}
+
 #[test]
 fn codes_that_cost_less_than_recomputation_are_chosen() {
     let problem = there_and_back_with_codes(40);
@@ -169,6 +173,9 @@ fn codes_that_cost_less_than_recomputation_are_chosen() {
         let bridges = (base.peak - capacity).div_ceil(88);
         assert_eq!(plan.cost, base.cost + 2 * bridges, "{percent} %");
         assert_eq!(optional(&problem, &plan).len() as u64, 2 * bridges);
+        // No bound is above a plan that some order allows.
+        let certified = budget_plan(&problem, capacity);
+        assert!(certified.certificate.cost <= plan.cost && certified.certificate.peak <= plan.peak, "{percent} %");
         // A plan that fits by itself has no optional run.
         let free = solve(&problem, base.peak, Limit::default()).unwrap().solution.unwrap();
         assert_eq!((free.cost, optional(&problem, &free).len()), (base.cost, 0));
@@ -182,6 +189,8 @@ fn values_that_may_not_run_again_lie_as_codes() {
     let base = given(&problem).unwrap();
     let plan = solve(&problem, base.peak / 2, Limit::default()).unwrap().solution.unwrap();
     assert_eq!(check(&problem, base.peak / 2, &plan), Ok(()));
+    // The bounds know that the values may shrink.
+    assert_eq!(budget_plan(&problem, base.peak / 2).conflict, None);
     // Dear codes lose against recomputation.
     let mut dear = there_and_back_with_codes(10);
     dear.optional.iter_mut().for_each(|run| run.cost = 1_000);

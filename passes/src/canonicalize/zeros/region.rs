@@ -240,14 +240,11 @@ fn broadcast(walk: &Walk<'_, '_, '_>, node: Node, position: usize, rank: usize, 
     own.is_none_or(|own| dims[own] == channels).then_some(Part { position, axis: own })
 }
 
+/// A node inside a region, with the axis of the channels of each of its values in the region.
+type Inner = (Member, Vec<(Value, usize)>);
+
 /// Returns a node that keeps the channels apart, with its values in the region.
-fn inside(
-    walk: &Walk<'_, '_, '_>,
-    node: Node,
-    value: Value,
-    axis: usize,
-    channels: u64,
-) -> Option<(Member, Vec<(Value, usize)>)> {
+fn inside(walk: &Walk<'_, '_, '_>, node: Node, value: Value, axis: usize, channels: u64) -> Option<Inner> {
     let result = walk.only_result(node)?;
     let data = walk.module().node(node);
     if data.bodies().next().is_some() {
@@ -279,13 +276,7 @@ fn inside(
 }
 
 /// Returns an element-wise node with its values in the region.
-fn elements(
-    walk: &Walk<'_, '_, '_>,
-    node: Node,
-    value: Value,
-    axis: usize,
-    channels: u64,
-) -> Option<(Member, Vec<(Value, usize)>)> {
+fn elements(walk: &Walk<'_, '_, '_>, node: Node, value: Value, axis: usize, channels: u64) -> Option<Inner> {
     let data = walk.module().node(node);
     let info = lookup(&data.operator)?;
     let is_element_wise = matches!(info.split, SplitAxes::All) && !info.moves_elements() && info.algebra.is_some();
