@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use memc_ir::{AliasKind, Definition, Module, Nanos, Node, SecondaryMap, SpaceData, Storage, Value, ValueType};
+use memc_ir::{Alias, AliasKind, Definition, Module, Nanos, Node, SecondaryMap, SpaceData, Storage, Value, ValueType};
 use memc_layout as file;
 use memc_onnx_export::{Exported, is_anchor, written};
 use memc_ops::families::memory::{Transfer, transfer_of};
 use memc_passes::analysis::open::largest_peak;
 use memc_passes::analysis::state::{Reason, StatePair, shared, unpaired};
+use memc_passes::analysis::windows::{KnownData, SubView, first_byte, windows};
 use memc_passes::analysis::{self, Liveness, StorageClass};
 use memc_passes::{Encoded, EncodedWeight, Io, Options, Replaced};
 
@@ -121,6 +122,10 @@ struct Writer<'a> {
     position: SecondaryMap<Node, u64>,
     /// State that shares storage with its new value.
     shared: Vec<StatePair>,
+    /// Elements of small tensors, for modules with free dimensions.
+    data: KnownData,
+    /// Possible sub-views, for modules with free dimensions.
+    views: Vec<SubView>,
 }
 
 impl<'a> Writer<'a> {
@@ -131,7 +136,9 @@ impl<'a> Writer<'a> {
         }
         let liveness = Liveness::of(module, module.main(), context.options.profile);
         let shared = if context.options.shares_state() { shared(module, context.options) } else { Vec::new() };
-        Self { module, exported, context, classes: analysis::classes(module), liveness, position, shared }
+        let data = if module.domain().is_empty() { KnownData::default() } else { memc_ops::infer(&mut module.clone()).data };
+        let views = if module.domain().is_empty() { Vec::new() } else { windows(module, &data) };
+        Self { module, exported, context, classes: analysis::classes(module), liveness, position, shared, data, views }
     }
 
     fn model(&self) -> file::Model {
@@ -150,7 +157,22 @@ impl<'a> Writer<'a> {
                 .collect(),
             dims: self.module.dims.clone(),
             bound: !self.module.dims.is_empty(),
+            ranges: self.ranges(),
+            limits: self
+                .module
+                .domain()
+                .limits
+                .iter()
+                .map(|limit| file::Limit { of: limit.of.to_string(), most: limit.most })
+                .collect(),
         }
+    }
+
+    /// Extents of the free dimensions.
+    fn ranges(&self) -> BTreeMap<String, file::Extents> {
+        let ranges = self.module.domain().ranges.iter();
+        let bounded = ranges.filter_map(|(name, range)| Some((name.clone(), (range.min, range.max?, range.step))));
+        bounded.map(|(name, (min, max, step))| (name, file::Extents { min, max, step })).collect()
     }
 
     fn target(&self) -> file::Target {
@@ -242,6 +264,8 @@ impl<'a> Writer<'a> {
                 dtype: "uint8".to_owned(),
                 shape: vec![scratch.bytes.0],
                 bytes: scratch.bytes.0,
+                shape_expr: None,
+                bytes_expr: None,
                 class: file::Class::Scratch,
                 space,
                 offset,
@@ -257,7 +281,7 @@ impl<'a> Writer<'a> {
     fn tensor(&self, value: Value) -> Option<file::Tensor> {
         let data = self.module.value(value);
         let ty = self.module.planned(value)?;
-        let (shape, bytes) = (ty.known_dims()?, ty.size()?.0);
+        let (shape, bytes) = (ty.known_dims()?, self.module.size(value)?.0);
         let (space, offset) = self.place(self.module.plan.storage[value]);
         let range = self.liveness.range(value)?;
         let live = file::LiveRange { start: u64::from(range.start.0), end: u64::from(range.end.0) };
@@ -269,13 +293,17 @@ impl<'a> Writer<'a> {
                 AliasKind::InPlace => file::AliasKind::InPlace,
             },
             alias_offset: alias.offset.0,
+            alias_offset_expr: self.alias_offset_expr(value, alias),
         });
+        let (shape_expr, bytes_expr) = self.expressions(value).unzip();
         let class = self.class(value)?;
         Some(file::Tensor {
             name: data.name.clone(),
             dtype: ty.element.onnx_name().to_owned(),
             shape,
             bytes,
+            shape_expr,
+            bytes_expr,
             class,
             space,
             offset,
@@ -284,6 +312,21 @@ impl<'a> Writer<'a> {
             recompute_of: self.recompute_of(value),
             step: None,
         })
+    }
+
+    /// Shape and size of a value as expressions, if they depend on free dimensions.
+    fn expressions(&self, value: Value) -> Option<(Vec<String>, String)> {
+        let own = self.module.ty(value).tensor().filter(|tensor| tensor.known_dims().is_none())?;
+        let is_assumed = self.module.assumed.contains_key(&value);
+        let shape = own.shape.as_ref().filter(|_| !is_assumed)?.iter().map(ToString::to_string).collect();
+        Some((shape, own.size_expr()?.to_string()))
+    }
+
+    /// First byte of a sub-view in its owner as an expression, if it depends on free dimensions.
+    fn alias_offset_expr(&self, value: Value, alias: Alias) -> Option<String> {
+        let views = self.views.iter().filter(|view| view.part == value && view.whole == alias.of && view.offset == alias.offset);
+        let at = views.filter_map(|view| first_byte(self.module, view, &self.data)).next()?;
+        at.as_constant().is_none().then(|| at.to_string())
     }
 
     fn class(&self, value: Value) -> Option<file::Class> {

@@ -28,6 +28,7 @@ mod baseline;
 pub mod cli;
 mod encoded_weights;
 mod error;
+mod extent;
 mod external;
 mod layout;
 mod limits;
@@ -51,6 +52,7 @@ pub use {
 };
 
 pub use error::Error;
+pub use extent::{Extent, ExtentError};
 pub use external::Weights;
 pub use link::{LinkError, LinkOption};
 pub use memc_cost::Target;

@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use memc_cost::Target;
 use memc_cost::timings::{self, ProfileError, Timings};
-use memc_ir::{Bytes, SecondaryMap, Value};
+use memc_ir::{Bytes, Limit, Range, SecondaryMap, Value};
 use memc_onnx_import::ImportOptions;
 use memc_ops::{Assumption, Data, Profile};
 use memc_passes::{Encoding, Io, Options, Rewriting, StateNames, WeightCode};
 use memc_solve::Stop;
 
 use crate::error::Error;
+use crate::extent::Extent;
 use crate::link::LinkOption;
 use crate::outside::ExternalData;
 use crate::request_error::RequestError;
@@ -102,6 +103,8 @@ impl Measurements {
 pub struct Request {
     /// Extents of symbolic dimensions, and sizes that the model alone does not tell.
     pub import: ImportOptions,
+    /// Ascending largest extents of dimensions, for each of which the layout has offsets.
+    pub buckets: BTreeMap<String, Vec<u64>>,
     /// The runtime that executes the result.
     pub runtime: Runtime,
     /// The machine: spaces, links, rates.
@@ -154,6 +157,7 @@ impl Default for Request {
         let options = Options::default();
         Self {
             import: ImportOptions::default(),
+            buckets: BTreeMap::new(),
             runtime: Runtime::default(),
             target: Target::default(),
             links: Vec::new(),
@@ -195,10 +199,35 @@ impl Request {
         Self::default()
     }
 
-    /// Binds a symbolic dimension to an extent.
+    /// Sets the extents of a symbolic dimension: one, a range, a list of largest extents, or an expression
+    /// over other dimensions.
+    ///
+    /// ```
+    /// use memc::{ExtentError, Request};
+    ///
+    /// let request = Request::new().dim("batch", 8).dim("seq", "1..512".parse::<memc::Extent>()?);
+    /// assert_eq!(request.stated()["dims"], "batch=8,seq=1..512");
+    /// # Ok::<(), ExtentError>(())
+    /// ```
     #[must_use]
-    pub fn dim(mut self, name: impl Into<String>, extent: u64) -> Self {
-        self.import.dims.insert(name.into(), extent);
+    pub fn dim(mut self, name: impl Into<String>, extent: impl Into<Extent>) -> Self {
+        let name = name.into();
+        match extent.into() {
+            Extent::Only(extent) => drop(self.import.dims.insert(name, extent)),
+            Extent::Range(range) => drop(self.import.ranges.insert(name, range)),
+            Extent::Equal(of) => drop(self.import.equal.insert(name, of)),
+            Extent::Buckets(all) => {
+                self.import.ranges.insert(name.clone(), Range { min: 1, max: all.last().copied(), step: 1 });
+                self.buckets.insert(name, all);
+            }
+        }
+        self
+    }
+
+    /// Limits an expression over symbolic dimensions.
+    #[must_use]
+    pub fn limit(mut self, limit: Limit) -> Self {
+        self.import.limits.push(limit);
         self
     }
 
@@ -427,6 +456,18 @@ impl Request {
         })
     }
 
+    /// Extents of dimensions as the user gave them, by name.
+    fn stated_dims(&self) -> Vec<String> {
+        let only = self.import.dims.iter().map(|(name, extent)| (name, extent.to_string()));
+        let ranges = self.import.ranges.iter().map(|(name, range)| match self.buckets.get(name) {
+            Some(all) => (name, Extent::Buckets(all.clone()).to_string()),
+            None => (name, range.to_string()),
+        });
+        let equal = self.import.equal.iter().map(|(name, of)| (name, of.to_string()));
+        let all: BTreeMap<&String, String> = only.chain(ranges).chain(equal).collect();
+        all.into_iter().map(|(name, extents)| format!("{name}={extents}")).collect()
+    }
+
     /// Options that shape the plan, by name, as the layout file states them. Paths are left out.
     pub fn stated(&self) -> BTreeMap<String, String> {
         let mut stated = BTreeMap::new();
@@ -447,7 +488,8 @@ impl Request {
         list("link", self.links.iter().map(ToString::to_string).collect(), " ");
         list("state", self.state.iter().map(|pair| format!("{}={}", pair.new, pair.old)).collect(), " ");
         list("budget", self.budgets.iter().map(ToString::to_string).collect(), ",");
-        list("dims", self.import.dims.iter().map(|(name, extent)| format!("{name}={extent}")).collect(), ",");
+        list("dims", self.stated_dims(), ",");
+        list("dim_max", self.import.limits.iter().map(ToString::to_string).collect(), ",");
         list("lossy", self.encode.lossy.iter().map(|form| form.name().to_owned()).collect(), ",");
         list("keep_wide", self.encode.keep_wide.clone(), " ");
         list("pipelines", self.pipelines.clone(), " ");

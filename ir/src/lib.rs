@@ -30,6 +30,7 @@ pub mod diagnostic;
 pub mod dim;
 pub mod element;
 pub mod entity;
+mod largest;
 pub mod module;
 pub mod nearest;
 pub mod plan;
@@ -41,7 +42,7 @@ pub mod verify;
 
 pub use attribute::Attribute;
 pub use diagnostic::{Diagnostic, Severity};
-pub use dim::{Atom, Comparison, Dim, DimExpr, Factor, Interval, Range, RangeError, Ranges};
+pub use dim::{Atom, Comparison, Dim, DimExpr, Domain, Factor, Interval, Limit, LimitError, Range, RangeError, Ranges};
 pub use element::ElementType;
 pub use entity::{ConstId, EntityId, GraphId, Node, PrimaryMap, SecondaryMap, Space, Value};
 pub use module::{ConstData, ConstOrigin, Definition, GraphData, Module, NodeData, Operator, Origin, Payload, Stage, ValueData};

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::attribute::Attribute;
-use crate::dim::Ranges;
-use crate::entity::{ConstId, EntityId, GraphId, Node, PrimaryMap, Value};
+use crate::dim::Domain;
+use crate::entity::{ConstId, EntityId, GraphId, Node, PrimaryMap, SecondaryMap, Value};
+use crate::largest::Largest;
 use crate::plan::Plan;
 use crate::types::{TensorType, ValueType};
 
@@ -275,9 +276,10 @@ pub struct Module {
     pub opsets: BTreeMap<String, i64>,
     /// Bound symbols with their extents.
     pub dims: BTreeMap<String, u64>,
-    /// Ranges of unbound symbols: types hold for all extents in them. A symbol without a range has every
-    /// extent.
-    pub ranges: Ranges,
+    /// Extents of the unbound symbols.
+    pub(crate) domain: Domain,
+    /// Bounds of the values whose types have symbols with upper bounds.
+    pub(crate) largest: SecondaryMap<Value, Option<Largest>>,
     /// Assumed types of main-graph values whose real types only a run determines. The user states these
     /// types. Schedules and offsets use them, rewrites never do. The text form omits them.
     pub assumed: BTreeMap<Value, TensorType>,
@@ -330,15 +332,6 @@ impl Module {
     /// Type of a value.
     pub fn ty(&self, value: Value) -> &ValueType {
         &self.values[value].ty
-    }
-    /// Tensor type used for planning a value: the assumed type if it has one, else its own; `None` if
-    /// it is not a tensor.
-    pub fn planned(&self, value: Value) -> Option<&TensorType> {
-        self.assumed.get(&value).or_else(|| self.values[value].ty.tensor())
-    }
-    /// Size used for planning a value; `None` if it is neither known nor assumed.
-    pub fn size(&self, value: Value) -> Option<crate::units::Bytes> {
-        self.planned(value).and_then(TensorType::size)
     }
     /// Returns the node that produces a value; `None` for inputs, constants and erased values.
     pub fn producer(&self, value: Value) -> Option<Node> {

@@ -67,7 +67,7 @@ impl ModuleBuilder {
     pub fn input(&mut self, graph: GraphId, name: &str, ty: ValueType, default: Option<ConstId>) -> Value {
         let position = self.module.graphs[graph].inputs.len() as u32;
         let definition = Definition::Input(graph, position);
-        let value = self.module.values.push(ValueData { name: name.to_owned(), ty, definition, default });
+        let value = self.module.push_value(ValueData { name: name.to_owned(), ty, definition, default });
         self.module.graphs[graph].inputs.push(value);
         value
     }
@@ -91,14 +91,14 @@ impl ModuleBuilder {
     }
     /// Sets the type of a value.
     pub fn set_type(&mut self, value: Value, ty: ValueType) {
-        self.module.values[value].ty = ty;
+        self.module.set_type(value, ty);
     }
 }
 
 fn push_initializer(module: &mut Module, graph: GraphId, name: &str, constant: ConstId) -> Value {
     let ty = ValueType::Tensor(module.constants[constant].ty.clone());
     let definition = Definition::Constant(graph, constant);
-    let value = module.values.push(ValueData { name: name.to_owned(), ty, definition, default: None });
+    let value = module.push_value(ValueData { name: name.to_owned(), ty, definition, default: None });
     module.graphs[graph].constants.push(value);
     value
 }
@@ -114,7 +114,7 @@ fn push_node(module: &mut Module, graph: GraphId, new: NewNode, results: &[Optio
     for (position, result) in results.iter().enumerate() {
         let value = result.as_ref().map(|(name, ty)| {
             let definition = Definition::Result(node, position as u32);
-            module.values.push(ValueData { name: name.clone(), ty: ty.clone(), definition, default: None })
+            module.push_value(ValueData { name: name.clone(), ty: ty.clone(), definition, default: None })
         });
         module.nodes[node].outputs.push(value);
     }
@@ -125,6 +125,13 @@ impl Module {
     /// Sets the type of a value; inference refines types with it.
     pub fn set_type(&mut self, value: Value, ty: ValueType) {
         self.values[value].ty = ty;
+        self.note_largest(value);
+    }
+    /// Adds a value.
+    pub(crate) fn push_value(&mut self, data: ValueData) -> Value {
+        let value = self.values.push(data);
+        self.note_largest(value);
+        value
     }
 }
 
@@ -329,7 +336,7 @@ impl<'m> Rewriter<'m> {
         let graph = self.module.nodes[node].graph;
         self.module.nodes[node].outputs[position as usize] = None;
         self.module.values[value].definition = Definition::Constant(graph, constant);
-        self.module.values[value].ty = ValueType::Tensor(self.module.constants[constant].ty.clone());
+        self.module.set_type(value, ValueType::Tensor(self.module.constants[constant].ty.clone()));
         self.module.graphs[graph].constants.push(value);
     }
     /// Moves a value to an omitted result position of another node. Its name and uses stay, and its
@@ -358,9 +365,12 @@ impl<'m> Rewriter<'m> {
     /// Adds a result, still without uses, at an omitted result position. Does nothing if the position
     /// is missing or occupied.
     pub fn add_result(&mut self, node: Node, position: u32, name: String, ty: ValueType) {
-        let Some(slot) = self.module.nodes[node].outputs.get_mut(position as usize).filter(|slot| slot.is_none()) else { return };
+        if self.module.nodes[node].outputs.get(position as usize) != Some(&None) {
+            return;
+        }
         let definition = Definition::Result(node, position);
-        *slot = Some(self.module.values.push(ValueData { name, ty, definition, default: None }));
+        let value = self.module.push_value(ValueData { name, ty, definition, default: None });
+        self.module.nodes[node].outputs[position as usize] = Some(value);
         self.edits += 1;
     }
     /// Adds a constant without any reference to it.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::dim::Dim;
+use crate::dim::{Dim, DimExpr};
 use crate::element::ElementType;
 use crate::units::Bytes;
 
@@ -63,6 +63,18 @@ impl TensorType {
         let bits = u128::from(self.elements()?) * u128::from(self.element.bits()?);
         let bytes = u64::try_from(bits.div_ceil(8)).ok()?;
         (bytes < 1 << 62).then_some(Bytes(bytes))
+    }
+    /// Number of bits of all elements, as an expression; `None` if an extent depends on a run, or the element
+    /// size is unknown.
+    pub fn bits_expr(&self) -> Option<DimExpr> {
+        let bits = i64::try_from(self.element.bits()?).ok()?;
+        let dims = self.shape.as_ref()?;
+        dims.iter().try_fold(DimExpr::constant(bits), |product, dim| product.mul(&dim.expr()?))
+    }
+    /// Size in bytes as an expression; `None` if an extent depends on a run, or the element size is unknown.
+    pub fn size_expr(&self) -> Option<DimExpr> {
+        let bits = self.bits_expr()?;
+        bits.add(&DimExpr::constant(7))?.floor_div(&DimExpr::constant(8))
     }
     /// Replaces bound symbols by their extents.
     pub fn bind(&self, bindings: &BTreeMap<String, u64>) -> Self {

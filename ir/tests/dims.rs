@@ -291,7 +291,7 @@ fn ranges_are_read_and_checked() {
     }
     let text = "mem 1\nir_version 0\nrange \"a b\" from 32 to 960 step 32\nrange \"seq\" from 0\nstage imported\n";
     let module = memc_ir::text::parse(&format!("{text}graph @g {{\n  return\n}}\n")).unwrap();
-    assert_eq!(module.ranges["a b"], Range { min: 32, max: Some(960), step: 32 });
+    assert_eq!(module.domain().ranges["a b"], Range { min: 32, max: Some(960), step: 32 });
     assert!(memc_ir::text::print(&module).starts_with(text));
     for line in ["range \"a\" from 5 to 4", "range \"a\" from 1 to 8 step 2", "range \"a\" from 1 step 0", "range \"a\" 4"] {
         assert!(memc_ir::text::parse(&format!("mem 1\n{line}\ngraph @g {{\n  return\n}}\n")).is_err(), "{line}");

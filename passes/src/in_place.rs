@@ -73,7 +73,7 @@ fn head(module: &Module, value: Value) -> Value {
 
 /// Returns the first result of a node and the first operand that this result may overwrite.
 fn choose(module: &Module, node: Node, step: Step, families: &Families, ctx: &PassContext<'_>) -> Option<(Value, Value)> {
-    let typed = Typed { module, node };
+    let typed = Typed::of(module, node);
     let result = (*module.node(node).outputs.first()?)?;
     if module.plan.alias[result].is_some() || !is_placed(module, &families.classes, families.io, result) {
         return None;
@@ -98,11 +98,10 @@ fn dies_here(
     let ends_here = families.needed[family].is_some_and(|range| range.end == Step(step.0 + 1));
     // A result over a sub-view would keep all bytes of the owner live, and the scheduler does not
     // account for that.
-    let size = module.size(operand);
-    let same_size = size == module.size(result) && size == module.size(family);
+    let same_size = module.same_size(operand, result) && module.same_size(operand, family);
     let alone = module.node(node).inputs.iter().enumerate().all(|(position, other)| match other {
         Some(other) if *other != operand && head(module, *other) == family => {
-            positions.contains(&position) && module.size(*other) == module.size(operand)
+            positions.contains(&position) && module.same_size(*other, operand)
         }
         Some(other) if *other == operand => positions.contains(&position),
         _ => true,

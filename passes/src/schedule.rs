@@ -240,7 +240,7 @@ fn overwrites(
     if groups[over as usize].owner != result {
         return Vec::new();
     }
-    let operands = options.profile.may_overwrite(&Typed { module, node });
+    let operands = options.profile.may_overwrite(&Typed::of(module, node));
     let under = operands.into_iter().filter_map(|position| group_of[data.inputs.get(position).copied().flatten()?]);
     under
         .filter(|under| *under != over && groups[*under as usize].bytes == groups[over as usize].bytes)

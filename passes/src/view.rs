@@ -44,7 +44,7 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
 /// Returns the result and the operand of a node whose result has the operand's bytes under the runtime's
 /// profile.
 fn reshape(module: &Module, node: Node, ctx: &PassContext<'_>) -> Option<(Value, Value)> {
-    let position = ctx.options.profile.view_of(&Typed { module, node })?;
+    let position = ctx.options.profile.view_of(&Typed::of(module, node))?;
     let data = module.node(node);
     let (result, operand) = ((*data.outputs.first()?)?, (*data.inputs.get(position)?)?);
     let same = module.size(result).is_some() && module.size(result) == module.size(operand);

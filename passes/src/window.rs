@@ -169,7 +169,7 @@ fn reshape_owner(module: &Module, value: Value, options: &Options) -> Option<Val
     let mut owner = value;
     while let Some(alias) = module.plan.alias[owner] {
         let node = module.producer(owner)?;
-        let position = options.profile.view_of(&Typed { module, node })?;
+        let position = options.profile.view_of(&Typed::of(module, node))?;
         let is_reshape = module.node(node).inputs.get(position).copied().flatten() == Some(alias.of)
             && module.node(node).outputs.first().copied().flatten() == Some(owner);
         if !is_reshape || alias.kind != AliasKind::View || alias.offset != Bytes(0) {

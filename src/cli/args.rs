@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use memc::{Budget, ExternalData, LinkOption, Size};
+use memc::{Budget, Extent, ExternalData, LinkOption, Size};
+use memc_ir::Limit;
 use memc_ops::Assumption;
 use memc_ops::profile::{Language, Recipe};
 use memc_passes::{Lossy, StateNames, WeightCode};
@@ -96,10 +97,14 @@ mod heading {
 /// Extents and sizes that the model leaves open, for all commands that plan.
 #[derive(Args, Debug)]
 pub struct Inputs {
-    /// Extent of a symbolic dimension (repeatable). An axis without a name is INPUT.AXIS, and `?` means
-    /// all of those. A dimension that only results have is assumed, as by --assume
-    #[arg(long = "dim", value_name = "NAME=N", value_parser = pair::<u64>, help_heading = heading::USUAL)]
-    pub dims: Vec<(String, u64)>,
+    /// Extent of a symbolic dimension (repeatable): 8; a range 1..512 or 32..960/32, for which the plan
+    /// holds as a whole; 128,256,512 for offsets for each; or past+seq. An axis without a name is
+    /// INPUT.AXIS, and `?` means all of those. A dimension that only results have is assumed, as by --assume
+    #[arg(long = "dim", value_name = "NAME=N|A..B", value_parser = pair::<Extent>, help_heading = heading::USUAL)]
+    pub dims: Vec<(String, Extent)>,
+    /// Limit on an expression over dimensions with ranges (repeatable)
+    #[arg(long, value_name = "height*width<=N", help_heading = heading::INPUT, hide_short_help = true)]
+    pub dim_max: Vec<Limit>,
     /// Bind dimensions to the extents of real inputs: a file of numpy.savez, with the inputs' names
     #[cfg(feature = "ort")]
     #[arg(long, value_name = "FEED.npz", help_heading = heading::INPUT, hide_short_help = true)]
@@ -555,9 +560,9 @@ pub struct Print {
     /// Text to write [default: stdout]
     #[arg(short, long)]
     pub output: Option<PathBuf>,
-    /// Extent of a symbolic dimension (repeatable)
-    #[arg(long = "dim", value_name = "NAME=N", value_parser = pair::<u64>)]
-    pub dims: Vec<(String, u64)>,
+    /// Extent of a symbolic dimension, or its range: 8, 1..512 (repeatable)
+    #[arg(long = "dim", value_name = "NAME=N|A..B", value_parser = pair::<Extent>)]
+    pub dims: Vec<(String, Extent)>,
 }
 
 /// `memc opt`.

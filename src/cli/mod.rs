@@ -32,10 +32,9 @@ use std::io::{IsTerminal as _, Read as _, Write as _};
 use std::path::Path;
 
 use clap::Parser as _;
-use memc::{Error, Model, Request, Runtime, read};
+use memc::{Error, Extent, Model, Request, Runtime, read};
 use memc_cost::target::{self, Target};
 use memc_ir::{Bytes, Diagnostic, Severity};
-use memc_onnx_import::ImportOptions;
 use memc_passes::Io;
 
 pub use exit::ExitCode;
@@ -182,29 +181,39 @@ impl Planning {
 }
 
 impl Inputs {
-    /// Returns the bindings of dimensions and sizes.
-    fn import(&self) -> Result<ImportOptions, Failure> {
+    /// Returns the request with the extents of dimensions and sizes.
+    fn request(&self) -> Result<Request, Failure> {
+        let mut request = dims(&self.dims)?;
         #[cfg(feature = "ort")]
-        let feed = self.dim_from.as_deref().map(playing::extents).transpose()?.unwrap_or_default();
-        #[cfg(not(feature = "ort"))]
-        let feed = std::collections::BTreeMap::new();
-        let mut dims = std::collections::BTreeMap::new();
-        for (name, extent) in &self.dims {
-            if let Some(other) = dims.insert(name.clone(), *extent).filter(|other| other != extent) {
-                let message = format!("`--dim {name}` is given twice, as {other} and as {extent}");
-                return Err(usage(message, "leave out one of both"));
-            }
+        {
+            request.import.feed = self.dim_from.as_deref().map(playing::extents).transpose()?.unwrap_or_default();
         }
-        let assume = self.assume.iter().cloned().collect();
-        Ok(ImportOptions { dims, feed, assume, allow_unbound: self.allow_unbound, ..ImportOptions::default() })
+        request.import.limits.clone_from(&self.dim_max);
+        request.import.assume = self.assume.iter().cloned().collect();
+        request.import.allow_unbound = self.allow_unbound;
+        Ok(request)
     }
+}
+
+/// Returns a request with the extents of options `--dim`; a dimension may be named once.
+fn dims(stated: &[(String, Extent)]) -> Result<Request, Failure> {
+    let mut all: std::collections::BTreeMap<&str, &Extent> = std::collections::BTreeMap::new();
+    for (name, extent) in stated {
+        if let Some(other) = all.insert(name, extent).filter(|other| *other != extent) {
+            let message = format!("`--dim {name}` is given twice, as {other} and as {extent}");
+            return Err(usage(message, "leave out one of both"));
+        }
+    }
+    Ok(all.into_iter().fold(Request::new(), |request, (name, extent)| request.dim(name, extent.clone())))
 }
 
 impl Machine {
     /// Returns the request that these options and the inputs state.
     fn request(&self, inputs: &Inputs) -> Result<Request, Failure> {
+        let given = inputs.request()?;
         Ok(Request {
-            import: inputs.import()?,
+            import: given.import,
+            buckets: given.buckets,
             runtime: match self.runtime {
                 RuntimeArg::Arena => Runtime::Arena,
                 RuntimeArg::Ort => Runtime::Ort,

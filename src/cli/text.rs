@@ -16,8 +16,7 @@ use memc::{Outputs, read};
 /// Prints a model as text.
 pub fn print(arguments: &Print, voice: &Voice) -> Outcome {
     let file = ModelFile::open(&arguments.input).map_err(Error::from)?;
-    let options =
-        ImportOptions { dims: arguments.dims.iter().cloned().collect(), allow_unbound: true, ..ImportOptions::default() };
+    let options = ImportOptions { allow_unbound: true, ..super::dims(&arguments.dims)?.import };
     let imported = memc_onnx_import::import(&file, &options).map_err(Error::from)?;
     voice.diagnostics(&imported.diagnostics);
     give(&text::print(&imported.module), arguments.output.as_deref())

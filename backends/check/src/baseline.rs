@@ -208,7 +208,7 @@ fn workspace(side: &Side<'_>) -> Vec<Held> {
 }
 
 fn kernel(module: &Module, node: Node) -> Option<u64> {
-    let bytes = Profile::ALL.iter().filter_map(|profile| profile.workspace(&Typed { module, node }));
+    let bytes = Profile::ALL.iter().filter_map(|profile| profile.workspace(&Typed::of(module, node)));
     bytes.map(|bytes| bytes.0).max().filter(|bytes| *bytes > 0)
 }
 

@@ -89,7 +89,7 @@ impl Computed<'_> {
             (Some("Mul"), [a, b]) if self.is_plain() => Made::Mul(*a, *b),
             (Some("MatMulInteger"), [a, b]) if self.is_plain() => Made::Product(*a, *b),
             _ if self.result() == Some(1) => {
-                let windows = pool_windows(&Typed { module: &self.side.module, node });
+                let windows = pool_windows(&Typed::of(&self.side.module, node));
                 windows.map_or(Made::Other, Made::Positions)
             }
             _ => Made::Other,
@@ -98,7 +98,7 @@ impl Computed<'_> {
     /// Returns the range of a result that holds indices.
     fn indices(&self) -> Option<Range> {
         let row = &self.side.rows[self.row];
-        let typed = Typed { module: &self.side.module, node: row.node };
+        let typed = Typed::of(&self.side.module, row.node);
         let extent = (row.info?.indices?)(&typed, self.result()?)?;
         Some((0, i128::from(extent.saturating_sub(1))))
     }

@@ -203,7 +203,7 @@ impl<'f> Side<'f> {
             return None;
         }
         let elements = |value: Value| self.elements(value).map(|data| &**data);
-        unchanged(&Typed { module: &self.module, node: *node }, &elements, Zero::Exact)
+        unchanged(&Typed::of(&self.module, *node), &elements, Zero::Exact)
     }
     /// Returns the elements of a small integer tensor that no caller can change.
     pub(crate) fn integers(&self, value: Value) -> Option<Vec<i64>> {

@@ -30,7 +30,7 @@ fn unplace(case: &mut Case, name: &str) {
 }
 
 fn view(of: &str, alias_offset: u64) -> Option<Alias> {
-    Some(Alias { of: of.into(), kind: AliasKind::View, alias_offset })
+    Some(Alias { of: of.into(), kind: AliasKind::View, alias_offset, alias_offset_expr: None })
 }
 
 /// Returns another random node for the output model.

@@ -84,7 +84,8 @@ fn as_view(case: &mut Case, part: &'static str, whole: &'static str, offset: u64
         (owner.space.clone(), owner.offset.unwrap())
     };
     let tensor = case.tensor(part);
-    tensor.alias = Some(memc_layout::Alias { of: whole.into(), kind: AliasKind::View, alias_offset: offset });
+    tensor.alias =
+        Some(memc_layout::Alias { of: whole.into(), kind: AliasKind::View, alias_offset: offset, alias_offset_expr: None });
     (tensor.space, tensor.offset) = (space, Some(base + offset));
     let report = case.report();
     let ours = [Kind::View, Kind::ViewOffset, Kind::Type, Kind::Model, Kind::Class, Kind::MissingTensor, Kind::Overlap];
@@ -228,7 +229,8 @@ fn overwrites_in(opset: i64, item: &NodeProto, operand: &'static str, constants:
         (owner.space.clone(), owner.offset)
     };
     let tensor = case.tensor("y");
-    tensor.alias = Some(memc_layout::Alias { of: operand.into(), kind: AliasKind::InPlace, alias_offset: 0 });
+    tensor.alias =
+        Some(memc_layout::Alias { of: operand.into(), kind: AliasKind::InPlace, alias_offset: 0, alias_offset_expr: None });
     (tensor.space, tensor.offset) = (space, offset);
     let report = case.report();
     assert!(report.violations.iter().all(|violation| violation.kind != Kind::Model), "{:?}", report.violations);

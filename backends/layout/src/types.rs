@@ -276,6 +276,35 @@ pub struct Model {
     /// so that a runtime rejects other extents. Absent if no dimension was bound.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub bound: bool,
+    /// Extents of the free dimensions of the output model for which the plan is valid, by name. Absent if
+    /// no dimension is free. Shapes, sizes and offsets of tensors are upper bounds over these extents.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub ranges: BTreeMap<String, Extents>,
+    /// Limits that the extents keep together, in addition to their ranges.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<Limit>,
+}
+
+/// Extents of a free dimension: `min`, `min + step`, and so on up to `max`.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Extents {
+    /// Smallest extent.
+    pub min: u64,
+    /// Largest extent.
+    pub max: u64,
+    /// Distance of neighboring extents, at least 1.
+    pub step: u64,
+}
+
+/// An expression over free dimensions with its largest value.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limit {
+    /// The expression, such as `height*width`.
+    pub of: String,
+    /// Its largest value.
+    pub most: u64,
 }
 
 /// One operator set that a model imports.
@@ -409,8 +438,16 @@ pub struct Tensor {
     pub dtype: String,
     /// Dimensions.
     pub shape: Vec<u64>,
-    /// Size in bytes: elements × bits / 8, rounded up.
+    /// Size in bytes: elements × bits / 8, rounded up. An upper bound if the size depends on free
+    /// dimensions; limits can make it smaller than that of `shape`.
     pub bytes: u64,
+    /// Dimensions as expressions over free dimensions, if one of them depends on these; `shape` then has
+    /// the upper bounds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shape_expr: Option<Vec<String>>,
+    /// Size in bytes as an expression over free dimensions, if it depends on these.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_expr: Option<String>,
     /// Storage class of the value.
     pub class: Class,
     /// Space that holds the tensor; null if the caller holds it.
@@ -505,8 +542,11 @@ pub struct Alias {
     pub of: String,
     /// Kind of sharing.
     pub kind: AliasKind,
-    /// First byte, counted from that tensor's first byte.
+    /// First byte, counted from that tensor's first byte. An upper bound if it depends on free dimensions.
     pub alias_offset: u64,
+    /// First byte as an expression over free dimensions, if it depends on these.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alias_offset_expr: Option<String>,
 }
 
 /// Way in which a tensor uses the bytes of another tensor.

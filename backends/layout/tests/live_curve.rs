@@ -58,7 +58,7 @@ fn adjacent_live_ranges_are_merged() {
 fn alias_cycles_unknown_owners_and_distant_steps_are_ignored() {
     let mut layout = block();
     layout.tensors.truncate(9);
-    let alias = |of: &str| Some(Alias { of: of.to_owned(), kind: AliasKind::View, alias_offset: 0 });
+    let alias = |of: &str| Some(Alias { of: of.to_owned(), kind: AliasKind::View, alias_offset: 0, alias_offset_expr: None });
     layout.tensors[3].alias = alias("/relu1/out");
     layout.tensors[4].alias = alias("scratch:conv1:0");
     layout.tensors[6].alias = alias("nobody");
@@ -84,7 +84,12 @@ fn tensors() -> impl Strategy<Value = Vec<Tensor>> {
                 bytes,
                 space: Some(if host { "host" } else { "device" }.to_owned()),
                 live: vec![LiveRange { start, end: start + length }],
-                alias: of.map(|of| Alias { of: format!("t{of}"), kind: AliasKind::View, alias_offset: 0 }),
+                alias: of.map(|of| Alias {
+                    of: format!("t{of}"),
+                    kind: AliasKind::View,
+                    alias_offset: 0,
+                    alias_offset_expr: None,
+                }),
                 ..pattern.clone()
             })
             .collect()

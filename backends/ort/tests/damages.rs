@@ -67,7 +67,8 @@ fn damage(layout: &mut Layout, kind: usize, draw: &mut Draw) -> String {
         }
         _ => {
             let kind = if draw.below(2) == 0 { AliasKind::View } else { AliasKind::InPlace };
-            layout.tensors[a].alias = Some(Alias { of: layout.tensors[b].name.clone(), kind, alias_offset: 0 });
+            layout.tensors[a].alias =
+                Some(Alias { of: layout.tensors[b].name.clone(), kind, alias_offset: 0, alias_offset_expr: None });
             layout.tensors[a].offset = layout.tensors[b].offset;
             format!("`{}` called {kind:?} of `{}`", layout.tensors[a].name, layout.tensors[b].name)
         }

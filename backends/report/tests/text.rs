@@ -112,8 +112,12 @@ fn an_overwritten_copy_frees_bytes_from_the_end_of_its_original() {
     // A copy of /branch/b overwrites /branch/a@1. /branch/b and /branch/a are sub-views of one value.
     let copy = layout.tensors.iter_mut().find(|tensor| tensor.name == "/add/out").unwrap();
     copy.recompute_of = Some("/branch/b".to_owned());
-    copy.alias =
-        Some(memc_layout::Alias { of: "/branch/a@1".to_owned(), kind: memc_layout::AliasKind::InPlace, alias_offset: 0 });
+    copy.alias = Some(memc_layout::Alias {
+        of: "/branch/a@1".to_owned(),
+        kind: memc_layout::AliasKind::InPlace,
+        alias_offset: 0,
+        alias_offset_expr: None,
+    });
     let decision = |layout: &Layout| -> Value {
         let summary: Value = serde_json::from_str(&json(layout)).unwrap();
         summary["decisions"].as_array().unwrap().iter().find(|decision| decision["again"] == "/branch/a@1").unwrap().clone()

@@ -1,18 +1,18 @@
 //! Symbolic dimensions of graph inputs: binds them, rejects unbound ones, and checks that sizes are
 //! possible.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use memc_ir::{Diagnostic, Dim, DimExpr, Module, Ranges, Severity, TensorType, Value, ValueType};
+use memc_ir::{Diagnostic, Dim, DimExpr, Module, Severity, TensorType, Value, ValueType};
 use memc_ops::Inference;
 
 use crate::bindings::{Bindings, By};
 use crate::error::ImportError;
-use crate::{ImportOptions, feed};
+use crate::{ImportOptions, domain, feed};
 
 /// Name in `--dim` that binds every unnamed dimension without a binding of its own. Some exporters
 /// write it as a name.
-const UNNAMED: &str = "?";
+pub(crate) const UNNAMED: &str = "?";
 
 /// Names the unnamed input dimensions, binds the dimensions in the options, and rejects unbound ones
 /// unless they are allowed. Returns the bindings, each with its source, and diagnostics.
@@ -54,8 +54,10 @@ pub(crate) fn bind(module: &mut Module, options: &ImportOptions) -> Result<(Bind
         let bound = module.ty(value).bind(&module.dims);
         module.set_type(value, bound);
     }
-    module.ranges = ranges(options, &known, &module.dims)?;
-    let open: BTreeSet<String> = inputs.iter().flat_map(|input| symbols(module.ty(*input))).collect();
+    domain::substitute(module, options, &known)?;
+    module.set_domain(domain::domain(options, &known, &unnamed, &module.dims)?);
+    let mut open: BTreeSet<String> = inputs.iter().flat_map(|input| symbols(module.ty(*input))).collect();
+    open.retain(|symbol| !module.domain().ranges.contains_key(symbol));
     if !open.is_empty() && !options.allow_unbound {
         return Err(ImportError::Unbound { names: open.into_iter().collect() });
     }
@@ -66,25 +68,6 @@ pub(crate) fn bind(module: &mut Module, options: &ImportOptions) -> Result<(Bind
         Diagnostic::new("W0103", Severity::Warning, message)
     }));
     Ok((bindings, diagnostics))
-}
-
-/// Returns the ranges of the symbols that stay unbound. An error if a range has no symbol, or if a symbol
-/// is bound to an extent outside its range.
-fn ranges(options: &ImportOptions, known: &BTreeSet<String>, bound: &BTreeMap<String, u64>) -> Result<Ranges, ImportError> {
-    let mut open = Ranges::new();
-    for (name, range) in &options.ranges {
-        if !known.contains(name) {
-            return Err(ImportError::UnknownDimension { name: name.clone(), known: known.iter().cloned().collect() });
-        }
-        match bound.get(name) {
-            None => drop(open.insert(name.clone(), *range)),
-            Some(extent) if range.contains(*extent) => {}
-            Some(extent) => {
-                return Err(ImportError::Range { dimension: name.clone(), extent: *extent, range: *range });
-            }
-        }
-    }
-    Ok(open)
 }
 
 /// Replaces every unnamed dimension of a graph input by a symbol, so that it can be bound: `x.0` for
@@ -224,6 +207,6 @@ mod tests {
         assert!(matches!(refused, Err(ImportError::UnknownDimension { name, .. }) if name == "T"));
         let refused = bound(&[("N", 5)], &[("N", "2..8/2")]);
         assert!(matches!(refused, Err(ImportError::Range { extent: 5, .. })));
-        assert!(bound(&[("N", 6)], &[("N", "2..8/2")]).unwrap().ranges.is_empty());
+        assert!(bound(&[("N", 6)], &[("N", "2..8/2")]).unwrap().domain().ranges.is_empty());
     }
 }

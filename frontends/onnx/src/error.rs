@@ -192,6 +192,32 @@ pub enum ImportError {
         /// Its range.
         range: Range,
     },
+    /// A dimension equals an expression with a dimension that itself equals one (the request's fault).
+    #[error("dimension `{name}` cannot equal {of}: a dimension in it equals another expression")]
+    Equation {
+        /// The symbol.
+        name: String,
+        /// The expression.
+        of: String,
+    },
+    /// No extents keep all limits (the request's fault).
+    #[error("no extents of the ranges keep {}", .limits.join(" and "))]
+    NoExtents {
+        /// The limits.
+        limits: Vec<String>,
+    },
+    /// The model computes a negative extent for extents of the ranges (the request's fault).
+    #[error("with {}, `{name}` has the shape {shape} and thus an extent of {extent}", .at.join(" and "))]
+    Negative {
+        /// The extents.
+        at: Vec<String>,
+        /// The value.
+        name: String,
+        /// Its type.
+        shape: String,
+        /// The extent.
+        extent: i64,
+    },
     /// An operator does not fit its operands with the bound dimensions, but fits without them (the
     /// request's fault).
     #[error("{}: {reason}", contradiction(.bindings))]
@@ -245,6 +271,7 @@ impl ImportError {
             Self::FeedInput { .. } | Self::FeedExtents { .. } | Self::Conflict { .. } => "E0122",
             Self::Contradiction { .. } => "E0123",
             Self::Range { .. } => "E0128",
+            Self::Equation { .. } | Self::NoExtents { .. } | Self::Negative { .. } => "E0129",
         }
     }
 
@@ -261,9 +288,13 @@ impl ImportError {
                 let options: Vec<String> = names.iter().map(|name| format!("--dim {name}=N")).collect();
                 let options = options.join(" ");
                 format!(
-                    "bind them: `{options}`, or from real inputs: `--dim-from feed.npz`; or plan only tensors of known size: `--allow-unbound`"
+                    "bind them: `{options}`, or give ranges, as in `--dim {}=1..512`; or bind them from real inputs: `--dim-from feed.npz`",
+                    names.first().map_or("seq", String::as_str)
                 )
             }
+            Self::Equation { .. } => "write it over dimensions with ranges or extents of their own".to_owned(),
+            Self::NoExtents { .. } => "raise the limits, or begin the ranges at smaller extents".to_owned(),
+            Self::Negative { .. } => "begin the range at a larger extent".to_owned(),
             Self::UnknownDimension { known, .. } if known.is_empty() => {
                 "all dimensions of this model are fixed; leave out `--dim`".to_owned()
             }

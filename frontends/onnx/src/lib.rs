@@ -9,6 +9,7 @@ mod assume;
 mod bind;
 mod bindings;
 mod constant;
+mod domain;
 mod error;
 mod feed;
 mod function;
@@ -23,7 +24,7 @@ mod types;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use memc_ir::{Diagnostic, Module, Ranges, SecondaryMap, Stage, Value};
+use memc_ir::{Diagnostic, DimExpr, Limit, Module, Ranges, SecondaryMap, Stage, Value};
 use memc_onnx_proto::ModelFile;
 use memc_ops::{Assumption, Data};
 
@@ -43,6 +44,10 @@ pub struct ImportOptions {
     pub dims: BTreeMap<String, u64>,
     /// Ranges of symbolic dimensions that stay unbound: types hold for all extents in them.
     pub ranges: Ranges,
+    /// Symbolic dimensions that equal an expression over others, such as `total=past+seq`.
+    pub equal: BTreeMap<String, DimExpr>,
+    /// Limits on expressions over symbolic dimensions, such as `height*width<=921600`.
+    pub limits: Vec<Limit>,
     /// Extents of the caller's arrays, by names of graph inputs. They bind dimensions too.
     pub feed: BTreeMap<String, Vec<u64>>,
     /// Assumed sizes of main-graph values whose real sizes only a run determines.
@@ -78,6 +83,7 @@ pub fn import(file: &ModelFile, options: &ImportOptions) -> Result<Imported, Imp
         bind::check_bindings(graph::build(file)?.module, &module, &inference, &bindings)?;
     }
     bind::check_sizes(&module)?;
+    domain::check(&stated, &module, &inference)?;
     bind::check_defaults(&module)?;
     if inference.has_claims {
         module.claimed = memc_ops::claimed(&stated, &module);

@@ -91,7 +91,7 @@ impl<'a> Infer<'a> {
     }
     /// Returns the ranges of the module's symbols.
     pub fn ranges(&self) -> &'a Ranges {
-        &self.module.ranges
+        &self.module.domain().ranges
     }
     /// Returns the version of the node's operator set.
     pub fn version(&self) -> i64 {

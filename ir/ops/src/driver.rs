@@ -182,7 +182,7 @@ impl Driver<'_> {
 
     /// Simplifies the expressions of a fact for the ranges of the module's symbols.
     fn simplified(&self, fact: Fact) -> Fact {
-        let ranges = &self.module.ranges;
+        let ranges = &self.module.domain().ranges;
         let ty = fact.ty.map_dims(&|dim| dim.simplified(ranges));
         let data = fact.data.map(|data| {
             let is_symbolic = data.items.iter().any(|item| matches!(item, Item::Symbolic(_) | Item::Within(_)));

@@ -1,6 +1,6 @@
 //! One entry of the operator table: all facts that memc knows about an operator.
 
-use memc_ir::{Bytes, Module, Node, NodeData, TensorType};
+use memc_ir::{Bytes, Module, Node, NodeData, TensorType, Value};
 
 use crate::algebra::Algebra;
 use crate::context::{Infer, InferError};
@@ -10,6 +10,15 @@ use crate::pieces::{Pieces, ReachRule, Share};
 /// A shape function, which states the facts of all results.
 pub type InferFn = fn(&mut Infer<'_>) -> Result<(), InferError>;
 
+/// Extents at which a formula reads the types of a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Extents {
+    /// As the types state them, with symbols: for conditions, which must hold for all extents.
+    Stated,
+    /// At their upper bounds over the domain of the module: for costs and workspace.
+    Largest,
+}
+
 /// A node with the types of its operands and results, as an argument of the formulas in a table entry.
 #[derive(Clone, Copy, Debug)]
 pub struct Typed<'m> {
@@ -17,9 +26,19 @@ pub struct Typed<'m> {
     pub module: &'m Module,
     /// The node.
     pub node: Node,
+    extents: Extents,
 }
 
 impl<'m> Typed<'m> {
+    /// Creates the node with its types as stated, for conditions that must hold for all extents.
+    pub fn of(module: &'m Module, node: Node) -> Self {
+        Self { module, node, extents: Extents::Stated }
+    }
+    /// Creates the node with all extents at their upper bounds over the domain of the module, for costs
+    /// and workspace.
+    pub fn largest(module: &'m Module, node: Node) -> Self {
+        Self { module, node, extents: Extents::Largest }
+    }
     /// Returns the node's data.
     pub fn data(&self) -> &'m NodeData {
         self.module.node(self.node)
@@ -27,13 +46,18 @@ impl<'m> Typed<'m> {
     /// Returns the tensor type of operand `index`; `None` if the operand is omitted or not a dense
     /// tensor.
     pub fn input(&self, index: usize) -> Option<&'m TensorType> {
-        let value = (*self.data().inputs.get(index)?)?;
-        self.module.ty(value).tensor()
+        self.ty((*self.data().inputs.get(index)?)?)
     }
     /// Returns the tensor type of result `index`; `None` if the result is omitted or not a dense tensor.
     pub fn output(&self, index: usize) -> Option<&'m TensorType> {
-        let value = (*self.data().outputs.get(index)?)?;
-        self.module.ty(value).tensor()
+        self.ty((*self.data().outputs.get(index)?)?)
+    }
+    fn ty(&self, value: Value) -> Option<&'m TensorType> {
+        let stated = self.module.ty(value).tensor();
+        match self.extents {
+            Extents::Stated => stated,
+            Extents::Largest => self.module.largest(value).or(stated),
+        }
     }
     /// Returns the extents of operand `index`, or `None` unless all of them are known.
     pub fn input_dims(&self, index: usize) -> Option<Vec<u64>> {

@@ -203,7 +203,7 @@ mod tests {
         let node = node(&mut builder, Operator::onnx(name, 21), inputs, vec![], ty);
         let module = builder.finish();
         let data = Data::from_constant(module.constant(constant)).unwrap();
-        unchanged(&Typed { module: &module, node }, &|value| (value == k).then_some(&data), zero)
+        unchanged(&Typed::of(&module, node), &|value| (value == k).then_some(&data), zero)
     }
 
     fn node(
@@ -254,7 +254,7 @@ mod tests {
         };
         let x = builder.input(main, "x", ty(from), None);
         let node = node(&mut builder, Operator::onnx(name, version), vec![Some(x)], attributes, ty(to));
-        unchanged(&Typed { module: &builder.finish(), node }, &|_| None, Zero::Exact)
+        unchanged(&Typed::of(&builder.finish(), node), &|_| None, Zero::Exact)
     }
 
     #[test]

@@ -245,6 +245,15 @@ pub(super) const ERRORS: &[CodeInfo] = &[
         example: "`seq` bound to 5 with the range 32..960/32",
         action: "Bind the dimension to an extent of its range, or leave one of both out.",
     },
+    CodeInfo {
+        code: "E0129",
+        title: "ranges of dimensions do not fit the model or each other",
+        fault: Fault::Request,
+        meaning: "For extents of the given ranges the model computes a negative extent; or no extents keep all \
+                  limits; or an equation names a dimension of another equation.",
+        example: "`--dim seq=0..512` for a model that takes `seq-2` rows",
+        action: "Change the ranges, limits or equations as the message says.",
+    },
 ];
 
 /// Warnings and remarks of import.

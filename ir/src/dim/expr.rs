@@ -168,12 +168,17 @@ impl DimExpr {
     }
     /// Replaces bound symbols by their extents; other symbols stay. `None` for a division by zero.
     pub fn bind(&self, bindings: &BTreeMap<String, u64>) -> Option<Self> {
+        self.map_symbols(&|name| bindings.get(name).map(|bound| i64::try_from(*bound).ok().map(Self::constant)))
+    }
+    /// Replaces symbols by expressions; other symbols stay. `None` for a division by zero.
+    pub fn substitute(&self, equal: &BTreeMap<String, Self>) -> Option<Self> {
+        self.map_symbols(&|name| equal.get(name).map(|of| Some(of.clone())))
+    }
+    /// Replaces symbols; those without a replacement stay. `None` if a replacement is `Some(None)`.
+    fn map_symbols(&self, of: &dyn Fn(&str) -> Option<Option<Self>>) -> Option<Self> {
         self.map_factors(&mut |factor| match factor {
-            Factor::Symbol(name) => match bindings.get(name.as_ref()) {
-                Some(bound) => i64::try_from(*bound).ok().map(Self::constant),
-                None => Some(Self::factor(factor.clone())),
-            },
-            Factor::Atom(atom) => atom.map(&mut |part| part.bind(bindings)),
+            Factor::Symbol(name) => of(name).unwrap_or_else(|| Some(Self::factor(factor.clone()))),
+            Factor::Atom(atom) => atom.map(&mut |part| part.map_symbols(of)),
         })
     }
     /// Iterates over the terms in printing order, each as its factors and its coefficient.

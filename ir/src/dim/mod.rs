@@ -2,6 +2,7 @@
 
 mod atom;
 mod compare;
+mod domain;
 mod expr;
 mod parse;
 mod print;
@@ -12,6 +13,7 @@ use std::fmt;
 
 pub use atom::Atom;
 pub use compare::Comparison;
+pub use domain::{Domain, Limit, LimitError};
 pub use expr::{DimExpr, Factor};
 pub use range::{Interval, Range, RangeError, Ranges};
 
@@ -157,6 +159,14 @@ impl Dim {
         match self {
             Self::Symbolic(expr) => expr.bind(bindings).map_or(Self::Unknown, Self::from_expr),
             Self::Within(upper) => Self::within(upper.bind(bindings)),
+            other => other.clone(),
+        }
+    }
+    /// Replaces symbols by expressions.
+    pub fn substitute(&self, equal: &BTreeMap<String, DimExpr>) -> Self {
+        match self {
+            Self::Symbolic(expr) => expr.substitute(equal).map_or(Self::Unknown, Self::from_expr),
+            Self::Within(upper) => Self::within(upper.substitute(equal)),
             other => other.clone(),
         }
     }

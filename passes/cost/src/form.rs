@@ -48,7 +48,7 @@ impl Form {
         if data.bodies().next().is_some() || !data.attributes.iter().all(|(_, value)| is_plain(value)) {
             return None;
         }
-        let typed = Typed { module, node };
+        let typed = Typed::largest(module, node);
         let kernel = Kernel::of(&data.operator);
         let fused = kernel.is_fused();
         let count = if fused { data.inputs.len().min(MAIN_OPERANDS) } else { data.inputs.len() };

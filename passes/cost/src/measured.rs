@@ -159,7 +159,7 @@ fn original(module: &Module, node: Node) -> Node {
 fn same_extents(row: &NodeTiming, module: &Module, node: Node) -> bool {
     let results = module.node(node).results();
     row.results.iter().zip(results).all(|(measured, value)| {
-        let known = module.ty(value).tensor().and_then(|ty| ty.known_dims());
+        let known = module.largest(value).and_then(|ty| ty.known_dims());
         measured.shape.as_ref().zip(known.as_ref()).is_none_or(|(measured, known)| measured == known)
     })
 }

@@ -1,6 +1,6 @@
 //! Arithmetic, traffic and time of one node.
 
-use memc_ir::{Definition, ElementType, Module, Nanos, Node, Value};
+use memc_ir::{Definition, ElementType, Module, Nanos, Node, TensorType, Value};
 use memc_ops::{Gathers, Reads, Scalar, Typed, View, Work, lookup};
 
 use crate::machine::{Machine, Traffic};
@@ -25,7 +25,7 @@ pub fn flops(module: &Module, node: Node) -> Option<u64> {
 }
 
 fn flops_within(module: &Module, node: Node, depth: usize) -> Option<u64> {
-    let typed = Typed { module, node };
+    let typed = Typed::largest(module, node);
     let Some(info) = lookup(&module.node(node).operator) else {
         return traffic(module, node).map(|bytes| bytes.made.saturating_add(bytes.constant).saturating_mul(10) / 4);
     };
@@ -48,7 +48,7 @@ fn flops_within(module: &Module, node: Node, depth: usize) -> Option<u64> {
 /// Returns the number of scalar steps of a node's kernel, one element at a time; `None` if extents are
 /// unknown.
 pub fn scalar_steps(module: &Module, node: Node) -> Option<u64> {
-    let typed = Typed { module, node };
+    let typed = Typed::largest(module, node);
     match lookup(&module.node(node).operator).map_or(Scalar::None, |info| info.scalar) {
         Scalar::None => Some(0),
         Scalar::PerElement(each) => typed.output_elements().map(|count| count.saturating_mul(u64::from(each))),
@@ -61,7 +61,7 @@ pub fn scalar_steps(module: &Module, node: Node) -> Option<u64> {
 pub fn gathered(module: &Module, node: Node) -> Option<u64> {
     match lookup(&module.node(node).operator).map_or(Gathers::None, |info| info.gathers) {
         Gathers::None => Some(0),
-        Gathers::Elements(formula) => formula(&Typed { module, node }),
+        Gathers::Elements(formula) => formula(&Typed::largest(module, node)),
     }
 }
 
@@ -74,7 +74,7 @@ pub fn traffic(module: &Module, node: Node) -> Option<Traffic> {
         return Some(Traffic::default());
     }
     let reads = info.map_or(Reads::All, |info| info.reads);
-    let size = |value: Value| module.ty(value).size().map(|bytes| bytes.0);
+    let size = |value: Value| module.largest(value).and_then(TensorType::size).map(|bytes| bytes.0);
     let found = || size(data.outputs.first().copied().flatten()?);
     let mut traffic = Traffic::default();
     for (position, operand) in data.inputs.iter().enumerate() {

@@ -145,6 +145,6 @@ impl Clock<'_> {
 
     fn region(&self, value: Value) -> Option<Region> {
         let storage = self.module.plan.storage[value]?;
-        Some(Region::new(storage.space, storage.offset, self.module.ty(value).size()?))
+        Some(Region::new(storage.space, storage.offset, self.module.size(value)?))
     }
 }

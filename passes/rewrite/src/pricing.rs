@@ -22,33 +22,30 @@ pub(crate) struct Price {
 /// bytes.
 pub(crate) fn price(graph: &Graph<'_>, term: &Term, facts: &Facts, setting: &Setting<'_>, is_original: bool) -> Price {
     let (profile, fold_cap) = (setting.profile, setting.fold_cap.0);
+    let size = facts.ty().and_then(|ty| graph.analysis.module.domain().size(ty)).unwrap_or_default().0;
     match term.head {
         Head::Leaf(_) | Head::Absent => Price::default(),
         Head::Result(_) if facts.is_constant => Price::default(),
-        Head::Result(_) => Price { bytes: size(facts), ..Price::default() },
+        Head::Result(_) => Price { bytes: size, ..Price::default() },
         Head::Apply { operator, results, .. } if facts.is_constant && !is_original => {
             let operator = graph.analysis.names.operator_at(operator);
             // Joined, split or transposed weights keep their number of bytes.
             let moved = setting.weights
                 && operator.domain.is_empty()
                 && matches!(&*operator.name, "Concat" | "Neg" | "Reshape" | "Split" | "Transpose");
-            let small = results == 1 && size(facts) <= fold_cap;
-            Price { forbidden: !(moved || small) || size(facts) == 0, nanos: 1, ..Price::default() }
+            let small = results == 1 && size <= fold_cap;
+            Price { forbidden: !(moved || small) || size == 0, nanos: 1, ..Price::default() }
         }
         Head::Apply { results, .. } => {
             let (module, node) = alone(graph, term, facts);
-            let typed = Typed { module: &module, node };
+            let typed = Typed::of(&module, node);
             let shares = profile.view_of(&typed).is_some() || !profile.may_overwrite(&typed).is_empty();
-            let own = if shares || results > 1 { 0 } else { size(facts) };
-            let workspace = profile.workspace(&typed).unwrap_or_default().0;
+            let own = if shares || results > 1 { 0 } else { size };
+            let workspace = profile.workspace(&Typed::largest(&module, node)).unwrap_or_default().0;
             let nanos = setting.cost.nanos(&module, node).0.round() as u64;
             Price { nanos, bytes: own.saturating_add(workspace), forbidden: false }
         }
     }
-}
-
-fn size(facts: &Facts) -> u64 {
-    facts.ty().and_then(ValueType::size).unwrap_or_default().0
 }
 
 /// Builds a module with one node, the application of the e-node; operands that are not constant are
@@ -56,6 +53,7 @@ fn size(facts: &Facts) -> u64 {
 fn alone(graph: &Graph<'_>, term: &Term, facts: &Facts) -> (Module, Node) {
     let mut builder = ModuleBuilder::new();
     builder.module_mut().opsets = graph.analysis.module.opsets.clone();
+    builder.module_mut().set_domain(graph.analysis.module.domain().clone());
     let main = builder.module().main();
     let mut inputs = Vec::new();
     for (position, child) in term.children.iter().enumerate() {

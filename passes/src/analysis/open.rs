@@ -56,7 +56,7 @@ pub fn open(module: &Module, options: &Options) -> Vec<Open> {
         let viewed = module.producer(value).and_then(|node| {
             let data = module.node(node);
             let operand =
-                options.profile.view_of(&Typed { module, node }).filter(|_| data.outputs.first() == Some(&Some(value)))?;
+                options.profile.view_of(&Typed::of(module, node)).filter(|_| data.outputs.first() == Some(&Some(value)))?;
             head[(*data.inputs.get(operand)?)?]
         });
         let owner = viewed.unwrap_or(value);

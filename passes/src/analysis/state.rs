@@ -164,7 +164,7 @@ fn sources(module: &Module, value: Value) -> Vec<(Value, usize)> {
 /// Returns the operands from whose elements those of a node's result follow one by one.
 fn followed(module: &Module, node: Node, result: Value) -> Vec<Value> {
     let data = module.node(node);
-    let typed = Typed { module, node };
+    let typed = Typed::of(module, node);
     let mut positions: Vec<usize> = new_values(data)
         .into_iter()
         .filter(|(made, _)| data.outputs.get(*made) == Some(&Some(result)))
@@ -265,7 +265,7 @@ fn overwritten(module: &Module, writer: Node, pair: &StatePair, options: &Option
     let mut over: Vec<usize> =
         new_values(data).into_iter().filter(|(result, _)| made(result)).map(|(_, operand)| operand).collect();
     if made(&0) {
-        over.extend(options.profile.may_overwrite(&Typed { module, node: writer }));
+        over.extend(options.profile.may_overwrite(&Typed::of(module, writer)));
     }
     over
 }

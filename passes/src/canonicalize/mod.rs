@@ -118,7 +118,7 @@ impl Walk<'_, '_, '_> {
     /// Removes a node whose result equals one of its operands.
     fn no_op(&mut self, node: Node) -> bool {
         let zero = if self.ctx.options.rewrite.exact { Zero::Exact } else { Zero::AnySign };
-        let typed = Typed { module: self.module(), node };
+        let typed = Typed::of(self.module(), node);
         let Some(position) = unchanged(&typed, &|value| self.elements(value), zero) else { return false };
         let data = self.module().node(node);
         let operand = data.inputs.get(position).copied().flatten();

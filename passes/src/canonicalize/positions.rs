@@ -5,7 +5,7 @@
 //! all indices for that: eight bytes per element. A kernel may leave out the position of an element that
 //! is not greater than the least finite number, so this rule is not exact.
 
-use memc_ir::{ConstData, ConstOrigin, Node, Payload, Value};
+use memc_ir::{ConstData, ConstOrigin, Dim, Node, Payload, Value};
 
 use super::Walk;
 use crate::analysis::windows::slice_starts;
@@ -41,9 +41,10 @@ fn taken(walk: &Walk<'_, '_, '_>, node: Node) -> Option<Taken> {
     if walk.module().node(pool).outputs.get(1) != Some(&Some(indices)) {
         return None;
     }
-    let extents = |value: Value| walk.module().ty(value).tensor()?.known_dims();
-    let (whole, extents) = (extents(indices)?, extents(result)?);
-    let starts = slice_starts(walk.module(), node, &whole, &walk.ctx.data)?;
+    let ty = |value: Value| walk.module().ty(value).tensor();
+    let (whole, extents) = (ty(indices)?.known_dims()?, ty(result)?.known_dims()?);
+    let starts = slice_starts(walk.module(), node, ty(indices)?.shape.as_deref()?, &walk.ctx.data)?;
+    let starts = starts.iter().map(Dim::known).collect::<Option<_>>()?;
     Some(Taken { result, whole, starts, extents })
 }
 

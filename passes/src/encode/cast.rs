@@ -14,7 +14,7 @@ pub(super) fn narrow(module: &Module, value: Value) -> Option<Recipe> {
     let ty = module.ty(value).tensor()?;
     let node = module.producer(value)?;
     let result = module.node(node).outputs.iter().position(|output| *output == Some(value))?;
-    let range = lookup(&module.node(node).operator)?.indices?(&Typed { module, node }, result)?;
+    let range = lookup(&module.node(node).operator)?.indices?(&Typed::of(module, node), result)?;
     let last = range.saturating_sub(1);
     let choices = [(ElementType::Uint8, 0xff), (ElementType::Uint16, 0xffff), (ElementType::Int32, 0x7fff_ffff)];
     let (element, _) = choices.into_iter().find(|(_, most)| last <= *most)?;

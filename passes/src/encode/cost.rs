@@ -60,7 +60,7 @@ pub(super) fn way(steps: &[Step], nodes: &[Node], results: &[Operand], module: &
     }
     let mut way = Way::default();
     for (at, node) in nodes.iter().enumerate().filter(|(at, _)| !is_view(&steps[*at])) {
-        let own = options.profile.workspace(&Typed { module, node: *node }).unwrap_or_default();
+        let own = options.profile.workspace(&Typed::largest(module, *node)).unwrap_or_default();
         let live = slots.iter().filter(|slot| slot.first <= at && at <= slot.last).map(|slot| slot.bytes);
         way.scratch = way.scratch.max(live.fold(options.aligned(own), Bytes::saturating_add));
         way.nanos = way.nanos.saturating_add(options.nanos(module, *node));
@@ -70,7 +70,7 @@ pub(super) fn way(steps: &[Step], nodes: &[Node], results: &[Operand], module: &
 
 /// Returns the operands of a step that its result may overwrite: of its size, and allowed by the runtime.
 fn overwritten(step: &Step, module: &Module, node: Node, options: &Options) -> Vec<Operand> {
-    let positions = options.profile.may_overwrite(&Typed { module, node });
+    let positions = options.profile.may_overwrite(&Typed::of(module, node));
     let size = |position: usize| module.size(module.node(node).inputs.get(position).copied().flatten()?);
     let fits = |position: &usize| size(*position).is_some_and(|size| Some(size) == step.ty.size());
     positions.into_iter().filter(fits).filter_map(|position| step.operands.get(position).copied()).collect()

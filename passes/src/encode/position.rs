@@ -19,7 +19,7 @@ pub(super) fn recipe(module: &Module, value: Value, version: i64) -> Option<Reci
     if version < BYTES || module.node(node).outputs.get(1).copied().flatten() != Some(value) {
         return None;
     }
-    let windows = pool_windows(&Typed { module, node })?;
+    let windows = pool_windows(&Typed::of(module, node))?;
     let bases = Bases::of(&windows)?;
     // Extents of the two grids: images, and windows in an image.
     let images: Vec<u64> = dims.iter().enumerate().map(|(axis, extent)| if axis < 2 { *extent } else { 1 }).collect();

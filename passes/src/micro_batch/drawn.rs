@@ -48,7 +48,7 @@ fn to_smallest(module: &Module, uses: &SecondaryMap<Value, Vec<Use>>, value: Val
         let is_alone = module.reads(node).iter().all(|read| *read == last || module.producer(*read).is_none());
         let operands: Vec<Piece> =
             (0..data.inputs.len()).map(|at| if at == position as usize { ALONG } else { Piece::Whole }).collect();
-        let found = pieces(Share { node: Typed { module, node }, operands: &operands, parts });
+        let found = pieces(Share { node: Typed::of(module, node), operands: &operands, parts });
         let ([Some(result)], true, Some([ALONG])) = (&data.outputs[..], is_alone, found.as_ref().map(|found| &found.results[..]))
         else {
             break;

@@ -148,7 +148,7 @@ impl Follow<'_> {
             None => Piece::Whole,
         };
         let operands: Vec<Piece> = data.inputs.iter().map(piece).collect();
-        let typed = Typed { module: self.module, node };
+        let typed = Typed::of(self.module, node);
         let ask = |operands: &[Piece]| pieces_in_blocks(Share { node: typed, operands, parts: self.parts });
         let found = ask(&operands);
         // If an operand that is a sum prevents division, the sum may be small enough to be computed

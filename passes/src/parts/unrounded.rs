@@ -18,7 +18,7 @@ impl Unrounded {
     pub fn of(module: &Module, profile: &Profile) -> Self {
         let mut values: BTreeMap<Value, (Node, Vec<Node>)> = BTreeMap::new();
         for reader in &module.graph(module.main()).nodes {
-            let read = profile.reads_unrounded(&Typed { module, node: *reader });
+            let read = profile.reads_unrounded(&Typed::of(module, *reader));
             let made = read.and_then(|value| match module.value(value).definition {
                 Definition::Result(producer, _) => Some((value, producer)),
                 _ => None,

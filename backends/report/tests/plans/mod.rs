@@ -162,7 +162,7 @@ pub fn training(steps: u64) -> Layout {
             layout.tensors.push(Tensor {
                 name: format!("{}/over", owner.name),
                 live: vec![LiveRange { start: (step + 1).min(end - 1), end }],
-                alias: Some(Alias { of: owner.name.clone(), kind: AliasKind::InPlace, alias_offset: 0 }),
+                alias: Some(Alias { of: owner.name.clone(), kind: AliasKind::InPlace, alias_offset: 0, alias_offset_expr: None }),
                 ..owner
             });
         }
@@ -191,6 +191,8 @@ fn push(layout: &mut Layout, placed: &mut Vec<(u64, u64, u64)>, (class, step): (
         dtype: "float".to_owned(),
         shape: vec![bytes / 4],
         bytes,
+        shape_expr: None,
+        bytes_expr: None,
         class,
         space: Some("device".to_owned()),
         offset: Some(offset),

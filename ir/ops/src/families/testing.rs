@@ -252,7 +252,7 @@ impl Case {
                 module.set_type(value, fact.ty);
             }
         }
-        read(&Typed { module: &module, node }, info)
+        read(&Typed::of(&module, node), info)
     }
     /// Prints the fact of result 0; an error begins with `error: `.
     pub(crate) fn show(self) -> String {

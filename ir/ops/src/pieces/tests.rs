@@ -50,7 +50,7 @@ fn asked_of(
     let node = builder.node(main, new, &outputs);
     let module: &Module = builder.module();
     // Ask for the pieces and print the answer.
-    let share = Share { node: Typed { module, node }, operands: &given, parts: 2 };
+    let share = Share { node: Typed::of(module, node), operands: &given, parts: 2 };
     let Some(found) = pieces(share) else { return "-".to_owned() };
     let word = |piece: &Piece| match piece {
         Piece::Whole => "w".to_owned(),
@@ -171,7 +171,7 @@ fn operands_of_unknown_extents_take_no_part() {
         let new = NewNode { operator, name: String::new(), inputs, attributes: Vec::new(), origin: Origin::Text };
         let node = builder.node(main, new, &[Some(("y".to_owned(), ty("f32[2,8,7,7]")))]);
         let given = [Piece::Along(2), Piece::Whole, Piece::Whole, Piece::Whole];
-        super::pieces_reaching(Typed { module: builder.module(), node }, &given).map(|found| found.operands)
+        super::pieces_reaching(Typed::of(builder.module(), node), &given).map(|found| found.operands)
     };
     let rows = Piece::Along(2);
     assert_eq!(in_rows("f32[2,8,7,7]"), Some(vec![rows, Piece::Whole, Piece::Whole, rows]));
@@ -343,7 +343,7 @@ fn unequal_parts_pass_only_operators_that_keep_the_extent() {
         let node = builder.node(main, new, &[Some(("y".to_owned(), ty(result)))]);
         let mut given = vec![Piece::Whole; operands.len()];
         given[0] = Piece::Along(1);
-        let found = super::pieces_between(Typed { module: builder.module(), node }, &given, 7);
+        let found = super::pieces_between(Typed::of(builder.module(), node), &given, 7);
         found.map(|found| (found.operands, found.results[0]))
     };
     let (whole, along) = (Piece::Whole, Piece::Along);
@@ -373,7 +373,7 @@ fn a_kernel_with_an_addend_replaces_one_without() {
         let new = NewNode { operator, name: String::new(), inputs, attributes: Vec::new(), origin: Origin::Text };
         let node = builder.node(main, new, &[Some(("y".to_owned(), ty("f32[2,8,5,5]")))]);
         let operands = [Piece::Along(1), Piece::Whole];
-        let found = pieces(Share { node: Typed { module: builder.module(), node }, operands: &operands, parts: 2 });
+        let found = pieces(Share { node: Typed::of(builder.module(), node), operands: &operands, parts: 2 });
         let found = found.unwrap().added_by_kernel(|operator| may && &*operator.name == "FusedConv");
         (found.results[0], found.accumulates, found.operator.map(|operator| operator.domain.to_string()))
     };
@@ -420,7 +420,7 @@ fn shares_of_a_result_come_from_the_first_operand_that_gives_them() {
         let new = NewNode { operator, name: String::new(), inputs, attributes: Vec::new(), origin: Origin::Text };
         let node = builder.node(main, new, &[Some(("y".to_owned(), ty(result)))]);
         let found = {
-            let node = Typed { module: builder.module(), node };
+            let node = Typed::of(builder.module(), node);
             super::pieces_giving(node, axis, |operands| pieces(Share { node, operands, parts: 2 }))
         };
         found.map(|found| found.operands)

@@ -345,7 +345,7 @@ mod tests {
     fn check(operator: &str, operands: &[&str], result: &str, attributes: &[(&str, i64)], measured: u64, slack: u64) {
         let attributes = attributes.iter().map(|(name, value)| ((*name).to_owned(), Attribute::Int(*value))).collect();
         let (module, node) = graph_with(operator, operands, result, false, attributes);
-        let bytes = temporaries(&Typed { module: &module, node }).unwrap().0;
+        let bytes = temporaries(&Typed::of(&module, node)).unwrap().0;
         assert!((measured..=measured + slack).contains(&bytes), "{operator}: {bytes} for {measured}");
     }
 
@@ -411,7 +411,7 @@ mod tests {
             let mode = ("mode".to_owned(), Attribute::String(mode.as_bytes().to_vec().into()));
             let attributes = vec![mode, ("antialias".to_owned(), Attribute::Int(antialias))];
             let (module, node) = graph_with("Resize", &["f32[1,16,128,128]"], result, false, attributes);
-            let bytes = temporaries(&Typed { module: &module, node }).unwrap().0;
+            let bytes = temporaries(&Typed::of(&module, node)).unwrap().0;
             assert!((measured..=measured + slack).contains(&bytes), "{bytes} for {measured}");
         };
         let (twice, half) = ("f32[1,16,256,256]", "f32[1,16,64,64]");

@@ -61,7 +61,7 @@ pub(super) fn graph_with(
 }
 
 fn overwrites(profile: &Profile, (module, node): &(Module, Node)) -> Vec<usize> {
-    profile.may_overwrite(&Typed { module, node: *node })
+    profile.may_overwrite(&Typed::of(module, *node))
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn values_of_outer_graphs_and_training_are_never_overwritten() {
 
 #[test]
 fn views_share_unless_the_runtime_copies() {
-    let view = |profile: &Profile, (module, node): (Module, Node)| profile.view_of(&Typed { module: &module, node });
+    let view = |profile: &Profile, (module, node): (Module, Node)| profile.view_of(&Typed::of(&module, node));
     let reshape = |from: &str, is_output| graph("Reshape", &[from, "const i64[1]"], "f32[6]", is_output);
     for profile in Profile::ALL {
         for from in ["f32[2,3]", "const f32[2,3]", "input f32[2,3]"] {
@@ -167,7 +167,7 @@ fn views_share_unless_the_runtime_copies() {
 
 #[test]
 fn workspace_includes_temporaries_of_the_runtime() {
-    let workspace = |profile: &Profile, (module, node): (Module, Node)| profile.workspace(&Typed { module: &module, node });
+    let workspace = |profile: &Profile, (module, node): (Module, Node)| profile.workspace(&Typed::of(&module, node));
     let softmax = |axis| graph_with("Softmax", &["f32[4,8]"], "f32[4,8]", false, vec![("axis".to_owned(), Attribute::Int(axis))]);
     assert_eq!(workspace(&Profile::ORT, softmax(0)), Some(Bytes(256)));
     assert_eq!(workspace(&Profile::ORT, softmax(-1)), Some(Bytes(0)));
@@ -254,7 +254,7 @@ fn results_of_half_precision_reach_conversions_unrounded() {
         let h = builder.module().node(made).outputs[0];
         let cast = builder.node(main, new("", "Cast", vec![h], Vec::new()), &[Some(("y".to_owned(), ty(to)))]);
         let (module, h) = (builder.finish(), h.unwrap());
-        profile.reads_unrounded(&Typed { module: &module, node: cast }).inspect(|value| assert_eq!(*value, h)).is_some()
+        profile.reads_unrounded(&Typed::of(&module, cast)).inspect(|value| assert_eq!(*value, h)).is_some()
     };
     assert!(reads(&Profile::ORT, "Sqrt", "f16[4]", "f32[4]"));
     assert!(reads(&Profile::ORT, "Sqrt", "bf16[4]", "f64[4]"));

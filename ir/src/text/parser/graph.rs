@@ -371,7 +371,7 @@ impl<'t> Parser<'t> {
     fn poison(&mut self, named: &Named<'t>) {
         let data =
             ValueData { name: named.name.to_string(), ty: ValueType::Unknown, definition: Definition::Erased, default: None };
-        let value = self.builder.module_mut().values.push(data);
+        let value = self.builder.module_mut().push_value(data);
         if let Some(scope) = self.scopes.last_mut() {
             scope.names.entry(named.name.clone()).or_insert(value);
         }

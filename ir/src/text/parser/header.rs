@@ -2,7 +2,7 @@
 
 use super::super::lexer::{Token, describe, shorten};
 use super::{Failed, Parsed, Parser};
-use crate::dim::Range;
+use crate::dim::{DimExpr, Limit, Range};
 use crate::entity::Space;
 use crate::module::{Module, Stage};
 use crate::plan::{ArenaSize, SpaceData, Storage};
@@ -82,6 +82,7 @@ impl Parser<'_> {
                 }
             }
             "range" => self.range(),
+            "limit" => self.limit(),
             "stage" => self.stage(),
             "space" => self.space(),
             "arena" => self.arena(),
@@ -106,10 +107,25 @@ impl Parser<'_> {
         if step == 0 || max.is_some_and(|max| !range.contains(max)) {
             return Err(self.error_at(place, "E0604", "this range does not end with an extent of it"));
         }
-        match self.header().ranges.insert(name, range) {
+        match self.header().domain.ranges.insert(name, range) {
             None => Ok(()),
             Some(_) => Err(self.error_at(place, "E0602", "this dimension already has a range")),
         }
+    }
+
+    /// Reads a limit on an expression over symbols: `"height*width" to 921600`.
+    fn limit(&mut self) -> Parsed<()> {
+        let place = self.place;
+        let text = self.quoted_text("an expression between quotes")?;
+        if !self.eat_word("to") {
+            return Err(self.expected("`to`"));
+        }
+        let most: u64 = self.integer("the largest value")?;
+        let Some(of) = DimExpr::parse(&text) else {
+            return Err(self.error_at(place, "E0604", "this is no expression over dimensions"));
+        };
+        self.header().domain.limits.push(Limit { of, most });
+        Ok(())
     }
 
     fn stage(&mut self) -> Parsed<()> {

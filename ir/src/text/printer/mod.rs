@@ -79,8 +79,13 @@ impl<'m> Writer<'m> {
             write_quoted(&mut self.out, name.as_bytes());
             let _ = writeln!(self.out, " {extent}");
         }
-        for (name, range) in &module.ranges {
+        for (name, range) in &module.domain.ranges {
             self.range(name, *range);
+        }
+        for limit in &module.domain.limits {
+            self.out.push_str("limit ");
+            write_quoted(&mut self.out, limit.of.to_string().as_bytes());
+            let _ = writeln!(self.out, " to {}", limit.most);
         }
         let _ = writeln!(self.out, "stage {}", module.stage.name());
         for space in module.plan.spaces.keys() {

@@ -429,7 +429,7 @@ impl<'a> Statement<'a> {
         if data.outputs.first().copied().flatten() != Some(self.groups[over as usize].owner) {
             return Vec::new();
         }
-        let operands = self.options.profile.may_overwrite(&Typed { module: self.module, node });
+        let operands = self.options.profile.may_overwrite(&Typed::of(self.module, node));
         let under = operands.into_iter().filter_map(|position| self.group_of[data.inputs.get(position).copied().flatten()?]);
         let fits = |under: &u32| {
             let (below, above) = (&self.groups[*under as usize], &self.groups[over as usize]);

@@ -401,7 +401,7 @@ impl Growth<'_, '_> {
 
     /// Returns the pieces with which a node makes a share of its first result.
     fn giving(&mut self, node: Node, axis: usize) -> Option<Rc<Pieces>> {
-        let (typed, kind) = (Typed { module: self.ground.module, node }, self.kind);
+        let (typed, kind) = (Typed::of(self.ground.module, node), self.kind);
         let adders = self.ground.adders;
         let giving = || pieces_giving(typed, axis, |operands| found(typed, operands, kind, adders)).map(Rc::new);
         self.effort.giving.entry((node, axis, kind)).or_insert_with(giving).clone()
@@ -409,7 +409,7 @@ impl Growth<'_, '_> {
 
     /// Returns the pieces of a node for these pieces of its operands.
     fn reading(&mut self, node: Node, operands: Vec<Piece>) -> Option<Rc<Pieces>> {
-        let (typed, kind) = (Typed { module: self.ground.module, node }, self.kind);
+        let (typed, kind) = (Typed::of(self.ground.module, node), self.kind);
         let known = self.effort.reading.entry((node, kind)).or_default();
         if let Some((_, pieces)) = known.iter().find(|(other, _)| *other == operands) {
             return pieces.clone();
