@@ -1,7 +1,9 @@
 //! Types and sizes of values at the largest extents of their symbols.
 
+use std::collections::BTreeMap;
+
 use crate::dim::{Dim, DimExpr, Domain};
-use crate::entity::Value;
+use crate::entity::{SecondaryMap, Value};
 use crate::module::Module;
 use crate::types::{TensorType, ValueType};
 use crate::units::Bytes;
@@ -92,6 +94,16 @@ impl Module {
     pub fn planned(&self, value: Value) -> Option<&TensorType> {
         let bounded = || self.largest[value].as_ref().map(|largest| &largest.ty);
         self.assumed.get(&value).or_else(bounded).or_else(|| self.values[value].ty.tensor())
+    }
+    /// Returns a copy of the module for one point of its domain: symbols are replaced by their extents.
+    pub fn at(&self, extents: &BTreeMap<String, u64>) -> Self {
+        let mut bound = Self { domain: Domain::default(), largest: SecondaryMap::default(), ..self.clone() };
+        for value in self.values.keys() {
+            if self.largest[value].is_some() {
+                bound.values[value].ty = self.values[value].ty.bind(extents);
+            }
+        }
+        bound
     }
     /// Whether two values have equal sizes for all extents of the domain; false if this is not provable.
     pub fn same_size(&self, left: Value, right: Value) -> bool {

@@ -66,6 +66,32 @@ impl Domain {
         let keeps = |limit: &Limit| value(&limit.of).is_none_or(|value| i128::from(value) <= i128::from(limit.most));
         extents.iter().all(in_range) && self.limits.iter().all(keeps)
     }
+    /// Returns points of the domain that tell apart expressions which are not equal for all extents: the
+    /// largest extents, their neighbors, and points of the upper halves, since extents of 0 and 1 make
+    /// many expressions equal. Symbols without an upper bound stay below 100.
+    pub fn probes(&self) -> Vec<BTreeMap<String, u64>> {
+        const SPREAD: [u64; 5] = [997, 613, 389, 241, 149];
+        let extent = |range: &Range, back: u64| {
+            let count = range.count().unwrap_or(100).max(1);
+            range.min + (count - 1 - back.min(count - 1)) * range.step
+        };
+        let near = (0..4).map(|back: u64| self.probe(&|at, range| extent(range, back + at % 3)));
+        let between = SPREAD.iter().map(|share| {
+            self.probe(&|at, range| {
+                let upper_half = range.count().unwrap_or(100) / 2;
+                extent(range, (u128::from(upper_half) * u128::from((share * (2 * at + 3)) % 1000) / 1000) as u64)
+            })
+        });
+        let largest = std::iter::once(self.probe(&|_, range| extent(range, 0)));
+        let mut all: Vec<BTreeMap<String, u64>> = largest.chain(near).chain(between).collect();
+        all.dedup();
+        let kept: Vec<BTreeMap<String, u64>> = all.iter().filter(|point| self.contains(point)).cloned().collect();
+        // Limits may leave out every point: points beyond them tell expressions apart as well.
+        if kept.is_empty() { all } else { kept }
+    }
+    fn probe(&self, extent: &dyn Fn(u64, &Range) -> u64) -> BTreeMap<String, u64> {
+        (0..).zip(&self.ranges).map(|(at, (name, range))| (name.clone(), extent(at, range))).collect()
+    }
     /// Returns an upper bound of an expression over the domain; `None` if there is none.
     ///
     /// Without limits this is the bound over the ranges. With limits, the box of all ranges is cut in

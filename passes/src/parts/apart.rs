@@ -64,7 +64,7 @@ impl Apart<'_> {
         let axis = normalize_axis(data.int("axis", 1), self.module().ty(joined).tensor()?.rank()?)?;
         let (mut shares, mut start) = (Vec::new(), 0);
         for share in data.operands() {
-            let end = start + self.module().ty(share).tensor()?.known_dims()?.get(axis)?;
+            let end = start + self.module().ty(share).tensor()?.shape.as_ref()?.get(axis)?.known()?;
             shares.push((share, start..end));
             start = end;
         }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use super::extents::Computed;
 use memc_ir::{
     Attribute, ConstData, ConstOrigin, Dim, ElementType, Module, NewNode, Node, Operator, Origin, Payload, Rewriter, TensorType,
     Value, ValueType,
@@ -20,6 +21,8 @@ pub(crate) struct Maker<'m> {
     origin: Origin,
     /// Vectors of integers made so far.
     integers: BTreeMap<Vec<i64>, Value>,
+    /// Extents computed at run time so far.
+    pub(super) computed: Computed,
 }
 
 impl<'m> Maker<'m> {
@@ -27,7 +30,7 @@ impl<'m> Maker<'m> {
     pub(crate) fn new(module: &'m mut Module, pass: &'static str) -> Self {
         let version = module.opsets.get("").copied().unwrap_or_default();
         let origin = Origin::Pass { pass: Cow::Borrowed(pass) };
-        Self { rewriter: Rewriter::new(module), version, origin, integers: BTreeMap::new() }
+        Self { rewriter: Rewriter::new(module), version, origin, integers: BTreeMap::new(), computed: Computed::default() }
     }
 
     /// Drops constants without readers; returns the number of edits.

@@ -139,7 +139,7 @@ pub fn read(pieces: &Pieces, operand: usize, wanted: &Range<u64>) -> Range<u64> 
 }
 
 fn extent(module: &Module, value: Value, axis: usize) -> Option<u64> {
-    module.ty(value).tensor()?.known_dims()?.get(axis).copied()
+    module.ty(value).tensor()?.shape.as_ref()?.get(axis)?.known()
 }
 
 #[cfg(test)]

@@ -145,7 +145,10 @@ impl Writer<'_, '_, '_, '_, '_> {
         let nodes = &self.module().graph(self.module().main()).nodes;
         let is_divided = |node: &Node| self.marks.get(*node) == Mark::Divided;
         let (first, last) = (nodes.iter().position(is_divided)?, nodes.iter().rposition(is_divided)?);
-        let (before, behind) = (nodes[..first].to_vec(), nodes[last + 1..].to_vec());
+        // Computed extents come before all other nodes.
+        let computed = self.maker.computed.nodes();
+        let others = |nodes: &[Node]| nodes.iter().copied().filter(|node| !computed.contains(node)).collect::<Vec<Node>>();
+        let (before, behind) = (others(&nodes[..first]), others(&nodes[last + 1..]));
         // Nodes erased by earlier regions stay in the list until the rewriter finishes.
         let (gone, between): (Vec<Node>, Vec<Node>) =
             nodes[first..=last].iter().partition(|node| self.maker.rewriter.is_erased(**node));
@@ -192,8 +195,8 @@ impl Writer<'_, '_, '_, '_, '_> {
         if let Some((index, piece)) = pieces.extents.zip(pieces.results.first())
             && let Some(result) = data.outputs.first().copied().flatten()
         {
-            let dims = extents(&self.ty(result, *piece, &made));
-            operands[index] = Some(self.maker.integers(&dims));
+            let ty = self.ty(result, *piece, &made);
+            operands[index] = Some(self.stated(&ty, &data.operator));
         }
         // Insert the copy.
         let types: Vec<Option<(String, ValueType)>> = data
@@ -268,8 +271,8 @@ impl Writer<'_, '_, '_, '_, '_> {
 
     /// Returns the extent of a value along an axis.
     fn extent(&self, value: Value, axis: usize) -> u64 {
-        let dims = self.module().ty(value).tensor().and_then(|ty| ty.known_dims()).unwrap_or_default();
-        dims.get(axis).copied().unwrap_or_default()
+        let dims = self.module().ty(value).tensor().and_then(|ty| ty.shape.as_deref()).unwrap_or_default();
+        dims.get(axis).and_then(Dim::known).unwrap_or_default()
     }
 
     /// Returns the present part's own share of an axis.
@@ -390,16 +393,16 @@ impl Writer<'_, '_, '_, '_, '_> {
             "ConstantOfShape" => None,
             "Expand" => {
                 let source = data.inputs.first().copied().flatten()?;
-                let from = self.module().ty(source).tensor()?.known_dims()?;
+                let from = self.module().ty(source).tensor()?.shape.as_deref()?;
                 let rank = self.module().ty(value).tensor()?.rank()?;
                 let own = (axis + from.len()).checked_sub(rank);
-                own.is_none_or(|own| from[own] == 1).then_some(())?;
+                own.is_none_or(|own| from[own] == Dim::Known(1)).then_some(())?;
                 Some(Some(source))
             }
             _ => return None,
         };
         let ty = self.ty(value, Piece::Along(axis), &Some(wanted.clone()));
-        let operands = source.into_iter().chain([Some(self.maker.integers(&extents(&ty)))]).collect();
+        let operands = source.into_iter().chain([Some(self.stated(&ty, &operator))]).collect();
         let result = Some((self.name(value), ty));
         Some(self.append(operator, operands, attributes, &[result]))
     }
@@ -510,7 +513,8 @@ impl Writer<'_, '_, '_, '_, '_> {
         // Erased nodes stay at the end of the list, in order of their operands, until the rewriter
         // finishes.
         let (once, parts) = (std::mem::take(&mut self.once), std::mem::take(&mut self.order));
-        let order = [before, early, once, parts, late, divided.clone(), behind].concat();
+        let extents = self.maker.extent_nodes().to_vec();
+        let order = [extents, before, early, once, parts, late, divided.clone(), behind].concat();
         self.maker.rewriter.set_schedule(main, order);
         for node in divided.into_iter().rev() {
             self.maker.rewriter.erase(node);
@@ -530,15 +534,23 @@ impl Writer<'_, '_, '_, '_, '_> {
         let attributes = vec![("axis".to_owned(), Attribute::Int(axis as i64 + 1))];
         let joined = self.append(self.maker.onnx("Concat"), apart, attributes, &[Some((name, ty))]);
         let joined = self.module().node(joined).results().next().unwrap_or(whole);
-        let operands = vec![Some(joined), Some(self.maker.integers(&extents(self.module().ty(whole))))];
-        self.maker.insert(None, self.maker.onnx("Reshape"), operands, Vec::new(), &[None])
+        let (operator, ty) = (self.maker.onnx("Reshape"), self.module().ty(whole).clone());
+        let operands = vec![Some(joined), Some(self.stated(&ty, &operator))];
+        self.maker.insert(None, operator, operands, Vec::new(), &[None])
     }
 
     /// Inserts a Reshape of a value to the extents of the result's type.
     fn reshaped(&mut self, value: Value, result: Option<(String, ValueType)>) -> Node {
-        let dims = result.as_ref().map(|(_, ty)| extents(ty)).unwrap_or_default();
-        let operands = vec![Some(value), Some(self.maker.integers(&dims))];
-        self.append(self.maker.onnx("Reshape"), operands, Vec::new(), &[result])
+        let operator = self.maker.onnx("Reshape");
+        let stated = result.as_ref().map(|(_, ty)| self.stated(ty, &operator));
+        self.append(operator, vec![Some(value), stated], Vec::new(), &[result])
+    }
+
+    /// Returns an operand that states the extents of a type. A Reshape may derive one of them from the
+    /// number of elements.
+    fn stated(&mut self, ty: &ValueType, operator: &Operator) -> Value {
+        let dims = ty.tensor().and_then(|tensor| tensor.shape.clone()).unwrap_or_default();
+        self.maker.extents(&dims, operator.domain.is_empty() && &*operator.name == "Reshape")
     }
 
     /// Marks the undivided nodes inside the region on which parts depend.
@@ -578,10 +590,4 @@ fn in_blocks(ty: &ValueType, axis: usize, blocks: u64) -> ValueType {
         dims.insert(axis, Dim::Known(blocks));
     }
     ty
-}
-
-/// Returns the extents of a type as an operand states them.
-fn extents(ty: &ValueType) -> Vec<i64> {
-    let dims = ty.tensor().and_then(|ty| ty.known_dims()).unwrap_or_default();
-    dims.iter().map(|extent| i64::try_from(*extent).unwrap_or(i64::MAX)).collect()
 }

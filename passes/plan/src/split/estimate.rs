@@ -102,13 +102,13 @@ impl<'j> Levels<'j> {
         self.module.graph(self.module.main()).nodes[step]
     }
 
-    /// Returns the extents of a value; empty if unknown.
+    /// Returns the largest extents of a value; empty if unknown.
     pub(super) fn dims(&self, value: Value) -> Vec<u64> {
-        self.module.ty(value).tensor().and_then(|ty| ty.known_dims()).unwrap_or_default()
+        self.module.largest(value).and_then(|ty| ty.known_dims()).unwrap_or_default()
     }
 
     fn bytes(&self, value: Value) -> u64 {
-        self.module.ty(value).tensor().and_then(|ty| ty.size()).map_or(0, |size| size.0)
+        self.module.size(value).map_or(0, |size| size.0)
     }
 
     /// Returns the owner of a value's bytes.

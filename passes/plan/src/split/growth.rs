@@ -7,6 +7,7 @@ use std::rc::Rc;
 use memc_ir::{Module, Node, Operator, SecondaryMap, Use, Value, uses};
 use memc_ops::{Piece, Pieces, Share, Typed, normalize_axis, pieces, pieces_between, pieces_giving, pieces_reaching};
 
+use super::probes::Probes;
 use super::region::{Region, has_windows, is_join, is_own};
 use super::seed::{Lie, Seed};
 use memc_passes::Options;
@@ -22,6 +23,8 @@ pub(super) struct Ground<'m> {
     adders: Option<&'m Options>,
     weights: Weights<'m, 'm>,
     uses: SecondaryMap<Value, Vec<Use>>,
+    /// The module at points of its domain.
+    probes: Probes,
     /// Values at which no region begins or ends.
     unrounded: Unrounded,
     /// Nodes that stay whole, because a random number depends on their results.
@@ -165,6 +168,7 @@ impl<'m> Ground<'m> {
             adders: may_add.then_some(options),
             weights,
             uses: uses(module),
+            probes: Probes::of(module),
             unrounded: Unrounded::of(module, options.profile),
             kept: memc_ops::feeds_unrepeatable(module, nodes),
             step,
@@ -230,11 +234,11 @@ impl<'m> Ground<'m> {
     pub(super) fn joined(&self, value: Value) -> Option<(usize, Vec<u64>)> {
         let module = self.module;
         let data = module.node(self.producer(value).filter(|node| is_join(module, *node))?);
-        let dims = |value: Value| module.ty(value).tensor()?.known_dims();
+        let dims = |value: Value| module.ty(value).tensor()?.shape.as_deref();
         let axis = normalize_axis(data.int("axis", 1), dims(value)?.len())?;
         let mut borders = vec![0];
         for operand in data.operands() {
-            borders.push(borders.last()? + dims(operand)?.get(axis).filter(|extent| **extent > 0)?);
+            borders.push(borders.last()? + dims(operand)?.get(axis)?.known().filter(|extent| *extent > 0)?);
         }
         Some((axis, borders))
     }
@@ -253,7 +257,7 @@ impl<'m> Ground<'m> {
 
     /// Returns the size of a value in bytes, or zero if unknown.
     pub(super) fn bytes(&self, value: Value) -> u64 {
-        self.module.ty(value).tensor().and_then(|ty| ty.size()).map_or(0, |size| size.0)
+        self.module.size(value).map_or(0, |size| size.0)
     }
 
     /// Returns whether exactly one node reads a value.
@@ -401,20 +405,21 @@ impl Growth<'_, '_> {
 
     /// Returns the pieces with which a node makes a share of its first result.
     fn giving(&mut self, node: Node, axis: usize) -> Option<Rc<Pieces>> {
-        let (typed, kind) = (Typed::of(self.ground.module, node), self.kind);
-        let adders = self.ground.adders;
-        let giving = || pieces_giving(typed, axis, |operands| found(typed, operands, kind, adders)).map(Rc::new);
+        let (ground, kind) = (self.ground, self.kind);
+        let rule = |typed: Typed<'_>| pieces_giving(typed, axis, |operands| found(typed, operands, kind, ground.adders));
+        let giving = || ground.probes.agreed(ground.module, node, rule).map(Rc::new);
         self.effort.giving.entry((node, axis, kind)).or_insert_with(giving).clone()
     }
 
     /// Returns the pieces of a node for these pieces of its operands.
     fn reading(&mut self, node: Node, operands: Vec<Piece>) -> Option<Rc<Pieces>> {
-        let (typed, kind) = (Typed::of(self.ground.module, node), self.kind);
+        let (ground, kind) = (self.ground, self.kind);
         let known = self.effort.reading.entry((node, kind)).or_default();
         if let Some((_, pieces)) = known.iter().find(|(other, _)| *other == operands) {
             return pieces.clone();
         }
-        let pieces = found(typed, &operands, kind, self.ground.adders).map(Rc::new);
+        let rule = |typed: Typed<'_>| found(typed, &operands, kind, ground.adders);
+        let pieces = ground.probes.agreed(ground.module, node, rule).map(Rc::new);
         known.push((operands, pieces.clone()));
         pieces
     }
@@ -452,6 +457,11 @@ impl Growth<'_, '_> {
         };
         let reads = || pairs(&data.inputs, &pieces.operands);
         let makes = || pairs(&data.outputs, &pieces.results);
+        let has_extent =
+            |(value, piece): (Value, Piece)| piece.axis().is_none_or(|axis| is_known(self.ground.module, value, axis));
+        if !reads().chain(makes()).all(has_extent) {
+            return false;
+        }
         let marks = &mut self.effort.marks;
         let agrees = |known: Option<Option<usize>>, piece: Piece| known.is_none_or(|known| known == axis(piece));
         let read_agrees = |(value, piece): (Value, Piece)| {
@@ -533,6 +543,12 @@ fn found(node: Typed<'_>, operands: &[Piece], kind: Kind, adders: Option<&Option
         _ => true,
     };
     found.results.iter().all(is_possible).then_some(found)
+}
+
+/// Returns whether the extent of an axis is a number.
+fn is_known(module: &Module, value: Value, axis: usize) -> bool {
+    let shape = module.ty(value).tensor().and_then(|tensor| tensor.shape.as_deref());
+    shape.and_then(|dims| dims.get(axis)).is_some_and(|dim| dim.known().is_some())
 }
 
 /// Pairs values with their pieces.

@@ -4,6 +4,7 @@ mod alone;
 mod candidates;
 mod estimate;
 mod growth;
+mod probes;
 mod region;
 mod rounds;
 mod search;

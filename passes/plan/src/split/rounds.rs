@@ -16,7 +16,7 @@ use super::seen::{Chosen, Remembered, Seen, Trial};
 use crate::trial::{Judged, judge};
 use crate::{Goal, Score};
 use memc_passes::Options;
-use memc_passes::parts::Weights;
+use memc_passes::parts::{Weights, are_computable};
 use memc_passes::{PassContext, Settings};
 
 /// Direction of one search.
@@ -41,7 +41,7 @@ const AIMS: [Aim; 5] = [
 pub(super) fn regions(module: &Module, ctx: &PassContext<'_>) -> Vec<Region> {
     let options = ctx.options;
     let tuning = &options.tuning.split;
-    if module.graph(module.main()).nodes.len() > tuning.trial_nodes {
+    if module.graph(module.main()).nodes.len() > tuning.trial_nodes || !are_computable(module) {
         return Vec::new();
     }
     let Some(judged) = judged(module.clone(), ctx) else { return Vec::new() };
