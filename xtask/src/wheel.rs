@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::Failure;
+use crate::cpp;
 use crate::setup::{self, run};
 
 /// Packages that build wheels, with their versions. Zig links against an old glibc, for wheels to
@@ -26,7 +27,9 @@ const PLATFORM: &str = "manylinux2014";
 pub(crate) fn test() -> Result<(), Failure> {
     let root = root()?;
     let wheel = build(root, &["--profile", "dev", "--compatibility", "linux"], &[MATURIN])?;
-    let packages = setup::python()?.python;
+    let tests_environment = setup::python()?;
+    let headers = cpp::set_up(&tests_environment)?.unwrap_or_default();
+    let packages = tests_environment.python;
     let pipelines = tools(root, "pipelines", &PIPELINES)?;
     let home = root.join("target/wheel");
     let python = environment(&packages, &home.join("environment"), &wheel)?;
@@ -35,7 +38,7 @@ pub(crate) fn test() -> Result<(), Failure> {
         let mut command = Command::new(&python);
         command.current_dir(&home).args(["-m", "unittest", "discover", "-s"]).arg(&tests).args(["-p", pattern]);
         command.env_remove("MEMC_PYTHON").env_remove("ORT_DYLIB_PATH").env("PYTHONDONTWRITEBYTECODE", "1");
-        run(command.env("MEMC_ROOT", root).env("MEMC_PIPELINES", pipelines.join("bin")))
+        run(command.env("MEMC_ROOT", root).env("MEMC_PIPELINES", pipelines.join("bin")).env("MEMC_CPP", &headers))
     };
     // First without any other package, then with those of the tests' environment.
     suite("test_module.py")?;
