@@ -114,7 +114,7 @@ fn chain(seed: u64) -> ModelProto {
     with(nodes, |graph| {
         graph.input = vec![fixed("x", &[rows, 32])];
         graph.output = vec![fixed("y", &[rows, 32])];
-        let mask = TensorProto { data_type: Some(9), raw_data: Some(vec![1, 0].repeat(16).into()), ..floats("mask", &[32]) };
+        let mask = TensorProto { data_type: Some(9), raw_data: Some([1, 0].repeat(16).into()), ..floats("mask", &[32]) };
         graph.initializer = vec![floats("k", &[32, 32]), integers("shape", &[rows, 32]), mask];
     })
 }
