@@ -123,6 +123,7 @@ fn chain(seed: u64) -> ModelProto {
 fn the_cpp_program_runs_a_network_in_its_arena() {
     holds(&planned("cpp-network", &network(), ""));
     holds(&planned("cpp-inputs", &network(), "--io arena"));
+    holds(&planned("cpp-outputs", &network(), "--io external"));
 }
 
 #[test]

@@ -30,6 +30,7 @@ struct Place {
     std::vector<int64_t> shape;
     size_t offset, bytes, step;
     bool output;  // whether the given graph has this output
+    bool placed;  // else the caller holds it
 };
 
 /// Contents of the layout that a session needs.
@@ -67,17 +68,18 @@ Plan read_plan(const std::string& path) {
     for (const json& set : layout.at("model").at("opset_imports"))
         plan.opsets.emplace_back(set.at("domain"), set.at("version"));
     for (const json& tensor : layout.at("tensors")) {
-        if (tensor.at("space").is_null()) continue;
         const std::string kind = tensor.at("class");
         Place place;
+        place.output = kind == "output";
+        place.placed = !tensor.at("space").is_null();
+        if (!place.placed && !place.output) continue;
         place.name = tensor.at("name");
         place.type = type_named(tensor.at("dtype"));
         place.shape = tensor.at("shape").get<std::vector<int64_t>>();
-        place.offset = tensor.at("offset");
+        place.offset = place.placed ? tensor.at("offset").get<size_t>() : 0;
         place.bytes = tensor.at("bytes");
         place.step = tensor.at("live")[0][0];
-        place.output = kind == "output";
-        if (place.offset + place.bytes > plan.arena) throw std::runtime_error(place.name + " is outside the arena");
+        if (place.placed && place.offset + place.bytes > plan.arena) throw std::runtime_error(place.name + " is outside the arena");
         if (kind == "input") plan.inputs[place.name] = place;
         else if (kind == "scratch") plan.scratch[place.step].push_back(place);
         else plan.values.push_back(place);
@@ -122,7 +124,8 @@ class Arena : public OrtAllocator {
             const auto request = recorded_.find(values[i].GetTensorRawData());
             if (request == recorded_.end()) throw std::runtime_error(value.name + " has no bytes of its own");
             Request& made = requests_[request->second];
-            made.value = made.placed = true;
+            made.value = true;
+            made.placed = value.placed;
             made.offset = value.offset;
             made.end = value.offset + value.bytes;
             made.step = value.step;
@@ -186,15 +189,17 @@ class Arena : public OrtAllocator {
     }
 
     char* serve(size_t bytes) {
-        if (state_ == State::replaying && next_ < requests_.size()) {
-            const Request& request = requests_[next_++];
-            if (request.placed && request.bytes == bytes) {
+        if (state_ == State::replaying) {
+            const Request request = next_ < requests_.size() ? requests_[next_++] : Request();
+            const bool known = request.bytes == bytes;
+            if (known && request.placed) {
                 peak_ = std::max(peak_, request.end);
                 return block_ + request.offset;
             }
+            // The caller holds a value without a place.
+            if (!known || !request.value) outside_ += bytes;
         }
         char* at = allocate(bytes);
-        if (state_ == State::replaying) outside_ += bytes;
         if (state_ == State::recording) {
             recorded_[at] = requests_.size();
             requests_.emplace_back().bytes = bytes;
@@ -303,7 +308,7 @@ int run_in_arena(const char* model, const char* layout) {
     for (size_t i = 0; i < values.size(); i++) {
         const Place& value = plan.values[i];
         const void* at = values[i].GetTensorRawData();
-        astray += value.bytes > 0 && at != arena.at(value.offset);
+        astray += value.placed && value.bytes > 0 && at != arena.at(value.offset);
         different += value.output && std::memcmp(at, expected[i].GetTensorRawData(), value.bytes) != 0;
     }
     const bool equal = arena.peak() == plan.arena;
