@@ -1,5 +1,5 @@
 """Measures a Python wheel in a fresh environment: size, installation, planning of 2 GiB of weights by path, and the
-time of the module beside the command's. Example:
+processor time of the module beside the command's. Example:
 
     python3 benches/wheel.py --packages .deps/python/bin/python target/wheel/built/memc-*.whl examples/models/*.onnx
 """
@@ -9,6 +9,7 @@ import csv
 import json
 import os
 import pathlib
+import resource
 import subprocess
 import sys
 import tempfile
@@ -35,9 +36,12 @@ def timed(command):
     return time.perf_counter() - began, done.stdout
 
 
-def least(rounds, measure):
-    """Returns the smallest of several measurements: other processes only add time."""
-    return min(measure() for _ in range(rounds))
+def processor(command):
+    """Runs a command. Returns the processor time that it took, in seconds."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    timed(command)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def main():
@@ -45,7 +49,7 @@ def main():
     parser.add_argument("wheel", type=pathlib.Path)
     parser.add_argument("models", nargs="*", type=pathlib.Path, help="models whose planning is timed")
     parser.add_argument("--packages", default=sys.executable, help="Python with the package onnx")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--csv", type=pathlib.Path)
     options = parser.parse_args()
     rows = [("wheel, bytes", options.wheel.stat().st_size)]
@@ -62,9 +66,11 @@ def main():
         rows.append(("2 GiB of weights: peak memory of the process, bytes", max(peak for _, peak in runs)))
         for model in options.models:
             target = folder / "out.onnx"
-            command = least(options.rounds, lambda: timed([memc, "-q", "optimize", model, "-o", target])[0])
-            module = least(options.rounds, lambda: timed([python, "-c", PLAN, model, target, "{}"])[0])
-            rows += [(f"{model.stem}: command, s", command), (f"{model.stem}: module in a new process, s", module)]
+            words = [memc, "-q", "optimize", model, "-o", target], [python, "-c", PLAN, model, target, "{}"]
+            # In turn, and the least of all rounds: other processes only add time.
+            rounds = [[processor(command) for command in words] for _ in range(options.rounds)]
+            command, module = (min(times) for times in zip(*rounds))
+            rows += [(f"{model.stem}: command, processor s", command), (f"{model.stem}: module, processor s", module)]
             rows.append((f"{model.stem}: module over command", module / command))
     rows = [(name, value if isinstance(value, int) else round(value, 3)) for name, value in rows]
     for name, value in rows:
