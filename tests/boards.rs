@@ -217,3 +217,23 @@ fn targets_state_the_alignment_of_their_offsets() {
     assert!(said.contains("flash    16.0 MiB, offsets are multiples of 16, holds constants\n"), "{said}");
     assert!(said.contains("device   no limit, offsets are multiples of 64, the runtime's default\n"), "{said}");
 }
+
+#[test]
+fn this_machine_is_a_target_and_its_file_makes_equal_plans() {
+    let folder = Folder::new("this-machine");
+    folder.write("in.onnx", bytes(&convolution()));
+    let file = folder.memc("targets auto").done().out;
+    folder.write("here.toml", &file);
+    let layout = |target: &str, name: &str| {
+        folder.memc(&format!("optimize in.onnx -o {name}.onnx --target {target}")).done();
+        folder.read(&format!("{name}.layout.json"))
+    };
+    let (now, later, cpu) = (layout("auto", "now"), layout("here.toml", "later"), layout("cpu", "cpu"));
+    assert_eq!(now, later);
+    let spaces = |text: &str| serde_json::from_str::<Value>(text).unwrap()["target"]["spaces"].clone();
+    assert_eq!(spaces(&cpu)[0]["capacity"], Value::Null);
+    // Linux states the installed memory.
+    if std::path::Path::new("/proc/meminfo").exists() {
+        assert!(spaces(&now)[0]["capacity"].as_u64().unwrap() > 1 << 20, "{file}");
+    }
+}

@@ -72,6 +72,22 @@ fn every_page_opens_with_a_command_that_works() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
+/// All blocks of shell commands of a page, as one program.
+fn all_commands(text: &str) -> String {
+    text.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next()).collect()
+}
+
+#[test]
+fn every_command_of_the_questions_works() {
+    let text = fs::read_to_string(root().join("docs/src/asks.md")).unwrap();
+    for number in 1..=21 {
+        assert!(text.contains(&format!("**{number}. ")), "question {number} has no answer");
+    }
+    let commands = all_commands(&text);
+    assert!(commands.matches("memc ").count() > 20, "{commands}");
+    run("questions", &commands).unwrap();
+}
+
 /// Targets of links and pictures in a page, without those to other sites.
 fn links(text: &str) -> Vec<&str> {
     let after = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());

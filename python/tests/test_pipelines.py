@@ -13,6 +13,7 @@ from models import ROOT, shipped
 
 EXAMPLES = ROOT / "examples/pipelines"
 TOOLS = os.environ.get("MEMC_PIPELINES", "")
+CPP = os.environ.get("MEMC_CPP", "")
 PATH = os.pathsep.join([os.path.dirname(sys.executable), TOOLS, os.environ["PATH"]])
 
 
@@ -131,6 +132,16 @@ class Builds(Pipeline):
         self.run_in("ctest", "--test-dir", "build")
         self.run_in(*configure, f"-DLIMIT={whole - 1}")
         self.assertIn("E0317", self.run_in("ctest", "--test-dir", "build", "--output-on-failure", code=8))
+
+    @unittest.skipUnless(TOOLS and CPP and shutil.which("c++"), "needs cmake, a C++ compiler and headers")
+    def test_cmake_builds_the_cpp_program(self):
+        (self.folder / "mlp_grad_tiny.weights").write_bytes(bytes(1 << 20))
+        self.run_in("memc", "model.onnx", "planned.onnx", "--runtime", "ort", "--anchors")
+        configure = ["cmake", "-S", ROOT / "examples/cpp", "-B", "build", "-G", "Unix Makefiles"]
+        self.run_in(*configure, f"-DCMAKE_PREFIX_PATH={CPP}")
+        self.run_in("cmake", "--build", "build")
+        told = self.run_in("build/arena", "planned.onnx", "planned.layout.json")
+        self.assertRegex(told, r"^peak ([0-9]+) == arena \1\n")
 
     @unittest.skipUnless(shutil.which("cc"), "needs a C compiler")
     def test_the_commands_of_bazel_rules(self):

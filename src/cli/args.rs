@@ -65,9 +65,9 @@ pub enum Command {
         #[arg(value_enum)]
         what: SchemaOf,
     },
-    /// List the targets that come with memc, or print the file of one
+    /// List the targets that come with memc, or print the file of one, or of this machine
     Targets {
-        /// Name of a target
+        /// Name of a target, or `auto` for this machine
         name: Option<String>,
     },
     /// Run a solver by itself
@@ -135,8 +135,8 @@ pub struct Machine {
     /// Runtime that executes the result: one that obeys the layout, or a stock ONNX Runtime session
     #[arg(long, value_enum, default_value = "arena", help_heading = heading::USUAL)]
     pub runtime: RuntimeArg,
-    /// Machine: a target that comes with memc (`memc targets`), or a file
-    #[arg(long, value_name = "NAME|FILE.toml", default_value = "cpu", help_heading = heading::USUAL)]
+    /// Machine: a target that comes with memc (`memc targets`), a file, or `auto` for this machine
+    #[arg(long, value_name = "NAME|auto|FILE.toml", default_value = "cpu", help_heading = heading::USUAL)]
     pub target: String,
     /// Search effort: fast, default, max, or a number of search nodes
     #[arg(long, value_name = "fast|default|max|N", default_value = "default", value_parser = effort, help_heading = heading::USUAL)]

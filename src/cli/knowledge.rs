@@ -9,7 +9,7 @@ use memc_passes::PassInfo;
 use memc_plan::registry;
 
 use super::args::SchemaOf;
-use super::{Failure, Outcome, did_you_mean, print, usage};
+use super::{Failure, Outcome, did_you_mean, print, this_machine, usage};
 
 /// The list of passes, or the page of one.
 pub fn passes(name: Option<&str>) -> Outcome {
@@ -66,6 +66,7 @@ pub fn targets(name: Option<&str>) -> Outcome {
     };
     match target::built_in(name) {
         Some(text) => print(text),
+        None if name == this_machine::NAME => print(&this_machine::text()),
         None => Err(unknown_target(name)),
     }
 }
@@ -73,7 +74,7 @@ pub fn targets(name: Option<&str>) -> Outcome {
 /// Rejects a target that does not come with memc.
 pub fn unknown_target(name: &str) -> Failure {
     let known = target::BUILT_IN.map(|(name, _)| name);
-    let list = format!("the targets are {}, or a file that ends in .toml; `memc targets` describes them", known.join(", "));
+    let list = format!("the targets are {}, auto, or a file that ends in .toml; `memc targets` describes them", known.join(", "));
     usage(format!("there is no target named `{name}`"), &did_you_mean(name, known, &list))
 }
 

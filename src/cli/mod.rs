@@ -22,6 +22,7 @@ mod report;
 mod run;
 mod solve;
 mod text;
+mod this_machine;
 mod verb;
 #[cfg(feature = "ort")]
 mod verify;
@@ -236,12 +237,13 @@ impl Machine {
         })
     }
 
-    /// The target: one that comes with memc, or a file.
+    /// The target: one that comes with memc, this machine, or a file.
     fn target(&self) -> Result<Target, Failure> {
         let path = Path::new(&self.target);
         let is_file = path.extension().is_some_and(|extension| extension == "toml");
         let text = match target::built_in(&self.target) {
             Some(text) => text.to_owned(),
+            None if self.target == this_machine::NAME => this_machine::text(),
             None if is_file => read(path)?,
             None => return Err(knowledge::unknown_target(&self.target)),
         };

@@ -7,6 +7,7 @@
 
 mod book;
 mod browser;
+mod cpp;
 #[cfg(feature = "generate")]
 mod generate;
 mod setup;
@@ -21,7 +22,7 @@ fn main() -> ExitCode {
     let task = arguments.next().unwrap_or_default();
     let rest: Vec<String> = arguments.collect();
     let outcome = match task.as_str() {
-        "setup" => setup::python().map(|environment| println!("{}", environment.python.display())),
+        "setup" => set_up(),
         "test" => test(&rest),
         "wheel" => match rest.first().map(String::as_str) {
             None => wheel::test(),
@@ -42,20 +43,41 @@ fn main() -> ExitCode {
     }
 }
 
+/// Sets up the test environment, and prints the interpreter of its Python.
+fn set_up() -> Result<(), Failure> {
+    let environment = setup::python()?;
+    cpp::set_up(&environment)?;
+    println!("{}", environment.python.display());
+    Ok(())
+}
+
 /// Sets up the test environment and runs all tests.
 fn test(arguments: &[String]) -> Result<(), Failure> {
     let environment = setup::python()?;
     let mut cargo = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
     cargo.args(["test", "--workspace"]).args(arguments);
     cargo.env("MEMC_PYTHON", &environment.python).env("ORT_DYLIB_PATH", &environment.library);
+    let mut left_out = Vec::new();
     match browser::find() {
         Some(browser) => {
             cargo.env("MEMC_CHROMIUM", browser);
         }
         None => {
             eprintln!("xtask: no Chromium here and none could be installed: the test of the report page is left out");
-            cargo.args(["--", "--skip", "the_page_fills_itself_in_a_browser"]);
+            left_out.push("the_page_fills_itself_in_a_browser");
         }
+    }
+    match cpp::set_up(&environment)? {
+        Some(headers) => {
+            cargo.env("MEMC_CPP", headers);
+        }
+        None => {
+            eprintln!("xtask: no npm here, which fetches ONNX Runtime's headers: the tests of the C++ program are left out");
+            left_out.push("the_cpp_program");
+        }
+    }
+    if !left_out.is_empty() {
+        cargo.arg("--").args(left_out.iter().flat_map(|name| ["--skip", name]));
     }
     let status = cargo.status()?;
     if status.success() { Ok(()) } else { Err("tests failed".into()) }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::Failure;
+use crate::cpp;
 use crate::setup::{self, run};
 
 /// Packages that build wheels, with their versions. Zig links against an old glibc, for wheels to
@@ -14,6 +15,32 @@ const ZIG: &str = "ziglang==0.17.1";
 
 /// Build tools that the examples of `examples/pipelines` run with.
 const PIPELINES: [&str; 2] = ["cmake==4.4.5", "pre-commit==4.7.0"];
+
+/// Olive and the packages that it needs beside those of the tests: 140 MB. It also imports PyTorch and
+/// others, 6 GB in all, but calls none of them for ONNX models; the tests have stubs for these. It does
+/// not state that it needs `requests`.
+const OLIVE: [&str; 20] = [
+    "--no-deps",
+    "olive-ai==0.13.0",
+    "onnxscript==0.7.2",
+    "onnx-ir==1.1.0",
+    "sympy==1.14.0",
+    "mpmath==1.3.0",
+    "pydantic==2.14.4",
+    "pydantic_core==2.50.5",
+    "annotated-types==0.8.0",
+    "typing-inspection==0.4.5",
+    "PyYAML==6.0.4",
+    "requests==2.34.2",
+    "urllib3==2.8.0",
+    "certifi==2026.10.19.post1",
+    "charset-normalizer==3.5.3",
+    "idna==3.20",
+    "opentelemetry-api==1.45.2",
+    "opentelemetry-sdk==1.45.2",
+    "opentelemetry-semantic-conventions==0.66b2",
+    "typing_extensions==4.16.0",
+];
 
 /// Oldest system for which wheels are published: Linux with glibc 2.17, the oldest that Rust's standard
 /// library supports.
@@ -26,8 +53,11 @@ const PLATFORM: &str = "manylinux2014";
 pub(crate) fn test() -> Result<(), Failure> {
     let root = root()?;
     let wheel = build(root, &["--profile", "dev", "--compatibility", "linux"], &[MATURIN])?;
-    let packages = setup::python()?.python;
+    let tests_environment = setup::python()?;
+    let headers = cpp::set_up(&tests_environment)?.unwrap_or_default();
+    let packages = tests_environment.python;
     let pipelines = tools(root, "pipelines", &PIPELINES)?;
+    let olive = site_packages(&tools(root, "olive", &OLIVE)?.join("bin/python"))?;
     let home = root.join("target/wheel");
     let python = environment(&packages, &home.join("environment"), &wheel)?;
     let tests = root.join("python/tests");
@@ -35,13 +65,15 @@ pub(crate) fn test() -> Result<(), Failure> {
         let mut command = Command::new(&python);
         command.current_dir(&home).args(["-m", "unittest", "discover", "-s"]).arg(&tests).args(["-p", pattern]);
         command.env_remove("MEMC_PYTHON").env_remove("ORT_DYLIB_PATH").env("PYTHONDONTWRITEBYTECODE", "1");
-        run(command.env("MEMC_ROOT", root).env("MEMC_PIPELINES", pipelines.join("bin")))
+        command.env("MEMC_OLIVE", &olive);
+        run(command.env("MEMC_ROOT", root).env("MEMC_PIPELINES", pipelines.join("bin")).env("MEMC_CPP", &headers))
     };
     // First without any other package, then with those of the tests' environment.
     suite("test_module.py")?;
     suite("test_pipelines.py")?;
     share(&packages, &python)?;
     suite("test_runtime.py")?;
+    suite("test_olive.py")?;
     suite("test_pages.py")
 }
 
@@ -75,7 +107,8 @@ fn build(root: &Path, arguments: &[&str], packages: &[&str]) -> Result<PathBuf, 
     Ok(built.path())
 }
 
-/// Installs packages into an environment of `.deps`, unless it already has them. Returns its folder.
+/// Installs packages, after options of pip, into an environment of `.deps`, unless it already has them.
+/// Returns its folder.
 fn tools(root: &Path, name: &str, packages: &[&str]) -> Result<PathBuf, Failure> {
     let folder = root.join(".deps").join(name);
     let stamp = folder.join("packages.txt");
@@ -83,7 +116,7 @@ fn tools(root: &Path, name: &str, packages: &[&str]) -> Result<PathBuf, Failure>
     if packages.iter().all(|package| installed.lines().any(|line| line == *package)) {
         return Ok(folder);
     }
-    eprintln!("xtask: installing {} into {}", packages.join(" and "), folder.display());
+    eprintln!("xtask: installing {} into {}", packages.join(" "), folder.display());
     run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
     run(Command::new(folder.join("bin/python")).args(["-m", "pip", "install", "--quiet"]).args(packages))?;
     fs::write(&stamp, packages.join("\n"))?;
@@ -103,10 +136,12 @@ fn environment(packages: &Path, folder: &Path, wheel: &Path) -> Result<PathBuf, 
 
 /// Lets an environment import the packages of another one, without copies.
 fn share(packages: &Path, python: &Path) -> Result<(), Failure> {
-    let folder = |python: &Path| -> Result<String, Failure> {
-        let output = Command::new(python).args(["-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]).output()?;
-        Ok(String::from_utf8(output.stdout)?.trim().to_owned())
-    };
-    fs::write(Path::new(&folder(python)?).join("packages.pth"), folder(packages)?)?;
+    fs::write(Path::new(&site_packages(python)?).join("packages.pth"), site_packages(packages)?)?;
     Ok(())
+}
+
+/// Returns the folder of an interpreter's packages.
+fn site_packages(python: &Path) -> Result<String, Failure> {
+    let output = Command::new(python).args(["-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]).output()?;
+    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }
