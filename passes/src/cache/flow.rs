@@ -1,0 +1,191 @@
+//! Follows the rows of caches through the model: which values have rows that are not valid, and the
+//! changes that keep every valid element.
+//!
+//! A padded value has the extents of full buffers. Its elements at valid rows are those of the given
+//! model run on a cache of that many rows. Every node must keep this property, or the model is refused.
+
+use memc_ir::{Module, Node, SecondaryMap, Value};
+
+use super::error::CacheError;
+use super::fill::Fill;
+use super::lengths::{Kind, Lengths, Number};
+use super::pairs::Caches;
+use super::rules;
+
+/// Rows of a padded value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Pad {
+    /// Axis of the rows.
+    pub axis: usize,
+    /// Elements at rows that are not valid.
+    pub fill: Fill,
+}
+
+/// A change to the model.
+#[derive(Clone, Debug)]
+pub(super) enum Edit {
+    /// An operand is computed from the number of valid rows.
+    Count {
+        node: Node,
+        position: usize,
+        number: Number,
+    },
+    /// Rows of an operand that are not valid become minus infinity.
+    Hide {
+        node: Node,
+        position: usize,
+        axis: usize,
+    },
+    /// Slice takes a fixed number of rows at a place that depends on the number of valid rows.
+    Window {
+        node: Node,
+        axis: usize,
+        number: Number,
+        rows: u64,
+    },
+    /// Shape reads the extents of a cache before the run.
+    Extents {
+        node: Node,
+    },
+}
+
+/// The values of the main graph as far as they were followed.
+pub(super) struct Flow<'a> {
+    pub lengths: &'a Lengths,
+    pub caches: &'a Caches,
+    pads: SecondaryMap<Value, Option<Pad>>,
+    pub edits: Vec<Edit>,
+}
+
+/// Returns the changes that keep every valid element.
+pub(super) fn follow(lengths: &Lengths, caches: &Caches) -> Result<Vec<Edit>, CacheError> {
+    let mut flow = Flow { lengths, caches, pads: SecondaryMap::default(), edits: Vec::new() };
+    let module = flow.module();
+    let main = module.graph(module.main());
+    for input in main.inputs.iter().filter(|input| caches.of_old(**input).is_none()) {
+        flow.input(*input)?;
+    }
+    for node in &main.nodes {
+        flow.node(*node)?;
+    }
+    for output in &main.outputs {
+        let is_cache = caches.all.iter().any(|cache| cache.new == *output);
+        let grows = flow.pads[*output].is_some() || !matches!(lengths.kind(*output, caches.past), Kind::Fixed);
+        if grows && !is_cache {
+            let value = module.value(*output).name.clone();
+            let why = "it is a graph output: name its pair, too, or do not return it".to_owned();
+            return Err(CacheError::Exact { node: value.clone(), operator: "output".to_owned(), value, why });
+        }
+    }
+    Ok(flow.edits)
+}
+
+impl<'a> Flow<'a> {
+    /// The module at full length.
+    pub(super) fn module(&self) -> &'a Module {
+        &self.lengths.full.module
+    }
+
+    /// Returns the rows of a value, if it is padded.
+    pub(super) fn pad(&self, value: Option<Value>) -> Option<Pad> {
+        self.pads[value?]
+    }
+
+    /// Returns the number that an operand is, if it depends on the number of valid rows.
+    pub(super) fn number(&self, value: Option<Value>) -> Option<Number> {
+        match self.lengths.kind(value?, self.caches.past) {
+            Kind::Linear(number) => Some(number),
+            Kind::Fixed | Kind::Other => None,
+        }
+    }
+
+    /// Refuses a node.
+    pub(super) fn refuse<T>(&self, node: Node, value: Option<Value>, why: &str) -> Result<T, CacheError> {
+        let module = self.module();
+        let data = module.node(node);
+        let name = |value: Option<Value>| value.map(|value| module.value(value).name.clone()).unwrap_or_default();
+        let result = data.results().next();
+        Err(CacheError::Exact {
+            node: if data.name.is_empty() { name(result) } else { data.name.clone() },
+            operator: data.operator.to_string(),
+            value: name(value.or(data.operands().next())),
+            why: why.to_owned(),
+        })
+    }
+
+    /// Pads a graph input that grows: the caller passes full extents.
+    fn input(&mut self, input: Value) -> Result<(), CacheError> {
+        match self.lengths.growing_axes(input).as_deref() {
+            Some([]) => Ok(()),
+            Some([axis]) if self.lengths.growth(input, *axis) == Some(1) => {
+                self.pads.set(input, Some(Pad { axis: *axis, fill: Fill::Any }));
+                Ok(())
+            }
+            _ => {
+                let value = self.module().value(input).name.clone();
+                let why = "more than one axis grows with the rows, or not by one".to_owned();
+                Err(CacheError::Exact { node: value.clone(), operator: "input".to_owned(), value, why })
+            }
+        }
+    }
+
+    fn node(&mut self, node: Node) -> Result<(), CacheError> {
+        let module = self.module();
+        let data = module.node(node);
+        if let Some(cache) = self.caches.of_node(node) {
+            self.pads.set(cache.new, Some(Pad { axis: cache.axis, fill: Fill::Finite }));
+            return Ok(());
+        }
+        let reads = module.reads(node);
+        if let Some(old) = reads.iter().copied().find(|value| self.caches.of_old(*value).is_some()) {
+            return match &*data.operator.name {
+                "Shape" => Ok(self.edits.push(Edit::Extents { node })),
+                _ => self.refuse(node, Some(old), "it reads the cache before the new rows are written"),
+            };
+        }
+        let is_touched = |value: Value| self.pads[value].is_some() || !matches!(self.lengths.kind(value, self.caches.past), Kind::Fixed);
+        let grows = |value: Value| self.lengths.growing_axes(value).is_none_or(|axes| !axes.is_empty());
+        if !reads.iter().any(|value| is_touched(*value)) && !data.results().any(|value| is_touched(value) || grows(value)) {
+            return Ok(());
+        }
+        if data.bodies().next().is_some() {
+            let value = reads.iter().copied().find(|value| is_touched(*value));
+            return self.refuse(node, value, "bodies of control flow are not followed");
+        }
+        if data.results().all(|result| self.is_known(result)) {
+            return Ok(());
+        }
+        let results = rules::apply(self, node)?;
+        for (position, result) in data.outputs.iter().enumerate() {
+            let Some(result) = *result else { continue };
+            let pad = results.get(position).copied().flatten();
+            self.audit(node, result, pad)?;
+            self.pads.set(result, pad);
+        }
+        Ok(())
+    }
+
+    /// Whether inference knows all elements of a value as integers that depend on nothing but extents, so
+    /// that every reader can compute them.
+    fn is_known(&self, value: Value) -> bool {
+        let is_fixed = self.lengths.growing_axes(value).is_some_and(|axes| axes.is_empty());
+        let known = match self.lengths.kind(value, self.caches.past) {
+            Kind::Linear(_) => true,
+            Kind::Fixed => self.lengths.symbolic[value].as_ref().is_some_and(|data| data.known_ints().is_some()),
+            Kind::Other => false,
+        };
+        is_fixed && known
+    }
+
+    /// Compares the rows of a result with the extents that grow.
+    fn audit(&self, node: Node, result: Value, pad: Option<Pad>) -> Result<(), CacheError> {
+        if self.lengths.less.is_none() {
+            return Ok(());
+        }
+        match (self.lengths.growing_axes(result).as_deref(), pad) {
+            (Some([]), None) => Ok(()),
+            (Some([axis]), Some(pad)) if *axis == pad.axis && self.lengths.growth(result, *axis) == Some(1) => Ok(()),
+            _ => self.refuse(node, Some(result), "the extents of its result grow in a way that is not followed"),
+        }
+    }
+}
