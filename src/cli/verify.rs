@@ -91,7 +91,7 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
                 "workspace_beyond": played.workspace_beyond(), "ran": played.ran, "skipped": played.skipped})
         });
         let object = json!({"ok": found.holds(), "outputs": found.outputs, "rounds": rounds, "identical": is_identical,
-            "differences": list(&found.differences), "carried": list(&found.carried), "first": found.first, "window": window, "before_softmaxes": found.softmaxes, "played": played, "left_out": left_out, "stock": stock, "loss": found.loss.as_ref().map(loss_value)});
+            "differences": list(&found.differences), "carried": list(&found.carried), "first": found.first, "window": window, "before_softmaxes": found.softmaxes, "steps": found.steps, "played": played, "left_out": left_out, "stock": stock, "loss": found.loss.as_ref().map(loss_value)});
         print(&format!("{object:#}\n"))?;
     }
     if found.outputs == 0 {
@@ -118,8 +118,9 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
         0 => String::new(),
         count => format!("; {count} outputs left out"),
     };
+    let steps = if found.steps > 0 { format!(", in {} steps", found.steps) } else { String::new() };
     voice.say(&format!(
-        "verify: {} outputs equal {word} in {rounds} rounds: the written model, and the plan played{softmaxes}{left_out}",
+        "verify: {} outputs equal {word} in {rounds} rounds{steps}: the written model, and the plan played{softmaxes}{left_out}",
         found.outputs
     ));
     Ok(ExitCode::SUCCESS)

@@ -49,6 +49,7 @@ mod sparse;
 mod stage;
 mod stated;
 mod step;
+mod steps;
 mod swap_file;
 mod traffic;
 mod transfer;

@@ -23,6 +23,7 @@ use crate::played::Played;
 use crate::player::Player;
 use crate::runtime::{Runtime, SessionOptions};
 use crate::stated;
+use crate::steps::Steps;
 use crate::units;
 use crate::weights::Weights;
 use crate::whole::Whole;
@@ -123,6 +124,8 @@ pub struct Verified {
     /// First rewritten fragment whose results differ beyond the tolerance between the written and the
     /// given model.
     pub window: Option<FragmentDifference>,
+    /// Number of compared steps of a model with caches; 0 for other models.
+    pub steps: u64,
     /// Result of the last play of the plan.
     pub played: Option<Played>,
 }
@@ -182,6 +185,7 @@ pub fn verify(
         Weights::read(file, file.path().and_then(Path::parent).unwrap_or(Path::new("")))?;
     }
     let made = match given_inputs {
+        _ if !layout.caches.is_empty() => Vec::new(),
         Some(_) => Vec::new(),
         None => (0..options.rounds.max(1))
             .map(|round| inputs::make(out, layout, options.seed.wrapping_add(round)))
@@ -196,9 +200,13 @@ pub fn verify(
         steps: integers::steps(given.graph()),
         units: units::units([out.graph(), given.graph()]),
     };
+    let is_lossy = layout.encodings.iter().any(|row| !row.exact) || !layout.encoded_weights.is_empty();
+    if !layout.caches.is_empty() {
+        let steps = Steps { runtime, given, out, layout, options: &options, tolerances: &tolerances, is_lossy };
+        return steps.compare(given_inputs, begin(None));
+    }
     let trial = Trial { runtime, given, out, layout, sets: &sets, options: &options, tolerances };
     // Run and compare; if results differ or a kernel fails, check the sizes that the file states.
-    let is_lossy = layout.encodings.iter().any(|row| !row.exact) || !layout.encoded_weights.is_empty();
     let names = match is_lossy {
         true => BTreeSet::new(),
         false => before_softmaxes(given.graph(), layout, MAX_SOFTMAX / (sets.len() as u64).max(1)),
@@ -228,6 +236,7 @@ fn begin(first: Option<&Results>) -> Verified {
         stock: Stock::default(),
         first: None,
         window: None,
+        steps: 0,
         played: None,
     }
 }
