@@ -36,6 +36,13 @@ pub(super) enum Edit {
         position: usize,
         axis: usize,
     },
+    /// A missing mask of attention hides rows that are not valid.
+    Mask {
+        node: Node,
+        position: usize,
+        queries: u64,
+        rows: u64,
+    },
     /// Slice takes a fixed number of rows at a place that depends on the number of valid rows.
     Window {
         node: Node,

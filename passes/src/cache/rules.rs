@@ -29,6 +29,7 @@ pub(super) fn apply(flow: &mut Flow<'_>, node: Node) -> Result<Rows, CacheError>
         "GatherND" if is_onnx => gather_nd(flow, node),
         "Trilu" if is_onnx => trilu(flow, node),
         "CumSum" if is_onnx => cumulated(flow, node),
+        "Attention" if is_onnx => attention(flow, node),
         _ => usual(flow, node),
     }
 }
@@ -322,4 +323,44 @@ fn cumulated(flow: &mut Flow<'_>, node: Node) -> Result<Rows, CacheError> {
     }
     let fill = if pad.fill == Fill::Full { Fill::Full } else { Fill::Any };
     Ok(vec![Some(Pad { fill, ..pad })])
+}
+
+/// Attention hides rows that are not valid by its mask, and sums over the others.
+fn attention(flow: &mut Flow<'_>, node: Node) -> Result<Rows, CacheError> {
+    /// Position of the mask.
+    const MASK: usize = 3;
+    let module = flow.module();
+    let data = module.node(node);
+    let (keys, values) = (operand(data, 1), operand(data, 2));
+    let (Some(left), Some(right), None) = (flow.pad(keys), flow.pad(values), flow.pad(operand(data, 0))) else {
+        return flow.refuse(node, keys, "keys and values must have the rows of a cache, and queries must not");
+    };
+    let rank = keys.and_then(|value| flow.lengths.dims(value)).map_or(0, |dims| dims.len());
+    let is_row_axis = left.axis == right.axis && left.axis == if rank == 3 { 1 } else { 2 };
+    if !is_row_axis || !left.fill.is_finite() || !right.fill.is_finite() {
+        return flow.refuse(node, keys, "rows that are not valid may be infinite, or are not on the axis of keys");
+    }
+    let is_plain = data.int("is_causal", 0) == 0 && data.int("left_window_size", -1) < 0 && data.int("right_window_size", -1) < 0;
+    let has_more = (4..data.inputs.len()).any(|position| operand(data, position).is_some()) || data.results().count() > 1;
+    if !is_plain || has_more {
+        return flow.refuse(node, keys, "only attention without own caches, windows and causal masks is followed");
+    }
+    let mask = operand(data, MASK);
+    let extents = |value: Option<Value>| value.and_then(|value| flow.lengths.dims(value));
+    let (Some(queries), Some(rows)) = (extents(operand(data, 0)), extents(keys)) else {
+        return flow.refuse(node, keys, "its extents are not known");
+    };
+    match mask {
+        None => {
+            let (queries, rows) = (queries[queries.len() - 2], rows[left.axis]);
+            flow.edits.push(Edit::Mask { node, position: MASK, queries, rows });
+        }
+        Some(_) => {
+            let Some(dims) = extents(mask).filter(|dims| dims.last() == rows.get(left.axis)) else {
+                return flow.refuse(node, mask, "the mask has other rows than the keys");
+            };
+            flow.edits.push(Edit::Hide { node, position: MASK, axis: dims.len() - 1 });
+        }
+    }
+    Ok(vec![None; data.outputs.len()])
 }

@@ -83,7 +83,7 @@ struct Writer<'a, 'm> {
     places: BTreeMap<(Vec<u64>, usize), Value>,
     /// Which rows are valid, by rank after the axis, number of rows, and rows beyond the count.
     valid: BTreeMap<(usize, u64, i64), Value>,
-    /// Values whose rows that are not valid are minus infinity.
+    /// Values whose rows that are not valid are minus infinity or false.
     hidden: BTreeMap<(Value, usize), Value>,
 }
 
@@ -169,6 +169,7 @@ impl Writer<'_, '_> {
                     self.rewriter.set_operand(*node, *position as u32, made);
                 }
             }
+            Edit::Mask { node, position, queries, rows } => self.mask(*node, *position, [*queries, *rows]),
             Edit::Window { node, axis, number, rows } => self.window(*node, *axis, number, *rows),
             Edit::Extents { node } => self.extents(*node),
         }
@@ -197,12 +198,19 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Returns a value whose rows that are not valid are minus infinity, computed before a node.
+    /// Returns a value whose rows that are not valid are minus infinity, or false, computed before a node.
     fn hide(&mut self, node: Node, value: Value, axis: usize) -> Result<Value, CacheError> {
         if let Some(found) = self.hidden.get(&(value, axis)) {
             return Ok(*found);
         }
         let element = self.module().ty(value).tensor().map(|ty| ty.element);
+        if element == Some(ElementType::Bool) {
+            let Some(dims) = self.dims(value) else { return Ok(value) };
+            let valid = self.valid(dims.len() - axis - 1, dims[axis]);
+            let made = self.node("And", vec![Some(valid), Some(value)], Vec::new(), Some(node), "cache_valid");
+            self.hidden.insert((value, axis), made);
+            return Ok(made);
+        }
         let Some(lowest) = element.and_then(minus_infinity) else {
             return Err(CacheError::Together { why: format!("Softmax of {element:?} is not followed") });
         };
@@ -214,6 +222,17 @@ impl Writer<'_, '_> {
         // Computed before the first reader, so later readers can use it.
         self.hidden.insert((value, axis), made);
         Ok(made)
+    }
+
+    /// Adds a mask of valid rows for all queries as an operand.
+    fn mask(&mut self, node: Node, position: usize, extents: [u64; 2]) {
+        let valid = self.valid(0, extents[1]);
+        let shape = self.integers("cache_shape", &[2], &extents.map(|extent| extent as i64));
+        let made = self.node("Expand", vec![Some(valid), Some(shape)], Vec::new(), self.first, "cache_mask");
+        let mut operands = self.module().node(node).inputs.clone();
+        operands.resize(operands.len().max(position + 1), None);
+        operands[position] = Some(made);
+        self.rewriter.set_operands(node, operands);
     }
 
     /// Returns which of `extent` rows are valid after the run, with `after` further axes.
