@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use memc_ir::{Dim, Module, Value};
+use memc_ir::{Dim, Module, Range, Ranges, Value};
 use memc_onnx_import::{ImportError, ImportOptions, Imported, import};
 use memc_onnx_proto::ModelFile;
 use memc_passes::cache::{GrownCache, is_growing, past_of};
@@ -40,7 +40,8 @@ pub(crate) fn keep(file: &ModelFile, request: &Request, options: &mut Options, g
         false => {
             let bound = given.dims.iter().filter(|(name, _)| !growing.contains_key(*name));
             let dims = bound.map(|(name, extent)| (name.clone(), *extent)).collect();
-            import(file, &ImportOptions { dims, allow_unbound: true, feed: BTreeMap::new(), ..request.import.clone() })?
+            let ranges = ranges(&growing);
+            import(file, &ImportOptions { dims, ranges, allow_unbound: true, feed: BTreeMap::new(), ..request.import.clone() })?
         }
     };
     let Imported { mut module, data, .. } = imported;
@@ -54,6 +55,13 @@ pub(crate) fn keep(file: &ModelFile, request: &Request, options: &mut Options, g
     // Sizes that depend on the number of rows alone are known now.
     (module.claimed, module.assumed) = (given.claimed.clone(), given.assumed.clone());
     Ok(Some(Kept { module, data, caches }))
+}
+
+/// Returns the ranges of dimensions that grow, from an empty buffer to a full one.
+fn ranges(growing: &BTreeMap<String, u64>) -> Ranges {
+    let most = growing.values().copied().min().unwrap_or(0);
+    let range = |extent: u64| Range { min: extent - most, max: Some(extent), step: 1 };
+    growing.iter().map(|(name, extent)| (name.clone(), range(*extent))).collect()
 }
 
 /// Returns the named pairs whose types differ in one longer axis.

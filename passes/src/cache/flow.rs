@@ -61,12 +61,14 @@ pub(super) struct Flow<'a> {
     pub lengths: &'a Lengths,
     pub caches: &'a Caches,
     pads: SecondaryMap<Value, Option<Pad>>,
+    /// Whether a run computes a value from the number of valid rows.
+    moved: SecondaryMap<Value, bool>,
     pub edits: Vec<Edit>,
 }
 
 /// Returns the changes that keep every valid element.
 pub(super) fn follow(lengths: &Lengths, caches: &Caches) -> Result<Vec<Edit>, CacheError> {
-    let mut flow = Flow { lengths, caches, pads: SecondaryMap::default(), edits: Vec::new() };
+    let mut flow = Flow { lengths, caches, pads: SecondaryMap::default(), moved: SecondaryMap::default(), edits: Vec::new() };
     let module = flow.module();
     let main = module.graph(module.main());
     for input in main.inputs.iter().filter(|input| caches.of_old(**input).is_none()) {
@@ -77,7 +79,7 @@ pub(super) fn follow(lengths: &Lengths, caches: &Caches) -> Result<Vec<Edit>, Ca
     }
     for output in &main.outputs {
         let is_cache = caches.all.iter().any(|cache| cache.new == *output);
-        let grows = flow.pads[*output].is_some() || !matches!(lengths.kind(*output, caches.past), Kind::Fixed);
+        let grows = flow.pads[*output].is_some() || matches!(lengths.kind(*output, caches.past), Kind::Linear(_));
         if grows && !is_cache {
             let value = module.value(*output).name.clone();
             let why = "it is a graph output: name its pair, too, or do not return it".to_owned();
@@ -104,6 +106,11 @@ impl<'a> Flow<'a> {
             Kind::Linear(number) => Some(number),
             Kind::Fixed | Kind::Other => None,
         }
+    }
+
+    /// Returns whether a run computes a value from the number of valid rows.
+    pub(super) fn is_moved(&self, value: Option<Value>) -> bool {
+        value.is_some_and(|value| self.moved[value])
     }
 
     /// Refuses a node.
@@ -150,7 +157,12 @@ impl<'a> Flow<'a> {
                 _ => self.refuse(node, Some(old), "it reads the cache before the new rows are written"),
             };
         }
-        let is_touched = |value: Value| self.pads[value].is_some() || !matches!(self.lengths.kind(value, self.caches.past), Kind::Fixed);
+        // Extents do not depend on elements.
+        let reads_extents = data.operator.domain.is_empty() && matches!(&*data.operator.name, "Shape" | "Size");
+        if !reads_extents && reads.iter().any(|value| self.moved[*value]) {
+            data.results().for_each(|result| self.moved.set(result, true));
+        }
+        let is_touched = |value: Value| self.pads[value].is_some() || matches!(self.lengths.kind(value, self.caches.past), Kind::Linear(_));
         let grows = |value: Value| self.lengths.growing_axes(value).is_none_or(|axes| !axes.is_empty());
         if !reads.iter().any(|value| is_touched(*value)) && !data.results().any(|value| is_touched(value) || grows(value)) {
             return Ok(());
@@ -159,10 +171,15 @@ impl<'a> Flow<'a> {
             let value = reads.iter().copied().find(|value| is_touched(*value));
             return self.refuse(node, value, "bodies of control flow are not followed");
         }
-        if data.results().all(|result| self.is_known(result)) {
+        if data.results().all(|result| self.is_known(result) && !self.moved[result]) {
             return Ok(());
         }
+        let count = self.edits.len();
         let results = rules::apply(self, node)?;
+        let moves = |edit: &Edit| matches!(edit, Edit::Count { .. } | Edit::Window { .. });
+        if self.edits[count..].iter().any(moves) {
+            data.results().for_each(|result| self.moved.set(result, true));
+        }
         for (position, result) in data.outputs.iter().enumerate() {
             let Some(result) = *result else { continue };
             let pad = results.get(position).copied().flatten();
@@ -178,7 +195,7 @@ impl<'a> Flow<'a> {
         let is_fixed = self.lengths.growing_axes(value).is_some_and(|axes| axes.is_empty());
         let known = match self.lengths.kind(value, self.caches.past) {
             Kind::Linear(_) => true,
-            Kind::Fixed => self.lengths.symbolic[value].as_ref().is_some_and(|data| data.known_ints().is_some()),
+            Kind::Fixed => self.lengths.is_constant(value),
             Kind::Other => false,
         };
         is_fixed && known

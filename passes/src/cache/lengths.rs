@@ -25,8 +25,10 @@ pub(super) struct Lengths {
     pub full: Bound,
     /// One row less; `None` if the module has one length.
     pub less: Option<Bound>,
+    /// Elements at further lengths, with the number of missing rows of each.
+    samples: Vec<(i64, Elements)>,
     /// Elements over the symbols that grow.
-    pub symbolic: Elements,
+    symbolic: Elements,
     /// Symbols that grow, with their extents for full buffers.
     pub symbols: BTreeMap<String, u64>,
 }
@@ -54,15 +56,25 @@ impl Lengths {
         let symbols: BTreeMap<String, u64> = ctx.options.growing.clone();
         if symbols.is_empty() {
             let full = Bound { module: module.clone(), data: ctx.data.clone() };
-            return Ok(Self { full, less: None, symbolic: ctx.data.clone(), symbols });
+            return Ok(Self { full, less: None, samples: Vec::new(), symbolic: ctx.data.clone(), symbols });
         }
-        let smaller: Option<BTreeMap<String, u64>> =
-            symbols.iter().map(|(name, extent)| Some((name.clone(), extent.checked_sub(1)?))).collect();
-        let smaller = smaller.ok_or_else(|| CacheError::Together {
+        let smaller = |missing: u64| -> Option<BTreeMap<String, u64>> {
+            symbols.iter().map(|(name, extent)| Some((name.clone(), extent.checked_sub(missing)?))).collect()
+        };
+        let one = smaller(1).ok_or_else(|| CacheError::Together {
             why: "without rows before the run nothing grows: bind the dimension of the rows to the largest number of them".to_owned(),
         })?;
-        let (full, less) = (bound(module, &symbols)?, bound(module, &smaller)?);
-        Ok(Self { full, less: Some(less), symbolic: ctx.data.clone(), symbols })
+        let (full, less) = (bound(module, &symbols)?, bound(module, &one)?);
+        let most = symbols.values().copied().min().unwrap_or(0);
+        let mut samples = Vec::new();
+        for missing in [2, 3, most / 2, most.saturating_sub(1), most] {
+            if let Some(symbols) = smaller(missing)
+                && let Ok(Bound { data, .. }) = bound(module, &symbols)
+            {
+                samples.push((i64::try_from(missing).unwrap_or(i64::MAX), data));
+            }
+        }
+        Ok(Self { full, less: Some(less), samples, symbolic: ctx.data.clone(), symbols })
     }
 
     /// Returns the known extents of a value at full length.
@@ -108,7 +120,9 @@ impl Lengths {
     /// Returns how the elements of a value depend on the number of valid rows, if its extents do not.
     /// `past` is the number of rows before the run in full buffers.
     pub(super) fn kind(&self, value: Value, past: u64) -> Kind {
-        let Some(data) = &self.symbolic[value] else { return Kind::Fixed };
+        let Some(data) = self.symbolic[value].as_ref().filter(|data| data.items.iter().all(|item| item.expr().is_some())) else {
+            return self.sampled(value, past);
+        };
         let grows = |expr: &DimExpr| expr.symbols().iter().any(|symbol| self.symbols.contains_key(symbol.as_ref()));
         let mentions = data.items.iter().any(|item| match item {
             Item::Symbolic(expr) | Item::Within(expr) => grows(expr),
@@ -123,8 +137,43 @@ impl Lengths {
                 let (slope, rest) = all.into_iter().unzip();
                 Kind::Linear(Number { slope, rest })
             }
-            None => Kind::Other,
+            None => self.sampled(value, past),
         }
+    }
+
+    /// Returns how the elements of a value depend on the number of rows at the lengths at which inference
+    /// knows them all: inference over symbols gives up earlier.
+    fn sampled(&self, value: Value, past: u64) -> Kind {
+        let Some(less) = &self.less else { return Kind::Fixed };
+        let all = || std::iter::once((1, &less.data)).chain(self.samples.iter().map(|(missing, data)| (*missing, data)));
+        let Some(full) = self.full.data[value].as_ref() else { return Kind::Fixed };
+        let near = all().all(|(_, data)| data[value].as_ref().is_some_and(|data| data.dims == full.dims));
+        if !near || all().all(|(_, data)| data[value] == self.full.data[value]) {
+            return Kind::Fixed;
+        }
+        let integers = |data: &Elements| data[value].as_ref().and_then(|data| data.known_ints());
+        let linear = || {
+            let (full, past) = (integers(&self.full.data)?, i64::try_from(past).ok()?);
+            let one = integers(&less.data)?;
+            let slope: Vec<i64> = full.iter().zip(&one).map(|(full, one)| full.checked_sub(*one)).collect::<Option<_>>()?;
+            for (missing, data) in all() {
+                let other = integers(data)?;
+                let fits = (0..full.len()).all(|at| full[at].checked_sub(other[at]) == slope[at].checked_mul(missing));
+                fits.then_some(())?;
+            }
+            let rest = full.iter().zip(&slope).map(|(full, slope)| full.checked_sub(slope.checked_mul(past)?));
+            Some(Number { rest: rest.collect::<Option<_>>()?, slope })
+        };
+        linear().map_or(Kind::Other, Kind::Linear)
+    }
+
+    /// Returns whether inference knows that the elements of a value are integers that do not depend on the
+    /// number of rows.
+    pub(super) fn is_constant(&self, value: Value) -> bool {
+        let known = |data: &Elements| data[value].as_ref().is_some_and(|data| data.known_ints().is_some());
+        let equal = |data: &Elements| known(data) && data[value] == self.full.data[value];
+        known(&self.symbolic)
+            || self.less.as_ref().is_some_and(|less| equal(&less.data) && self.samples.iter().all(|(_, data)| equal(data)))
     }
 
     /// Returns slope and rest of an expression as a function of the number of valid rows.
@@ -154,6 +203,7 @@ fn bound(module: &Module, symbols: &BTreeMap<String, u64>) -> Result<Bound, Cach
         let ty = module.ty(value).bind(symbols);
         module.set_type(value, ty);
     }
+    module.ranges.retain(|name, _| !symbols.contains_key(name));
     module.dims.extend(symbols.iter().map(|(name, extent)| (name.clone(), *extent)));
     let inference = memc_ops::infer(&mut module);
     if let Some((node, reason)) = inference.refused.iter().next() {

@@ -21,9 +21,9 @@ pub(super) fn apply(flow: &mut Flow<'_>, node: Node) -> Result<Rows, CacheError>
     match &*data.operator.name {
         "Softmax" | "LogSoftmax" if is_onnx && pad.is_some() => softmax(flow, node),
         "Range" if is_onnx => range(flow, node),
-        "ConstantOfShape" if is_onnx => made(flow, node, Fill::Full),
+        "ConstantOfShape" if is_onnx && !flow.is_moved(first) => made(flow, node, Fill::Full),
         "Expand" if is_onnx && pad.is_none() && grows(flow, data).is_some() => expand(flow, node),
-        "Reshape" | "Unsqueeze" | "Squeeze" | "Flatten" if is_onnx && pad.is_some() => reshaped(flow, node),
+        "Flatten" | "Identity" | "Reshape" | "Squeeze" | "Unsqueeze" if is_onnx && pad.is_some() => reshaped(flow, node),
         "Slice" if is_onnx => slice(flow, node),
         "Gather" if is_onnx => gather(flow, node),
         "GatherND" if is_onnx => gather_nd(flow, node),
@@ -60,10 +60,12 @@ fn usual(flow: &mut Flow<'_>, node: Node) -> Result<Rows, CacheError> {
     let module = flow.module();
     let data = module.node(node);
     for (position, value) in data.inputs.iter().enumerate() {
-        if let Some(number) = flow.number(*value).filter(|_| !states_extents(data, position)) {
+        if states_extents(data, position) {
+            if flow.is_moved(*value) {
+                return flow.refuse(node, *value, "extents depend on the number of rows in a way that is not linear");
+            }
+        } else if let Some(number) = flow.number(*value) {
             flow.edits.push(Edit::Count { node, position, number });
-        } else if flow.number(*value).is_none() && is_other(flow, *value) {
-            return flow.refuse(node, *value, "it depends on the number of rows in a way that is not linear");
         }
     }
     let pads: Rows = data.inputs.iter().map(|value| flow.pad(*value)).collect();
@@ -93,11 +95,6 @@ fn usual(flow: &mut Flow<'_>, node: Node) -> Result<Rows, CacheError> {
         Some(rows) => Ok(rows),
         None => flow.refuse(node, padded(data, &pads), "it sums over rows that are not valid"),
     }
-}
-
-fn is_other(flow: &Flow<'_>, value: Option<Value>) -> bool {
-    let kind = value.map(|value| flow.lengths.kind(value, flow.caches.past));
-    matches!(kind, Some(super::lengths::Kind::Other))
 }
 
 /// Returns the first padded operand.
@@ -172,10 +169,11 @@ fn range(flow: &mut Flow<'_>, node: Node) -> Result<Rows, CacheError> {
     let data = flow.module().node(node);
     let fixed = |position: usize| {
         let value = operand(data, position);
-        flow.number(value).is_none() && !is_other(flow, value) && flow.pad(value).is_none()
+        flow.number(value).is_none() && !flow.is_moved(value) && flow.pad(value).is_none()
     };
+    let is_plain = !flow.is_moved(operand(data, 1)) && flow.pad(operand(data, 1)).is_none();
     match grows(flow, data) {
-        Some(0) if fixed(0) && fixed(2) => Ok(vec![Some(Pad { axis: 0, fill: Fill::Full })]),
+        Some(0) if fixed(0) && fixed(2) && is_plain => Ok(vec![Some(Pad { axis: 0, fill: Fill::Full })]),
         _ => flow.refuse(node, operand(data, 0), "only ranges from a fixed start to the number of rows are followed"),
     }
 }
@@ -191,7 +189,7 @@ fn expand(flow: &mut Flow<'_>, node: Node) -> Result<Rows, CacheError> {
     let data = flow.module().node(node);
     let dims = operand(data, 0).and_then(|value| flow.lengths.dims(value));
     let whole = data.results().next().and_then(|value| flow.lengths.dims(value));
-    if let (Some(dims), Some(whole), Some(axis)) = (dims, whole, grows(flow, data))
+    if let (Some(dims), Some(whole), Some(axis), false) = (dims, whole, grows(flow, data), flow.is_moved(operand(data, 1)))
         && (axis + dims.len()).checked_sub(whole.len()).is_none_or(|own| dims[own] == 1)
     {
         return made(flow, node, Fill::Full);
@@ -210,6 +208,9 @@ fn slice(flow: &mut Flow<'_>, node: Node) -> Result<Rows, CacheError> {
     else {
         return flow.refuse(node, first, "its extents are not known");
     };
+    if (1..data.inputs.len()).any(|position| flow.is_moved(operand(data, position))) {
+        return flow.refuse(node, first, "its limits depend on the number of rows in a way that is not linear");
+    }
     let full = |position: usize| operand(data, position).and_then(|value| flow.lengths.integers(value));
     let less = |position: usize| operand(data, position).and_then(|value| flow.lengths.integers_with_less(value));
     let (Some(starts), Some(ends), Some(low)) = (full(1), full(2), less(1)) else {
