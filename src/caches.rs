@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use memc_ir::{Dim, Module, Range, Ranges, Value};
+use memc_ir::{Diagnostic, Dim, Module, Range, Ranges, Value};
 use memc_onnx_import::{ImportError, ImportOptions, Imported, import};
 use memc_onnx_proto::ModelFile;
 use memc_passes::cache::{GrownCache, is_growing, past_of};
@@ -22,6 +22,7 @@ pub(crate) struct Kept {
     pub(crate) module: Module,
     pub(crate) data: Known,
     pub(crate) caches: Vec<GrownCache>,
+    pub(crate) remarks: Vec<Diagnostic>,
 }
 
 /// Keeps the caches of the pairs whose types differ in one buffer each; `None` if all pairs are of one
@@ -46,15 +47,15 @@ pub(crate) fn keep(file: &ModelFile, request: &Request, options: &mut Options, g
     };
     let Imported { mut module, data, .. } = imported;
     options.growing = growing;
-    let (data, caches) = {
+    let (data, caches, remarks) = {
         let mut ctx = PassContext::new(options, data);
         Pipeline::parse(PASS, module.stage, REGISTRY)?.run(&mut module, &mut ctx, request.verify, &mut Silent)?;
-        (ctx.data, ctx.said.caches)
+        (ctx.data, ctx.said.caches, ctx.said.remarks)
     };
     options.growing.clear();
     // Sizes that depend on the number of rows alone are known now.
     (module.claimed, module.assumed) = (given.claimed.clone(), given.assumed.clone());
-    Ok(Some(Kept { module, data, caches }))
+    Ok(Some(Kept { module, data, caches, remarks }))
 }
 
 /// Returns the ranges of dimensions that grow, from an empty buffer to a full one.

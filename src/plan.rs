@@ -73,6 +73,7 @@ pub fn plan_watched(
     let mut caches = Vec::new();
     if let Some(kept) = crate::caches::keep(file, request, &mut plan, &given)? {
         (given, data, caches) = (kept.module, kept.data, kept.caches);
+        diagnostics.extend(kept.remarks);
     }
     if let Some(measurements) = &request.measured {
         let measured = Measured::new(measurements.timings.clone(), &given, &plan.cost.target.machine);

@@ -104,10 +104,16 @@ fn a_cache_is_held_once_and_its_pairs_have_either_order() {
         let layout = layout(&folder);
         assert_eq!(held(&layout, "state"), full, "{state}");
         assert!(held(&layout, "output") < cache / 4 && layout["unpaired"].is_null(), "{layout}");
-        assert_eq!(layout["caches"][0], json!({"input": "past_key_0", "output": "present_key_0", "axis": 2, "capacity": 10, "rows": 1, "count": "cache_length"}));
+        assert_eq!(
+            layout["caches"][0],
+            json!({"input": "past_key_0", "output": "present_key_0", "axis": 2, "capacity": 10, "rows": 1, "count": "cache_length"})
+        );
         // A full buffer has the extents of the given model, so every bit is equal.
         let verified = folder.memc("verify in.onnx out.onnx -n 2");
-        assert!(verified.err.contains("E0701") || verified.err.contains("equal bit for bit in 2 rounds, in 2 steps"), "{verified:#?}");
+        assert!(
+            verified.err.contains("E0701") || verified.err.contains("equal bit for bit in 2 rounds, in 2 steps"),
+            "{verified:#?}"
+        );
     }
 }
 
@@ -133,7 +139,13 @@ fn change(model: &mut ModelProto, result: &str, edit: impl FnOnce(&mut memc_onnx
 }
 
 const REFUSALS: &[Refusal] = &[
-    ("rows before the cache", |m| change(m, "present_key_0", |node| node.input.swap(0, 1)), "past=6", "E0324", "operands of Concat"),
+    (
+        "rows before the cache",
+        |m| change(m, "present_key_0", |node| node.input.swap(0, 1)),
+        "past=6",
+        "E0324",
+        "operands of Concat",
+    ),
     (
         "no concatenation",
         |m| {
@@ -227,7 +239,9 @@ fn the_check_refuses_changed_rows_and_places() {
         let ran = folder.memc("check in.onnx out.onnx changed.json");
         assert!(ran.code == Some(1) && ran.err.contains(code), "{code}: {ran:#?}");
     };
-    for (key, value) in [("capacity", json!(8)), ("axis", json!(1)), ("rows", json!(2)), ("output", json!("logits")), ("input", json!("ids"))] {
+    for (key, value) in
+        [("capacity", json!(8)), ("axis", json!(1)), ("rows", json!(2)), ("output", json!("logits")), ("input", json!("ids"))]
+    {
         let mut changed = layout.clone();
         changed["caches"][0][key] = value;
         check(&changed, "E0575");

@@ -46,7 +46,8 @@ const POSITIONS: i64 = 40;
 
 /// Returns numbers between -1 and 1 that depend on a seed and a name.
 fn noise(seed: u64, name: &str, dims: &[i64], scale: f32) -> TensorProto {
-    let start = name.bytes().fold(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1, |sum, byte| sum.wrapping_mul(31) ^ u64::from(byte));
+    let start =
+        name.bytes().fold(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1, |sum, byte| sum.wrapping_mul(31) ^ u64::from(byte));
     let mut state = start | 1;
     let count: i64 = dims.iter().product();
     let mut next = || {

@@ -51,13 +51,20 @@ impl Steps<'_> {
             ..PlayOptions::default()
         };
         let player = Player::new(self.runtime, self.out, self.layout, options)?;
-        let mut run = Run { steps: self, first, given, out, player, loss: self.is_lossy.then(|| Loss::new(self.options.lossy_bound)) };
+        let mut run =
+            Run { steps: self, first, given, out, player, loss: self.is_lossy.then(|| Loss::new(self.options.lossy_bound)) };
         let past = first.capacity.saturating_sub(first.rows);
         match real {
             Some(real) => run.sequence(0, real_count(real, first).unwrap_or(past), 1, Some(real), &mut found)?,
             None => {
                 let last = past.saturating_sub(first.rows.saturating_mul(STEPS - 1));
-                let starts = if first.grows.is_empty() { vec![past] } else if last == 0 { vec![0] } else { vec![0, last] };
+                let starts = if first.grows.is_empty() {
+                    vec![past]
+                } else if last == 0 {
+                    vec![0]
+                } else {
+                    vec![0, last]
+                };
                 for round in 0..self.options.rounds.max(1) {
                     for start in &starts {
                         run.sequence(round, *start, STEPS, None, &mut found)?;
@@ -117,7 +124,9 @@ impl Run<'_, '_> {
             }
             let seed = steps.options.seed.wrapping_add(round).wrapping_add(step << 32);
             let mut written = match real {
-                Some(real) => real.iter().map(|(name, array)| Ok((name.clone(), Array::of(&array.view())?))).collect::<Result<_, _>>()?,
+                Some(real) => {
+                    real.iter().map(|(name, array)| Ok((name.clone(), Array::of(&array.view())?))).collect::<Result<_, _>>()?
+                }
                 None => inputs::make(steps.out, steps.layout, seed)?,
             };
             written.extend(std::mem::take(&mut buffers));
@@ -178,8 +187,12 @@ impl Run<'_, '_> {
             None => note(Subject::Model, compare(&expected, &results, steps.tolerances)),
         }
         let played = self.player.play(inputs[1])?;
-        let whole: BTreeMap<String, Content<'static>> =
-            self.player.outputs()?.into_iter().map(|(name, content)| Ok((name, content.into_owned()?))).collect::<Result<_, Error>>()?;
+        let whole: BTreeMap<String, Content<'static>> = self
+            .player
+            .outputs()?
+            .into_iter()
+            .map(|(name, content)| Ok((name, content.into_owned()?)))
+            .collect::<Result<_, Error>>()?;
         let mut buffers = Arrays::new();
         for row in &steps.layout.caches {
             if let Some(view) = whole.get(&row.output).and_then(Content::tensor) {
@@ -199,7 +212,11 @@ impl Run<'_, '_> {
     }
 
     /// Cuts buffers to their valid rows.
-    fn valid(&self, mut outputs: BTreeMap<String, Content<'static>>, rows: u64) -> Result<BTreeMap<String, Content<'static>>, Error> {
+    fn valid(
+        &self,
+        mut outputs: BTreeMap<String, Content<'static>>,
+        rows: u64,
+    ) -> Result<BTreeMap<String, Content<'static>>, Error> {
         for row in &self.steps.layout.caches {
             let Some(view) = outputs.get(&row.output).and_then(Content::tensor) else { continue };
             let mut extents = view.shape.clone();

@@ -49,8 +49,12 @@ impl CacheError {
             Self::NotGrowing { .. } => {
                 "name a graph output that is Concat(input, new rows) and this graph input; leave out `--state` for other pairs"
             }
-            Self::Exact { .. } => "leave out `--state` for caches: the model then returns a longer copy of each cache, as it was given",
-            Self::Together { .. } => "bind the number of rows with `--dim`, and name the pairs of all caches, as in `--state 'present*=past*'`",
+            Self::Exact { .. } => {
+                "leave out `--state` for caches: the model then returns a longer copy of each cache, as it was given"
+            }
+            Self::Together { .. } => {
+                "bind the number of rows with `--dim`, and name the pairs of all caches, as in `--state 'present*=past*'`"
+            }
         }
     }
 }

@@ -26,7 +26,18 @@ impl Fill {
 
 /// Operators whose results consist of elements of their operands.
 const MOVES: &[&str] = &[
-    "Concat", "Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze",
+    "Concat",
+    "Expand",
+    "Flatten",
+    "Gather",
+    "Identity",
+    "Reshape",
+    "Slice",
+    "Split",
+    "Squeeze",
+    "Tile",
+    "Transpose",
+    "Unsqueeze",
 ];
 
 /// Returns the fill of the results of a node, from the pads of its operands.
@@ -48,7 +59,9 @@ pub(super) fn of_results(module: &Module, node: Node, pads: &[Option<Pad>]) -> F
         "Div" if all(Fill::Zero) && plain(1) => Fill::Zero,
         "Add" | "Sub" | "Mul" | "MatMul" | "FusedMatMul" if finite && is_wide(module, data.results().next()) => Fill::Finite,
         "Div" if finite && plain(1) && is_wide(module, data.results().next()) => Fill::Finite,
-        "Where" if (1..3).all(|position| is_zero(module, data.inputs.get(position).copied().flatten(), pads.get(position))) => Fill::Zero,
+        "Where" if (1..3).all(|position| is_zero(module, data.inputs.get(position).copied().flatten(), pads.get(position))) => {
+            Fill::Zero
+        }
         _ => Fill::Any,
     }
 }

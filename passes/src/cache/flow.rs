@@ -25,35 +25,15 @@ pub(super) struct Pad {
 #[derive(Clone, Debug)]
 pub(super) enum Edit {
     /// An operand is computed from the number of valid rows.
-    Count {
-        node: Node,
-        position: usize,
-        number: Number,
-    },
+    Count { node: Node, position: usize, number: Number },
     /// Rows of an operand that are not valid become minus infinity.
-    Hide {
-        node: Node,
-        position: usize,
-        axis: usize,
-    },
+    Hide { node: Node, position: usize, axis: usize },
     /// A missing mask of attention hides rows that are not valid.
-    Mask {
-        node: Node,
-        position: usize,
-        queries: u64,
-        rows: u64,
-    },
+    Mask { node: Node, position: usize, queries: u64, rows: u64 },
     /// Slice takes a fixed number of rows at a place that depends on the number of valid rows.
-    Window {
-        node: Node,
-        axis: usize,
-        number: Number,
-        rows: u64,
-    },
+    Window { node: Node, axis: usize, number: Number, rows: u64 },
     /// Shape reads the extents of a cache before the run.
-    Extents {
-        node: Node,
-    },
+    Extents { node: Node },
 }
 
 /// The values of the main graph as far as they were followed.
@@ -162,7 +142,8 @@ impl<'a> Flow<'a> {
         if !reads_extents && reads.iter().any(|value| self.moved[*value]) {
             data.results().for_each(|result| self.moved.set(result, true));
         }
-        let is_touched = |value: Value| self.pads[value].is_some() || matches!(self.lengths.kind(value, self.caches.past), Kind::Linear(_));
+        let is_touched =
+            |value: Value| self.pads[value].is_some() || matches!(self.lengths.kind(value, self.caches.past), Kind::Linear(_));
         let grows = |value: Value| self.lengths.growing_axes(value).is_none_or(|axes| !axes.is_empty());
         if !reads.iter().any(|value| is_touched(*value)) && !data.results().any(|value| is_touched(value) || grows(value)) {
             return Ok(());

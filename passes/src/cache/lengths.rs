@@ -62,7 +62,8 @@ impl Lengths {
             symbols.iter().map(|(name, extent)| Some((name.clone(), extent.checked_sub(missing)?))).collect()
         };
         let one = smaller(1).ok_or_else(|| CacheError::Together {
-            why: "without rows before the run nothing grows: bind the dimension of the rows to the largest number of them".to_owned(),
+            why: "without rows before the run nothing grows: bind the dimension of the rows to the largest number of them"
+                .to_owned(),
         })?;
         let (full, less) = (bound(module, &symbols)?, bound(module, &one)?);
         let most = symbols.values().copied().min().unwrap_or(0);

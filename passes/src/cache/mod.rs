@@ -8,7 +8,7 @@ mod pairs;
 mod rules;
 mod write;
 
-use memc_ir::{Module, Stage};
+use memc_ir::{Bytes, Diagnostic, Module, Severity, Stage};
 
 use crate::pass::{Changed, PassContext, PassError, PassInfo};
 
@@ -72,7 +72,24 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
         grows: lengths.symbols.iter().map(|(name, extent)| (name.clone(), *extent)).collect(),
     });
     ctx.said.caches = grown.collect();
+    ctx.said.remarks.push(remark(&written.module, &caches, &name(count), lengths.symbols.is_empty()));
     ctx.data = data;
     *module = written.module;
     Ok(Changed::Yes(written.edits.max(1)))
+}
+
+/// Remarks on the bytes that are kept once, and on the input with the number of valid rows.
+fn remark(module: &Module, caches: &pairs::Caches, count: &str, is_fixed: bool) -> Diagnostic {
+    let (capacity, rows) = (caches.past + caches.rows, caches.rows);
+    let bytes = caches.all.iter().filter_map(|cache| module.ty(cache.new).size()).fold(Bytes(0), Bytes::saturating_add);
+    let copied = Bytes(bytes.0 / capacity.max(1) * rows);
+    let message = format!(
+        "{} caches of {capacity} rows are kept once: {bytes}; a run writes {copied}. Input `{count}` states the valid rows before the run",
+        caches.all.len()
+    );
+    let help = match is_fixed {
+        true => format!("the model has {} rows: its results are those of `{count}` = {}", caches.past, caches.past),
+        false => "begin with buffers of zeros; pass each one as input and as output".to_owned(),
+    };
+    Diagnostic::new("W0326", Severity::Remark, message).with_help(help)
 }

@@ -71,12 +71,12 @@ pub(super) fn named(module: &Module, options: &Options) -> Vec<(Value, Value)> {
 
 /// Finds the node that appends rows to each cache.
 pub(super) fn recognize(lengths: &Lengths, pairs: &[(Value, Value)]) -> Result<Caches, CacheError> {
-    let all: Vec<(Cache, [u64; 2])> =
-        pairs.iter().map(|(old, new)| one(lengths, *old, *new)).collect::<Result<_, _>>()?;
+    let all: Vec<(Cache, [u64; 2])> = pairs.iter().map(|(old, new)| one(lengths, *old, *new)).collect::<Result<_, _>>()?;
     let [past, rows] = all.first().map(|(_, extents)| *extents).unwrap_or_default();
     if let Some((other, extents)) = all.iter().find(|(_, extents)| *extents != [past, rows]) {
         let name = &lengths.full.module.value(other.old).name;
-        let why = format!("`{name}` has {} rows and takes {} more, other caches have {past} and take {rows}", extents[0], extents[1]);
+        let why =
+            format!("`{name}` has {} rows and takes {} more, other caches have {past} and take {rows}", extents[0], extents[1]);
         return Err(CacheError::Together { why });
     }
     Ok(Caches { all: all.into_iter().map(|(cache, _)| cache).collect(), past, rows })

@@ -226,7 +226,8 @@ fn slice(flow: &mut Flow<'_>, node: Node) -> Result<Rows, CacheError> {
         let Some(axis) = normalize_axis(*axis, rank) else { return flow.refuse(node, first, "an axis is not known") };
         let is_padded = pad.is_some_and(|pad| pad.axis == axis);
         let grows = growing.contains(&axis);
-        let moves = starts[index] != low[index] || flow.number(operand(data, 1)).is_some_and(|number| number.slope.get(index) != Some(&0));
+        let moves = starts[index] != low[index]
+            || flow.number(operand(data, 1)).is_some_and(|number| number.slope.get(index) != Some(&0));
         if !is_padded && !grows && !moves {
             continue;
         }
@@ -308,7 +309,8 @@ fn gather_nd(flow: &mut Flow<'_>, node: Node) -> Result<Rows, CacheError> {
 /// Trilu keeps a triangle of its operand; the diagonal may depend on the number of rows.
 fn trilu(flow: &mut Flow<'_>, node: Node) -> Result<Rows, CacheError> {
     let data = flow.module().node(node);
-    let is_moved = flow.number(operand(data, 1)).map(|number| flow.edits.push(Edit::Count { node, position: 1, number })).is_some();
+    let is_moved =
+        flow.number(operand(data, 1)).map(|number| flow.edits.push(Edit::Count { node, position: 1, number })).is_some();
     let pad = flow.pad(operand(data, 0));
     let fill = if is_moved { Fill::Any } else { pad.map_or(Fill::Any, |pad| pad.fill) };
     Ok(vec![pad.map(|pad| Pad { fill, ..pad })])

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use memc_ir::{
-    Attribute, ConstData, ConstOrigin, ElementType, Module, NewNode, Node, Operator, Origin, Payload, Rewriter, TensorType, Value,
-    ValueType,
+    Attribute, ConstData, ConstOrigin, ElementType, Module, NewNode, Node, Operator, Origin, Payload, Rewriter, TensorType,
+    Value, ValueType,
 };
 
 use super::COUNT;
@@ -128,7 +128,8 @@ impl Writer<'_, '_> {
         let depth = axis as u64 + 1;
         let count = key.iter().try_fold(depth, |count, extent| count.checked_mul(*extent)).filter(|count| *count <= MAX_INDICES);
         let Some(count) = count else {
-            let why = "a run would write more rows than memc makes indices for: make the rows the first axes, or use operator set 24";
+            let why =
+                "a run would write more rows than memc makes indices for: make the rows the first axes, or use operator set 24";
             return Err(CacheError::Together { why: why.to_owned() });
         };
         let mut items = Vec::with_capacity(usize::try_from(count).unwrap_or(0));
@@ -265,7 +266,8 @@ impl Writer<'_, '_> {
         let attributes = vec![("axis".to_owned(), Attribute::Int(axis as i64))];
         let taken = self.node("Gather", vec![Some(whole), Some(indices)], attributes, Some(node), "cache_window");
         // Slice keeps all rows of the window, and its other limits.
-        let read = |writer: &Self, position: usize| writer.operand(node, position).and_then(|value| writer.lengths.integers(value));
+        let read =
+            |writer: &Self, position: usize| writer.operand(node, position).and_then(|value| writer.lengths.integers(value));
         let (Some(mut starts), Some(mut ends)) = (read(self, 1), read(self, 2)) else { return };
         let rank = self.dims(whole).map_or(0, |dims| dims.len());
         let axes = read(self, 3).unwrap_or_else(|| (0..starts.len() as i64).collect());
@@ -304,7 +306,14 @@ impl Writer<'_, '_> {
         self.module().ty(value).tensor()?.known_dims()
     }
 
-    fn node(&mut self, name: &str, inputs: Vec<Option<Value>>, attributes: Vec<(String, Attribute)>, before: Option<Node>, hint: &str) -> Value {
+    fn node(
+        &mut self,
+        name: &str,
+        inputs: Vec<Option<Value>>,
+        attributes: Vec<(String, Attribute)>,
+        before: Option<Node>,
+        hint: &str,
+    ) -> Value {
         let operator = Operator::onnx(name, self.opset);
         let result = self.rewriter.fresh_name(hint);
         let new = NewNode { operator, name: String::new(), inputs, attributes, origin: ORIGIN };
