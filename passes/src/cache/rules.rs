@@ -18,6 +18,10 @@ pub(super) fn apply(flow: &mut Flow<'_>, node: Node) -> Result<Rows, CacheError>
     let first = data.inputs.first().copied().flatten();
     let is_onnx = data.operator.domain.is_empty();
     let pad = flow.pad(first);
+    // The first operand of these operators is data; `usual` handles all operands.
+    if let Some(number) = flow.number(first).filter(|_| is_onnx && READS_DATA.contains(&&*data.operator.name)) {
+        flow.edits.push(Edit::Count { node, position: 0, number });
+    }
     match &*data.operator.name {
         "Softmax" | "LogSoftmax" if is_onnx && pad.is_some() => softmax(flow, node),
         "Range" if is_onnx => range(flow, node),
@@ -33,6 +37,9 @@ pub(super) fn apply(flow: &mut Flow<'_>, node: Node) -> Result<Rows, CacheError>
         _ => usual(flow, node),
     }
 }
+
+/// Operators of this page whose first operand is data, not an extent.
+const READS_DATA: &[&str] = &["Expand", "Slice", "Gather", "GatherND", "Trilu", "CumSum", "Attention"];
 
 fn operand(data: &NodeData, position: usize) -> Option<Value> {
     data.inputs.get(position).copied().flatten()
@@ -64,7 +71,9 @@ fn usual(flow: &mut Flow<'_>, node: Node) -> Result<Rows, CacheError> {
             if flow.is_moved(*value) {
                 return flow.refuse(node, *value, "extents depend on the number of rows in a way that is not linear");
             }
-        } else if let Some(number) = flow.number(*value) {
+        } else if let Some(number) = flow.number(*value)
+            && !flow.edits.iter().any(|edit| matches!(edit, Edit::Count { node: own, position: at, .. } if (*own, *at) == (node, position)))
+        {
             flow.edits.push(Edit::Count { node, position, number });
         }
     }
