@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use memc_ir::{Diagnostic, Dim, Module, Range, Ranges, Value};
 use memc_onnx_import::{ImportError, ImportOptions, Imported, import};
 use memc_onnx_proto::ModelFile;
-use memc_passes::cache::{GrownCache, is_growing, past_of};
+use memc_passes::buffer::GrownCache;
+use memc_passes::cache::{is_growing, past_of};
 use memc_passes::{Options, PassContext, Pipeline, Silent};
 use memc_plan::registry::REGISTRY;
 

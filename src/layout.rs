@@ -9,7 +9,7 @@ use memc_ops::families::memory::{Transfer, transfer_of};
 use memc_passes::analysis::open::largest_peak;
 use memc_passes::analysis::state::{Reason, StatePair, shared, unpaired};
 use memc_passes::analysis::{self, Liveness, StorageClass};
-use memc_passes::cache::GrownCache;
+use memc_passes::buffer::GrownCache;
 use memc_passes::{Encoded, EncodedWeight, Io, Options, Replaced};
 
 use crate::encoded_weights::encoded_weights;

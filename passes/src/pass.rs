@@ -58,7 +58,7 @@ pub enum PassError {
     Budget(Box<Shortage>),
     /// A cache that grows cannot be kept in one buffer (the request's fault).
     #[error(transparent)]
-    Cache(#[from] crate::cache::CacheError),
+    Cache(#[from] crate::buffer::CacheError),
 }
 
 /// A budget for which no plan was found, with the obstacles.
@@ -204,7 +204,7 @@ pub struct Said {
     /// Weights that were written in few bits.
     pub encoded_weights: Vec<EncodedWeight>,
     /// Caches that are kept in one buffer.
-    pub caches: Vec<crate::cache::GrownCache>,
+    pub caches: Vec<crate::buffer::GrownCache>,
     /// Cost of keeping a limit; `None` without one.
     pub budgeted: Option<Budgeted>,
     /// Values that lie as codes between two uses, in the order of their decoding.

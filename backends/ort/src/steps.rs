@@ -18,7 +18,7 @@ use crate::loss::Loss;
 use crate::options::{PlayOptions, reference};
 use crate::player::Player;
 use crate::runtime::Runtime;
-use crate::verify::{Stock, Subject, Verified, VerifyOptions};
+use crate::verified::{Stock, Subject, Verified, VerifyOptions};
 use crate::whole::Whole;
 
 /// Steps from an empty buffer, and steps up to a full one.

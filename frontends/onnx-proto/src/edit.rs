@@ -31,8 +31,8 @@ pub struct ModelEdit {
 /// Changes to a graph (the main graph or the body of a control-flow node); the default changes nothing.
 ///
 /// Inputs and outputs keep their bytes, so the interface of the model stays. Exceptions are metadata,
-/// the extents in `value_dims` and the entries in `dropped_inputs` and `new_inputs`. Below IR version 4 every initializer
-/// is also a graph input.
+/// the extents in `value_dims` and the entries in `dropped_inputs` and `new_inputs`. Below IR version 4
+/// every initializer is also a graph input.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct GraphEdit {
     /// All nodes of the new graph, in order; `None` keeps the old nodes. The list is written at the

@@ -2,27 +2,7 @@
 
 use memc_ir::{ElementType, Module, Node, Value};
 
-use super::flow::Pad;
-
-/// Elements of a value at rows that are not valid.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Fill {
-    /// Those that the given model computes for a full buffer.
-    Full,
-    /// Any finite numbers.
-    Finite,
-    /// Any numbers.
-    Any,
-    /// Zeros.
-    Zero,
-}
-
-impl Fill {
-    /// Whether all elements are finite, if the elements of constants are.
-    pub(super) fn is_finite(self) -> bool {
-        self != Self::Any
-    }
-}
+use super::rows::{Fill, Pad};
 
 /// Operators whose results consist of elements of their operands.
 const MOVES: &[&str] = &[

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use memc_ir::{DimExpr, Factor, Module, SecondaryMap, Value};
 use memc_ops::{Data, Item};
 
-use super::error::CacheError;
+use crate::buffer::CacheError;
 use crate::pass::PassContext;
 
 /// Known elements of small tensors.

@@ -1,18 +1,19 @@
 //! `cache`: keeps caches that grow in one buffer of full capacity.
 
-mod error;
 mod fill;
 mod flow;
+mod follow;
 mod lengths;
 mod pairs;
+mod rows;
 mod rules;
 mod write;
 
 use memc_ir::{Bytes, Diagnostic, Module, Severity, Stage};
 
+use crate::buffer::GrownCache;
 use crate::pass::{Changed, PassContext, PassError, PassInfo};
 
-pub use error::CacheError;
 pub use pairs::{is_growing, past_of};
 
 /// Description of the pass.
@@ -29,26 +30,6 @@ pub const INFO: PassInfo = PassInfo {
 /// Name of the graph input with the number of valid rows of all caches; numbered if the model has it.
 pub const COUNT: &str = "cache_length";
 
-/// A cache that is kept in one buffer, by the names of its values.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct GrownCache {
-    /// Name of the graph input with the rows so far.
-    pub input: String,
-    /// Name of the graph output with the rows so far and the new rows.
-    pub output: String,
-    /// Axis of the rows.
-    pub axis: usize,
-    /// Number of rows that the buffer holds.
-    pub capacity: u64,
-    /// Number of rows that a run appends.
-    pub rows: u64,
-    /// Name of the graph input with the number of valid rows before the run.
-    pub count: String,
-    /// Dimensions of the given model that grow with the number of rows, with their extents for a full
-    /// buffer. Empty if the given model has one number of rows.
-    pub grows: Vec<(String, u64)>,
-}
-
 /// Replaces every concatenation of a cache with its new rows by a write into the cache, hides rows that
 /// are not valid, and binds the dimensions that grow.
 fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassError> {
@@ -58,7 +39,7 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     }
     let lengths = lengths::Lengths::new(module, ctx)?;
     let caches = pairs::recognize(&lengths, &named)?;
-    let edits = flow::follow(&lengths, &caches)?;
+    let edits = follow::follow(&lengths, &caches)?;
     let (written, data) = write::write(&lengths, &caches, &edits)?;
     let count = written.count;
     let name = |value| written.module.value(value).name.clone();

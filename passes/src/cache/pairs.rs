@@ -2,8 +2,8 @@
 
 use memc_ir::{Module, Node, TensorType, Value};
 
-use super::error::CacheError;
 use super::lengths::Lengths;
+use crate::buffer::CacheError;
 use crate::options::{Options, StateNames};
 
 /// A cache and the node that appends rows to it.

@@ -4,9 +4,10 @@ use memc_ir::{Node, NodeData, Value};
 use memc_ops::pieces::{Piece, Share, pieces};
 use memc_ops::{Typed, normalize_axis};
 
-use super::error::CacheError;
-use super::fill::{self, Fill};
-use super::flow::{Edit, Flow, Pad};
+use super::fill;
+use super::flow::Flow;
+use super::rows::{Edit, Fill, Pad};
+use crate::buffer::CacheError;
 
 /// Rows of the results of a node.
 type Rows = Vec<Option<Pad>>;
@@ -72,7 +73,10 @@ fn usual(flow: &mut Flow<'_>, node: Node) -> Result<Rows, CacheError> {
                 return flow.refuse(node, *value, "extents depend on the number of rows in a way that is not linear");
             }
         } else if let Some(number) = flow.number(*value)
-            && !flow.edits.iter().any(|edit| matches!(edit, Edit::Count { node: own, position: at, .. } if (*own, *at) == (node, position)))
+            && !flow
+                .edits
+                .iter()
+                .any(|edit| matches!(edit, Edit::Count { node: own, position: at, .. } if (*own, *at) == (node, position)))
         {
             flow.edits.push(Edit::Count { node, position, number });
         }

@@ -9,10 +9,10 @@ use memc_ir::{
 };
 
 use super::COUNT;
-use super::error::CacheError;
-use super::flow::Edit;
 use super::lengths::{Elements, Lengths, Number};
 use super::pairs::{Cache, Caches};
+use super::rows::Edit;
+use crate::buffer::CacheError;
 
 /// Origin of the new nodes.
 const ORIGIN: Origin = Origin::Pass { pass: std::borrow::Cow::Borrowed("cache") };

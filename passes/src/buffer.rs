@@ -1,4 +1,24 @@
-//! Reasons for which a cache cannot be kept in one buffer.
+//! Caches that are kept in one buffer, and the reasons for which a cache cannot be.
+
+/// A cache that is kept in one buffer, by the names of its values.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GrownCache {
+    /// Name of the graph input with the rows so far.
+    pub input: String,
+    /// Name of the graph output with the rows so far and the new rows.
+    pub output: String,
+    /// Axis of the rows.
+    pub axis: usize,
+    /// Number of rows that the buffer holds.
+    pub capacity: u64,
+    /// Number of rows that a run appends.
+    pub rows: u64,
+    /// Name of the graph input with the number of valid rows before the run.
+    pub count: String,
+    /// Dimensions of the given model that grow with the number of rows, with their extents for a full
+    /// buffer. Empty if the given model has one number of rows.
+    pub grows: Vec<(String, u64)>,
+}
 
 /// Why a cache cannot be kept in one buffer.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
