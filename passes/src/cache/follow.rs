@@ -58,10 +58,11 @@ impl Flow<'_> {
         }
         let reads = module.reads(node);
         if let Some(old) = reads.iter().copied().find(|value| self.caches.of_old(*value).is_some()) {
-            return match &*data.operator.name {
-                "Shape" => Ok(self.edits.push(Edit::Extents { node })),
-                _ => self.refuse(node, Some(old), "it reads the cache before the new rows are written"),
-            };
+            if !data.operator.domain.is_empty() || &*data.operator.name != "Shape" {
+                return self.refuse(node, Some(old), "it reads the cache before the new rows are written");
+            }
+            self.edits.push(Edit::Extents { node });
+            return Ok(());
         }
         // Extents do not depend on elements.
         let reads_extents = data.operator.domain.is_empty() && matches!(&*data.operator.name, "Shape" | "Size");
