@@ -13,6 +13,8 @@ use crate::side::Side;
 
 /// Maximum number of nodes between the number of valid rows and the places of new rows.
 const MAX_DEPTH: u32 = 16;
+/// Maximum number of elements of a value that is followed: a write of a million rows.
+const MAX_PLACES: u64 = 1 << 22;
 
 /// Checks all rows of `caches`.
 pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
@@ -95,8 +97,8 @@ fn place(ctx: &Ctx<'_>, row: &Cache) -> Result<(), String> {
         false => (operand(1), operand(2)),
     };
     let added = added.and_then(|value| out.known[value].clone()).ok_or("the new rows have no known extents")?;
-    if added.dims.get(axis) != Some(&row.rows) {
-        return Err("the number of new rows is another one".to_owned());
+    if added.dims.get(axis) != Some(&row.rows) || added.dims[..=axis].iter().product::<u64>() > MAX_PLACES {
+        return Err("the number of new rows is another one, or too large".to_owned());
     }
     let places = places.and_then(|value| linear(out, value, count, MAX_DEPTH)).ok_or("their places do not follow from it")?;
     let expected = if is_onnx(node, "TensorScatter") {
@@ -150,7 +152,8 @@ fn indices(dims: &[u64], axis: usize) -> Linear {
 
 /// Returns the elements of a value as linear functions of `count`; `None` if they are not.
 fn linear(side: &Side<'_>, value: Value, count: Value, depth: u32) -> Option<Linear> {
-    let dims = side.known[value].as_ref()?.dims.clone();
+    let known = side.known[value].as_ref().filter(|known| known.elements() <= MAX_PLACES)?;
+    let dims = known.dims.clone();
     if value == count {
         return Some(Linear { dims, items: vec![(1, 0)] });
     }
