@@ -185,6 +185,7 @@ impl Error {
             ) => 2,
             Self::Pipeline(PipelineError::Pass(memc_passes::PassError::TooLarge { .. })) => 1,
             Self::Pipeline(PipelineError::Pass(memc_passes::PassError::Budget(_))) => 3,
+            Self::Pipeline(PipelineError::Pass(memc_passes::PassError::Cache(_))) => 2,
             Self::UnknownSpace { .. }
             | Self::Unplanned { .. }
             | Self::UnknownValue { .. }
@@ -225,6 +226,7 @@ impl Error {
             ) => "E0303",
             Self::Pipeline(PipelineError::Pass(memc_passes::PassError::TooLarge { .. })) => "E0302",
             Self::Pipeline(PipelineError::Pass(memc_passes::PassError::Budget(_))) => "E0301",
+            Self::Pipeline(PipelineError::Pass(memc_passes::PassError::Cache(error))) => error.code(),
             Self::Pipeline(PipelineError::Pass(
                 memc_passes::PassError::WrongAnswer { .. } | memc_passes::PassError::Rules { .. },
             ))
@@ -261,6 +263,7 @@ impl Error {
                 Some(format!("use `--slowdown {takes}%` with this budget, or `--budget {smallest}` with this slowdown"))
             }
             Self::Pipeline(PipelineError::Pass(memc_passes::PassError::Budget(short))) => Some(relief(short)),
+            Self::Pipeline(PipelineError::Pass(memc_passes::PassError::Cache(error))) => Some(error.help().to_owned()),
             Self::Request(error) => Some(error.help()),
             Self::UnknownValue { nearest: Some(nearest), .. } => Some(format!("did you mean `{nearest}`?")),
             Self::UnknownValue { .. } => Some("`memc print MODEL` shows the inputs, and the outputs after `return`".to_owned()),

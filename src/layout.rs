@@ -10,6 +10,7 @@ use memc_passes::analysis::open::largest_peak;
 use memc_passes::analysis::state::{Reason, StatePair, shared, unpaired};
 use memc_passes::analysis::windows::{KnownData, SubView, first_byte, windows};
 use memc_passes::analysis::{self, Liveness, StorageClass};
+use memc_passes::buffer::GrownCache;
 use memc_passes::{Encoded, EncodedWeight, Io, Options, Replaced};
 
 use crate::encoded_weights::encoded_weights;
@@ -49,6 +50,8 @@ pub(crate) struct Context<'a> {
     pub encoded: &'a [Encoded],
     /// Weights that were written in few bits.
     pub encoded_weights: &'a [EncodedWeight],
+    /// Caches that are kept in one buffer.
+    pub caches: &'a [GrownCache],
     /// The input as imported, for modelled cost.
     pub given: &'a Module,
 }
@@ -90,6 +93,7 @@ pub(crate) fn layout(module: &Module, exported: &Exported, context: &Context<'_>
         state: writer.state(),
         unpaired: writer.unpaired(),
         fetches: writer.fetches(),
+        caches: writer.caches(),
         stated: writer.stated(),
         encodings: writer.encodings(),
         encoded_weights: encoded_weights(module, context.encoded_weights),
@@ -398,6 +402,20 @@ impl<'a> Writer<'a> {
     fn state(&self) -> Vec<file::StateUpdate> {
         let name = |value: Value| self.module.value(value).name.clone();
         self.shared.iter().map(|pair| file::StateUpdate { tensor: name(pair.old), result: name(pair.new) }).collect()
+    }
+
+    /// Caches that are kept in one buffer.
+    fn caches(&self) -> Vec<file::Cache> {
+        let row = |cache: &GrownCache| file::Cache {
+            input: cache.input.clone(),
+            output: cache.output.clone(),
+            axis: cache.axis as u64,
+            capacity: cache.capacity,
+            rows: cache.rows,
+            count: cache.count.clone(),
+            grows: cache.grows.iter().cloned().collect(),
+        };
+        self.context.caches.iter().map(row).collect()
     }
 
     /// Outputs that share no storage with state although requested, with the reason of each.

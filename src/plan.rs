@@ -62,12 +62,19 @@ pub fn plan_watched(
     let mut plan = request.options()?;
     plan.stop = timer.stop.clone();
     let mut stated = request.stated();
-    let Imported { module: mut given, data, mut diagnostics } = memc_onnx_import::import(file, &request.import)?;
+    let Imported { module: mut given, mut data, mut diagnostics } = memc_onnx_import::import(file, &request.import)?;
     if given.graph(given.main()).outputs.is_empty() {
         return Err(Error::NoOutputs { graph: given.graph(given.main()).name.clone() });
     }
     let weights = near_constants(&given);
+    plan.state = crate::state::expand(&given, &plan.state)?;
     crate::state::validate(&given, &plan.state)?;
+    let original = given.clone();
+    let mut caches = Vec::new();
+    if let Some(kept) = crate::caches::keep(file, request, &mut plan, &given)? {
+        (given, data, caches) = (kept.module, kept.data, kept.caches);
+        diagnostics.extend(kept.remarks);
+    }
     if let Some(measurements) = &request.measured {
         let measured = Measured::new(measurements.timings.clone(), &given, &plan.cost.target.machine);
         diagnostics.extend(coverage(&measured));
@@ -111,7 +118,7 @@ pub fn plan_watched(
         .at_node(&module, *node)
         .with_help("set the runtime to execute nodes in file order, if it has that option")
     }));
-    let baseline = baseline(file, &given, &module, options)?;
+    let baseline = baseline(file, &original, &module, options)?;
     diagnostics.extend(raised(&module, baseline.own_peak, options));
 
     let mut context = Context {
@@ -131,7 +138,8 @@ pub fn plan_watched(
         rewrites: &planned.said.rewrites,
         encoded: &planned.said.encoded,
         encoded_weights: &planned.said.encoded_weights,
-        given: &given,
+        caches: &caches,
+        given: &original,
     };
     let outside = request.external_data.as_ref().map(ExternalData::options);
     let export = ExportOptions { metadata: true, value_info: true, outside, ..ExportOptions::default() };

@@ -322,6 +322,15 @@ impl<'m> Rewriter<'m> {
             }
         }
     }
+    /// Appends a formal input without a default to a graph; returns the new value.
+    pub fn input(&mut self, graph: GraphId, name: &str, ty: ValueType) -> Value {
+        self.edits += 1;
+        let position = self.module.graphs[graph].inputs.len() as u32;
+        let definition = Definition::Input(graph, position);
+        let value = self.module.values.push(ValueData { name: name.to_owned(), ty, definition, default: None });
+        self.module.graphs[graph].inputs.push(value);
+        value
+    }
     /// Adds a constant and an initializer for it; returns the new value.
     pub fn initializer(&mut self, graph: GraphId, name: &str, data: ConstData) -> Value {
         self.edits += 1;

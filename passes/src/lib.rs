@@ -6,6 +6,8 @@
 //! passes run and with which settings.
 
 pub mod analysis;
+pub mod buffer;
+pub mod cache;
 pub mod canonicalize;
 pub mod cse;
 pub mod dce;

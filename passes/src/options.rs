@@ -215,6 +215,8 @@ pub struct Options {
     /// Pairs of a graph output and the graph input that it updates, by name. They share storage even if
     /// the pair would not be found.
     pub state: Vec<StateNames>,
+    /// Unbound symbols that grow with the rows of caches, with their extents for full buffers.
+    pub growing: BTreeMap<String, u64>,
     /// Name of the farther space for constants that do not fit in the first space; `None` if the caller
     /// stores all constants.
     pub weights: Option<String>,
@@ -278,6 +280,7 @@ impl Options {
             far_budgets: BTreeMap::new(),
             alias_state: false,
             state: Vec::new(),
+            growing: BTreeMap::new(),
             weights: None,
         }
     }

@@ -56,6 +56,9 @@ pub enum PassError {
     /// No plan within the budget was found.
     #[error("{0}")]
     Budget(Box<Shortage>),
+    /// A cache that grows cannot be kept in one buffer (the request's fault).
+    #[error(transparent)]
+    Cache(#[from] crate::buffer::CacheError),
 }
 
 /// A budget for which no plan was found, with the obstacles.
@@ -200,6 +203,8 @@ pub struct Said {
     pub rewrites: Vec<Replaced>,
     /// Weights that were written in few bits.
     pub encoded_weights: Vec<EncodedWeight>,
+    /// Caches that are kept in one buffer.
+    pub caches: Vec<crate::buffer::GrownCache>,
     /// Cost of keeping a limit; `None` without one.
     pub budgeted: Option<Budgeted>,
     /// Values that lie as codes between two uses, in the order of their decoding.

@@ -158,7 +158,7 @@ pub struct Machine {
     #[arg(long, help_heading = heading::CHANGES, hide_short_help = true)]
     pub alias_state: bool,
     /// Write graph output NEW over graph input OLD (repeatable): --alias-state for one pair, found or
-    /// not
+    /// not. A cache that grows is kept in one buffer. `*` stands for any text: present*=past*
     #[arg(long, value_name = "NEW=OLD", value_parser = state, help_heading = heading::CHANGES, hide_short_help = true)]
     pub state: Vec<StateNames>,
     /// Largest constant that folding may make

@@ -1,6 +1,7 @@
 //! Models built by hand, message by message, so that each can be wrong in one way.
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+pub mod decoder;
 pub mod step;
 
 use memc_onnx_proto::onnx::{

@@ -1,7 +1,10 @@
 //! Checks the interface of the model: inputs, their defaults, and outputs must not change.
 
+use std::collections::BTreeSet;
+
 use memc_ir::Value;
 
+use crate::caches;
 use crate::codes::Kind;
 use crate::ctx::Ctx;
 use crate::findings::{At, Findings};
@@ -11,7 +14,9 @@ pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
     let (given, out) = (ctx.given, ctx.out);
     let (before, after) = (given.module.graph(given.module.main()), out.module.graph(out.module.main()));
     for (what, old, new) in [("input", &before.inputs, &after.inputs), ("output", &before.outputs, &after.outputs)] {
-        if old.len() != new.len() {
+        let more = if what == "input" { caches::counts(ctx) } else { BTreeSet::new() };
+        let added = new.iter().skip(old.len()).all(|value| more.contains(out.name(*value)));
+        if old.len() + more.len() != new.len() || !added {
             let message = format!("the input model has {} {what}s, the output model has {}", old.len(), new.len());
             findings.add(Kind::Interface, At::default(), message);
         }
@@ -20,6 +25,8 @@ pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
             if old_name != new_name {
                 let message = format!("{what} {position} is `{new_name}`, but `{old_name}` in the input model");
                 findings.add(Kind::Interface, At::tensor(new_name), message);
+            } else if caches::is_buffer(ctx, new_name) {
+                // The row of the cache states both types.
             } else if let Some(message) = changed(ctx, *old, *new) {
                 findings.add(Kind::Interface, At::tensor(new_name), format!("{what} `{new_name}`: {message}"));
             }

@@ -11,6 +11,7 @@
 mod alias;
 mod baseline;
 mod boundary;
+mod caches;
 mod claims;
 mod codec;
 pub mod codes;
@@ -178,6 +179,7 @@ fn run(given: &Side<'_>, out: &mut Side<'_>, layout: &Layout, options: Options, 
     overlap::check(&ctx, findings);
     transfers::check(&ctx, findings);
     state::check(&ctx, findings);
+    caches::check(&ctx, findings);
     fetches::check(&ctx, findings);
     stated::check(&ctx, findings);
     weights::check(&ctx, findings);

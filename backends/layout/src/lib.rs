@@ -27,7 +27,7 @@ pub use minimalloc::to_minimalloc_csv;
 pub use rust_constants::to_rust;
 pub use schema::{SCHEMA_ID, schema};
 pub use types::{
-    Alias, AliasKind, Arena, Baseline, Busy, Class, Cost, EncodedWeight, Encoding, Extents, Fetch, Io, Layout, Limit, Link,
-    LiveRange, LowerBound, Model, OpsetImport, ParetoPoint, Peak, Rewrite, RewrittenValue, ScheduledNode, Solver, Space,
+    Alias, AliasKind, Arena, Baseline, Busy, Cache, Class, Cost, EncodedWeight, Encoding, Extents, Fetch, Io, Layout, Limit,
+    Link, LiveRange, LowerBound, Model, OpsetImport, ParetoPoint, Peak, Rewrite, RewrittenValue, ScheduledNode, Solver, Space,
     StateUpdate, Stated, StatedBy, Subgraph, Target, Tensor, Trace, Transfer, Unpaired, Unplanned, VERSION,
 };

@@ -77,6 +77,10 @@ pub struct Layout {
     /// are in the near space. Absent if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fetches: Vec<Fetch>,
+    /// Caches of the input model that grow with each run, and that the output model keeps in one buffer
+    /// each. Absent if there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub caches: Vec<Cache>,
     /// Tensors whose sizes do not follow from the model's inputs and operators. The file or the user
     /// states them, and other data may have other sizes. Absent if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -592,6 +596,32 @@ pub struct StateUpdate {
     pub tensor: String,
     /// New value: a graph output of equal type and shape.
     pub result: String,
+}
+
+/// A cache that the input model returns with appended rows, and that the output model keeps in one buffer
+/// of full capacity: new rows are written after the valid ones.
+///
+/// `state` has a row for the pair, too, so the output has the storage of the input.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cache {
+    /// Graph input with the rows so far; in the output model, the buffer.
+    pub input: String,
+    /// Graph output with the rows so far and the new rows; in the output model, the buffer.
+    pub output: String,
+    /// Axis of the rows.
+    pub axis: u64,
+    /// Number of rows of the buffer.
+    pub capacity: u64,
+    /// Number of rows that a run appends.
+    pub rows: u64,
+    /// Graph input of the output model, an integer without axes: the number of valid rows before the
+    /// run, at most `capacity - rows`. Rows from there on may have any finite elements.
+    pub count: String,
+    /// Dimensions of the input model that grow with the number of rows, with their extents for a full
+    /// buffer. Empty if the input model has one number of rows.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub grows: BTreeMap<String, u64>,
 }
 
 /// A graph output that may be the new value of a graph input, but has its own storage.

@@ -131,9 +131,10 @@ pub fn export(file: &ModelFile, module: &Module, options: &ExportOptions) -> Res
 }
 
 /// Checks that the module's graph inputs or outputs have the names stated in the file: callers know the
-/// model by these names.
+/// model by these names. Further inputs may follow.
 fn check_interface(source: Source<'_>, what: &'static str, values: &[Value], stated: &[&str]) -> Result<(), ExportError> {
-    for position in 0..values.len().max(stated.len()) {
+    let count = if what == "input" { stated.len() } else { values.len().max(stated.len()) };
+    for position in 0..count {
         let expected = stated.get(position).copied();
         let found = values.get(position).map(|value| source.name(*value));
         if expected != found {

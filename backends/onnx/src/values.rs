@@ -23,6 +23,7 @@ pub(crate) fn describe(source: Source<'_>, options: &ExportOptions, edit: &mut G
     if is_bound {
         bind_interface(source, edit);
     }
+    change_inputs(source, options, edit);
     // Decide for each result whether its old entry is dropped and a new one added.
     let mut written: BTreeSet<&str> = BTreeSet::new();
     for value in main.nodes.iter().flat_map(|node| module.node(*node).results()) {
@@ -67,6 +68,28 @@ fn bind_interface(source: Source<'_>, edit: &mut GraphEdit) {
     for info in graph.input.iter().chain(&graph.output) {
         if let Some(value) = known.get(info.name()) {
             bind(info.name(), Some(info), module.ty(*value), edit);
+        }
+    }
+}
+
+/// Writes the extents of inputs that a pass changed, and appends the inputs that a pass added.
+fn change_inputs(source: Source<'_>, options: &ExportOptions, edit: &mut GraphEdit) {
+    let (module, graph) = (source.module, source.file.graph());
+    let main = module.graph(module.main());
+    let stated: BTreeMap<&str, &ValueInfoProto> = graph.input.iter().map(|info| (info.name(), info)).collect();
+    for input in &main.inputs {
+        let (name, ty) = (source.name(*input), module.ty(*input));
+        match stated.get(name) {
+            Some(info) if compare(info.r#type.as_ref(), ty) == Agreement::Contradicts => {
+                let dims = ty.tensor().and_then(|ty| ty.known_dims()).unwrap_or_default();
+                let extents = dims.iter().map(|extent| i64::try_from(*extent).ok()).collect();
+                edit.value_dims.insert(name.to_owned(), extents);
+            }
+            Some(_) => {}
+            None => {
+                let metadata = if options.metadata { place(module, *input) } else { Metadata::new() };
+                edit.new_inputs.push(new_entry(source.value_info(*input), None, options, metadata));
+            }
         }
     }
 }

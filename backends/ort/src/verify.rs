@@ -2,7 +2,7 @@
 //! inputs.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use memc_layout::Layout;
 use memc_onnx_proto::ModelFile;
@@ -10,7 +10,7 @@ use memc_onnx_proto::ModelFile;
 use crate::arrays::Array;
 use crate::blame::{FragmentDifference, before_softmaxes, first_fragment, first_node, traceable};
 use crate::claims::first_false;
-use crate::compare::{Difference, DifferenceKind, Tolerance, Tolerances, compare};
+use crate::compare::{Difference, DifferenceKind, Tolerances, compare};
 use crate::content::Content;
 use crate::error::Error;
 use crate::inputs;
@@ -19,11 +19,12 @@ use crate::loss::Loss;
 use crate::memory::require;
 use crate::options::{PlayOptions, reference};
 use crate::pinned::step_apart;
-use crate::played::Played;
 use crate::player::Player;
 use crate::runtime::{Runtime, SessionOptions};
 use crate::stated;
+use crate::steps::Steps;
 use crate::units;
+use crate::verified::{Stock, Subject, Verified, VerifyOptions};
 use crate::weights::Weights;
 use crate::whole::Whole;
 
@@ -32,133 +33,6 @@ use crate::whole::Whole;
 const MAX_TRACE: u64 = 4 << 30;
 /// Limit of the kept operands of softmaxes, in bytes, for all rounds together.
 const MAX_SOFTMAX: u64 = 1 << 30;
-
-/// Allowed relative error of plans that round values or weights, unless the user states one. Rounding to
-/// bfloat16 and to 8 bits moved the gradients of training steps by less, and weights in 8 bits the result
-/// of a product.
-pub const LOSSY_BOUND: f64 = 1e-2;
-
-/// Options of a verification.
-#[derive(Clone, Debug)]
-pub struct VerifyOptions {
-    /// Number of input sets, made from `seed`, `seed + 1`, and so on.
-    pub rounds: u64,
-    /// First seed.
-    pub seed: u64,
-    /// Allowed difference between numbers.
-    pub tolerance: Tolerance,
-    /// Allowed relative error over all outputs of a plan that rounds values or weights, in the Euclidean
-    /// norm.
-    pub lossy_bound: f64,
-    /// Whether to watch every value in the arena.
-    pub poison_check: bool,
-    /// Folder for the files of spaces that are not memory.
-    pub swap_folder: Option<PathBuf>,
-}
-
-impl Default for VerifyOptions {
-    fn default() -> Self {
-        Self {
-            rounds: 1,
-            seed: 0,
-            tolerance: Tolerance::default(),
-            lossy_bound: LOSSY_BOUND,
-            poison_check: false,
-            swap_folder: None,
-        }
-    }
-}
-
-/// Result that was compared with the given model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Subject {
-    /// The written model, whole.
-    Model,
-    /// Operands of the written model's softmaxes, which hide differences.
-    Softmax,
-    /// Integers that the written model's rounding operators compute from the given model's integers.
-    Steps,
-    /// Outputs and softmax operands of the written model, computed from the given model's integers.
-    Behind,
-    /// The plan, played. Values whose tolerance is loosened for rounding to integers are compared with
-    /// the written model.
-    Plan,
-}
-
-impl std::fmt::Display for Subject {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Model => "the written model",
-            Self::Softmax => "the written model before a softmax",
-            Self::Steps => "the written model at its roundings",
-            Self::Behind => "the written model with the input model's integers",
-            Self::Plan => "the plan",
-        })
-    }
-}
-
-/// Results of a verification.
-#[derive(Debug)]
-pub struct Verified {
-    /// Number of outputs compared in each round.
-    pub outputs: usize,
-    /// Outputs that were not compared, with their kinds: the runtime does not give out their elements.
-    pub left_out: Vec<(String, &'static str)>,
-    /// Number of softmax operands that were compared too.
-    pub softmaxes: usize,
-    /// All differences with their rounds and subjects; empty if every bit is equal.
-    pub differences: Vec<(u64, Subject, Difference)>,
-    /// Differences of the written model beyond the tolerance that follow from integers one step apart,
-    /// with their rounds and subjects. With the given model's integers, no difference is beyond the
-    /// tolerance.
-    pub carried: Vec<(u64, Subject, Difference)>,
-    /// Relative errors of the written model, if the plan rounds values or weights; other outputs are
-    /// compared with the given model as usual, and the plan with the written model.
-    pub loss: Option<Loss>,
-    /// Differences between both models in sessions with default options.
-    pub stock: Stock,
-    /// First node, in the order of the schedule, whose result differs. `None` if all differences are
-    /// within the tolerance, or if the search would need too much memory.
-    pub first: Option<String>,
-    /// First rewritten fragment whose results differ beyond the tolerance between the written and the
-    /// given model.
-    pub window: Option<FragmentDifference>,
-    /// Result of the last play of the plan.
-    pub played: Option<Played>,
-}
-
-impl Verified {
-    /// Whether outputs were compared, and all are equal, within the tolerance, or rounded no more than
-    /// allowed.
-    pub fn holds(&self) -> bool {
-        self.outputs > 0 && self.is_within()
-    }
-    fn is_within(&self) -> bool {
-        let is_near = self.loss.as_ref().is_none_or(Loss::is_within);
-        is_near && self.differences.iter().all(|(_, _, difference)| difference.is_within())
-    }
-}
-
-/// Differences between the written and the given model, each in a session with default options.
-///
-/// The verdict on a plan does not depend on them. All other comparisons round every value to the type
-/// that the model states. Sessions with default options do not: they keep sums of float16 values in
-/// float32 until an operator really reads float16, and they fuse nodes freely.
-#[derive(Debug, Default)]
-pub struct Stock {
-    /// All differences with their rounds.
-    pub differences: Vec<(u64, Difference)>,
-    /// Message of the runtime if it refused one of the models, so that nothing was compared; otherwise
-    /// `None`.
-    pub refused: Option<String>,
-}
-
-impl Stock {
-    /// Whether all outputs are equal or within the tolerance.
-    pub fn holds(&self) -> bool {
-        self.differences.iter().all(|(_, difference)| difference.is_within())
-    }
-}
 
 /// Verifies a plan. With `given_inputs` there is one round on them; otherwise inputs are made up.
 ///
@@ -182,6 +56,7 @@ pub fn verify(
         Weights::read(file, file.path().and_then(Path::parent).unwrap_or(Path::new("")))?;
     }
     let made = match given_inputs {
+        _ if !layout.caches.is_empty() => Vec::new(),
         Some(_) => Vec::new(),
         None => (0..options.rounds.max(1))
             .map(|round| inputs::make(out, layout, options.seed.wrapping_add(round)))
@@ -196,9 +71,13 @@ pub fn verify(
         steps: integers::steps(given.graph()),
         units: units::units([out.graph(), given.graph()]),
     };
+    let is_lossy = layout.encodings.iter().any(|row| !row.exact) || !layout.encoded_weights.is_empty();
+    if !layout.caches.is_empty() {
+        let steps = Steps { runtime, given, out, layout, options: &options, tolerances: &tolerances, is_lossy };
+        return steps.compare(given_inputs, begin(None));
+    }
     let trial = Trial { runtime, given, out, layout, sets: &sets, options: &options, tolerances };
     // Run and compare; if results differ or a kernel fails, check the sizes that the file states.
-    let is_lossy = layout.encodings.iter().any(|row| !row.exact) || !layout.encoded_weights.is_empty();
     let names = match is_lossy {
         true => BTreeSet::new(),
         false => before_softmaxes(given.graph(), layout, MAX_SOFTMAX / (sets.len() as u64).max(1)),
@@ -228,6 +107,7 @@ fn begin(first: Option<&Results>) -> Verified {
         stock: Stock::default(),
         first: None,
         window: None,
+        steps: 0,
         played: None,
     }
 }

@@ -197,6 +197,7 @@ fn a_verification_without_comparisons_does_not_hold() {
         stock: Stock::default(),
         first: None,
         window: None,
+        steps: 0,
         played: None,
     };
     assert!(found(1).holds() && !found(0).holds());

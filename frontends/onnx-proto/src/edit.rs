@@ -31,8 +31,8 @@ pub struct ModelEdit {
 /// Changes to a graph (the main graph or the body of a control-flow node); the default changes nothing.
 ///
 /// Inputs and outputs keep their bytes, so the interface of the model stays. Exceptions are metadata,
-/// the extents in `value_dims` and the entries in `dropped_inputs`. Below IR version 4 every initializer
-/// is also a graph input.
+/// the extents in `value_dims` and the entries in `dropped_inputs` and `new_inputs`. Below IR version 4
+/// every initializer is also a graph input.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct GraphEdit {
     /// All nodes of the new graph, in order; `None` keeps the old nodes. The list is written at the
@@ -49,6 +49,8 @@ pub struct GraphEdit {
     /// Names whose `input` entries are dropped, such as weights that need not be inputs; names without
     /// an entry are ignored.
     pub dropped_inputs: BTreeSet<String>,
+    /// Entries to append to `input`.
+    pub new_inputs: Vec<ValueInfoProto>,
     /// New extents of tensors in existing `input`, `output` and `value_info` entries, by name: one per
     /// axis, `None` keeps the axis. All other bytes of the type stay. A type without a shape gets one.
     pub value_dims: BTreeMap<String, Vec<Option<i64>>>,

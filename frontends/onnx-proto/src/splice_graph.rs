@@ -65,6 +65,11 @@ fn graph_insertions(bytes: &[u8], spans: &GraphSpans, edit: &GraphEdit) -> Resul
         content.encoded_field(graph::VALUE_INFO, value);
     }
     insertions.push(Insertion { tag: graph::VALUE_INFO, anchor: Anchor::Last, content });
+    let mut content = Rope::default();
+    for input in &edit.new_inputs {
+        content.encoded_field(graph::INPUT, input);
+    }
+    insertions.push(Insertion { tag: graph::INPUT, anchor: Anchor::Last, content });
     if let Some(metadata) = &edit.metadata {
         insertions.push(metadata_insertion(graph::METADATA_PROPS, metadata));
     }

@@ -112,6 +112,33 @@ pub(super) const ERRORS: &[CodeInfo] = &[
         example: "memc report model.onnx --max-arena 512KiB",
         action: "Plan the model with `memc optimize --budget`, make the model smaller, or raise the limit.",
     },
+    CodeInfo {
+        code: "E0324",
+        title: "a cache is not its old value with rows appended",
+        fault: Fault::Request,
+        meaning: "`--state` names an output that is longer than its input along one axis. The output must be Concat of the input and new rows \
+            along this axis, in this order. No file was written.",
+        example: "memc optimize model.onnx -o out.onnx --state 'present*=past*' for caches with new rows at the beginning",
+        action: "Name the pair of a cache that grows at its end, or leave out `--state` for this pair.",
+    },
+    CodeInfo {
+        code: "E0325",
+        title: "a node needs the exact number of rows of a cache",
+        fault: Fault::Request,
+        meaning: "A cache in a buffer of full capacity has rows that are not valid. The named node would let them reach a result, or its place \
+            in the model does not tell that it does not. No file was written.",
+        example: "a mean over all rows of a cache",
+        action: "Leave out `--state` for caches. `memc passes cache` lists the operators that pass on rows.",
+    },
+    CodeInfo {
+        code: "E0326",
+        title: "caches cannot be kept together",
+        fault: Fault::Request,
+        meaning: "All caches of a model share one number of valid rows: they must have equal numbers of rows and of new rows. The number of rows \
+            must be at least 1, and the operator set must be 11 or later. No file was written.",
+        example: "memc optimize model.onnx -o out.onnx --state 'present*=past*' --dim past=0",
+        action: "Bind the dimension of the rows to the largest number of rows before a run, and name caches of one kind.",
+    },
 ];
 
 /// Warnings of planning.
@@ -197,6 +224,15 @@ pub(super) const WARNINGS: &[CodeInfo] = &[
         example: "memc optimize model.onnx -o out.onnx --runtime ort --budget 60%",
         action: "Set up the session with a recipe of `--session`: `smallest` runs the nodes as planned, `fast` turns off the merging of equal \
             nodes and leaves the other optimizations on.",
+    },
+    CodeInfo {
+        code: "W0326",
+        title: "caches are kept once",
+        fault: Fault::Nobody,
+        meaning: "Each cache of `--state` that grows is a buffer of full capacity in the written model, and new rows are written in place. A new \
+            input states the number of valid rows before the run. If the model states one number of rows, results are proven for this number.",
+        example: "memc optimize model.onnx -o out.onnx --state 'present*=past*' --dim past=1023",
+        action: "Begin with buffers of zeros, pass each buffer as input and output, and add the new rows to `cache_length` after each run.",
     },
     CodeInfo {
         code: "W0331",

@@ -5,6 +5,7 @@ use memc_passes::PassInfo;
 /// All passes, sorted by name.
 pub const REGISTRY: &[&PassInfo] = &[
     &crate::budget::INFO,
+    &memc_passes::cache::INFO,
     &memc_passes::canonicalize::INFO,
     &memc_passes::cse::INFO,
     &memc_passes::dce::INFO,

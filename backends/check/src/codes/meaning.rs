@@ -1,4 +1,4 @@
-//! Codes of transfers, of the models' meaning, and of claimed numbers: E0545 to E0573.
+//! Codes of transfers, of the models' meaning, and of claimed numbers: E0545 to E0577.
 
 use super::{Entry, Kind, entry};
 
@@ -244,5 +244,31 @@ pub(super) const ENTRIES: &[Entry] = &[
         "Each row of `encoded_weights` names constants of the output model with codes and scales, and the matrix of the input model that they \
          stand for, with its exact errors. Only plans with the option `encode_weights` have rows, and codes without a row come from the input model.",
         "a relative error of 0.001 stated for codes that err by 0.008",
+    ),
+    entry(
+        Kind::Cache,
+        "E0575",
+        "cache",
+        "a row of caches is wrong",
+        "Each row of `caches` names a graph input and a graph output. In the input model, the output is Concat of the input and new rows along the \
+         axis, and has the capacity. In the output model, both have the type of the input model's output.",
+        "a capacity of 1024 for a cache that has 1023 rows after a run",
+    ),
+    entry(
+        Kind::CachePlace,
+        "E0576",
+        "cache-place",
+        "new rows are not written after the valid rows",
+        "The output model computes the output of a cache with ScatterND or TensorScatter, which replaces rows of the buffer. The first of them is \
+         the number of valid rows: a graph input that the input model does not have, a 64-bit integer without axes.",
+        "indices that write the new row at row 0",
+    ),
+    entry(
+        Kind::CacheTwice,
+        "E0577",
+        "cache-twice",
+        "a cache is kept twice",
+        "The buffer is written in place: a row of `state` gives the output the storage of the input.",
+        "a row of `caches` without its row of `state`",
     ),
 ];

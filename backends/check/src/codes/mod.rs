@@ -158,6 +158,12 @@ pub enum Kind {
     EncodingEarly,
     /// A row of `encoded_weights` is wrong or missing.
     EncodedWeight,
+    /// A row of caches names the wrong values or extents.
+    Cache,
+    /// New rows of a cache are not written after the valid rows.
+    CachePlace,
+    /// The output of a cache has storage of its own.
+    CacheTwice,
 }
 
 /// A kind with its name and its page.
@@ -216,13 +222,17 @@ impl Kind {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]
     fn every_kind_finds_its_own_page_and_codes_ascend() {
+        let mut last = 0;
         for (position, entry) in all().enumerate() {
             assert_eq!(entry.kind as usize, position, "{}", entry.name);
-            assert_eq!(entry.info.code, format!("E05{:02}", position + 1), "{}", entry.name);
+            let number: usize = entry.info.code.strip_prefix("E05").unwrap().parse().unwrap();
+            assert!(number > last && number > position, "{}", entry.name);
+            last = number;
             assert_eq!(explain(entry.kind.code()).map(|info| info.title), Some(entry.info.title));
             assert!(all().filter(|other| other.name == entry.name).count() == 1, "{} stands twice", entry.name);
         }

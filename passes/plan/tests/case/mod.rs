@@ -4,7 +4,7 @@
 use memc_cost::Target;
 use memc_ir::{Bytes, Diagnostic, Module, Nanos, Stage, text, verify};
 use memc_ops::{Inference, Profile};
-use memc_passes::{Io, Memo, Options, PassContext, Pipeline, Settings, WeightCode};
+use memc_passes::{Io, Memo, Options, PassContext, Pipeline, Settings, StateNames, WeightCode};
 use memc_plan::registry::REGISTRY;
 use memc_plan::{Found, Model, Refusal, Tuning, Wish};
 
@@ -146,6 +146,14 @@ fn options<'a>(name: &str, words: &mut impl Iterator<Item = &'a str>) -> (Option
                 let mut target = Target::default();
                 target.connect(space, rate.parse().unwrap(), Nanos(0.0));
                 options = Options::on(options.profile, target);
+            }
+            "--state" => {
+                let (new, old) = value.split_once('=').unwrap();
+                options.state.push(StateNames { new: new.to_owned(), old: old.to_owned() });
+            }
+            "--grows" => {
+                let (symbol, extent) = value.split_once('=').unwrap();
+                options.growing.insert(symbol.to_owned(), extent.parse().unwrap());
             }
             "--budget" => settings.limit = Some(Bytes(value.parse().unwrap())),
             "--effort" => options.effort = value.parse().unwrap(),

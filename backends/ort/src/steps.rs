@@ -1,0 +1,269 @@
+//! Verifies plans with caches step by step: the given model with caches that grow, and the written model
+//! with caches in buffers, on equal inputs.
+
+use std::collections::BTreeMap;
+
+use memc_ir::{Dim, DimExpr};
+use memc_layout::{Cache, Layout};
+use memc_onnx_proto::ModelFile;
+use memc_onnx_proto::onnx::tensor_shape_proto::dimension::Value as Extent;
+use memc_onnx_proto::onnx::type_proto::Value as Kind;
+
+use crate::arrays::{Array, TensorView};
+use crate::compare::{Tolerances, compare};
+use crate::content::Content;
+use crate::error::Error;
+use crate::inputs;
+use crate::loss::Loss;
+use crate::options::{PlayOptions, reference};
+use crate::player::Player;
+use crate::runtime::Runtime;
+use crate::verified::{Stock, Subject, Verified, VerifyOptions};
+use crate::whole::Whole;
+
+/// Steps from an empty buffer, and steps up to a full one.
+const STEPS: u64 = 4;
+
+/// Arrays by name.
+type Arrays = BTreeMap<String, Array>;
+
+/// Both models, the plan, and the number of rows of its caches.
+pub(crate) struct Steps<'a> {
+    pub(crate) runtime: &'a Runtime,
+    pub(crate) given: &'a ModelFile,
+    pub(crate) out: &'a ModelFile,
+    pub(crate) layout: &'a Layout,
+    pub(crate) options: &'a VerifyOptions,
+    pub(crate) tolerances: &'a Tolerances,
+    pub(crate) is_lossy: bool,
+}
+
+impl Steps<'_> {
+    /// Runs steps of both models and of the plan, and compares all outputs; of a buffer, the valid rows.
+    /// With `real` there is one step on these inputs of the written model.
+    pub(crate) fn compare(&self, real: Option<&Arrays>, mut found: Verified) -> Result<Verified, Error> {
+        let Some(first) = self.layout.caches.first() else { return Ok(found) };
+        let given = Whole::as_stated(self.runtime, self.given, reference(self.layout))?;
+        let out = Whole::as_stated(self.runtime, self.out, reference(self.layout))?;
+        let options = PlayOptions {
+            poison_check: self.options.poison_check,
+            swap_folder: self.options.swap_folder.clone(),
+            ..PlayOptions::default()
+        };
+        let player = Player::new(self.runtime, self.out, self.layout, options)?;
+        let mut run =
+            Run { steps: self, first, given, out, player, loss: self.is_lossy.then(|| Loss::new(self.options.lossy_bound)) };
+        let past = first.capacity.saturating_sub(first.rows);
+        match real {
+            Some(real) => run.sequence(0, real_count(real, first).unwrap_or(past), 1, Some(real), &mut found)?,
+            None => {
+                let last = past.saturating_sub(first.rows.saturating_mul(STEPS - 1));
+                let starts = if first.grows.is_empty() {
+                    vec![past]
+                } else if last == 0 {
+                    vec![0]
+                } else {
+                    vec![0, last]
+                };
+                for round in 0..self.options.rounds.max(1) {
+                    for start in &starts {
+                        run.sequence(round, *start, STEPS, None, &mut found)?;
+                    }
+                }
+            }
+        }
+        found.loss = run.loss;
+        found.stock = Stock { differences: Vec::new(), refused: Some("caches were compared step by step".to_owned()) };
+        Ok(found)
+    }
+
+    /// Returns the extents of an input of the given model with `rows` rows in its caches.
+    fn extents(&self, name: &str, rows: u64) -> Option<Vec<u64>> {
+        let first = self.layout.caches.first()?;
+        let missing = first.capacity.saturating_sub(first.rows).saturating_sub(rows);
+        let mut dims = self.layout.model.dims.clone();
+        for (name, extent) in &first.grows {
+            dims.insert(name.clone(), extent.saturating_sub(missing));
+        }
+        let info = self.given.graph().input.iter().find(|info| info.name() == name)?;
+        let Some(Kind::TensorType(tensor)) = info.r#type.as_ref()?.value.as_ref() else { return None };
+        let extent = |(axis, value): (usize, &Option<Extent>)| match value {
+            Some(Extent::DimValue(extent)) if *extent >= 0 => u64::try_from(*extent).ok(),
+            Some(Extent::DimParam(text)) if !text.is_empty() && text != "?" => Dim::from_name(text).bind(&dims).known(),
+            _ => Dim::from_expr(DimExpr::symbol(&format!("{name}.{axis}"))).bind(&dims).known(),
+        };
+        tensor.shape.as_ref()?.dim.iter().map(|dim| &dim.value).enumerate().map(extent).collect()
+    }
+}
+
+/// Returns the number of valid rows that given inputs state.
+fn real_count(real: &Arrays, row: &Cache) -> Option<u64> {
+    let bytes = real.get(&row.count)?.bytes().try_into().ok()?;
+    u64::try_from(i64::from_le_bytes(bytes)).ok()
+}
+
+/// Sessions of both models, and the player.
+struct Run<'a, 'r> {
+    steps: &'a Steps<'r>,
+    first: &'a Cache,
+    given: Whole<'r>,
+    out: Whole<'r>,
+    player: Player<'r>,
+    loss: Option<Loss>,
+}
+
+impl Run<'_, '_> {
+    /// Runs up to `count` steps from `start` valid rows on.
+    fn sequence(&mut self, round: u64, start: u64, count: u64, real: Option<&Arrays>, found: &mut Verified) -> Result<(), Error> {
+        let (steps, past) = (self.steps, self.first.capacity.saturating_sub(self.first.rows));
+        let mut rows = start;
+        let (mut pasts, mut buffers): (Arrays, Arrays) = Default::default();
+        for step in 0..count {
+            if rows > past {
+                break;
+            }
+            let seed = steps.options.seed.wrapping_add(round).wrapping_add(step << 32);
+            let mut written = match real {
+                Some(real) => {
+                    real.iter().map(|(name, array)| Ok((name.clone(), Array::of(&array.view())?))).collect::<Result<_, _>>()?
+                }
+                None => inputs::make(steps.out, steps.layout, seed)?,
+            };
+            written.extend(std::mem::take(&mut buffers));
+            let number = i64::try_from(rows).unwrap_or(i64::MAX).to_le_bytes();
+            if let Some(element) = written.get(&self.first.count).map(|array| array.element)
+                && let Some(array) = Array::new(element, Vec::new(), &number)?
+            {
+                written.insert(self.first.count.clone(), array);
+            }
+            let given = self.given_inputs(&written, rows, std::mem::take(&mut pasts))?;
+            let (outputs, played) = self.step(round, rows, [&given, &written], found)?;
+            (pasts, buffers) = (outputs, played);
+            rows = rows.saturating_add(self.first.rows);
+            found.steps += 1;
+        }
+        Ok(())
+    }
+
+    /// Returns the inputs of the given model: the valid part of the inputs of the written model.
+    fn given_inputs(&self, written: &Arrays, rows: u64, mut pasts: Arrays) -> Result<Arrays, Error> {
+        let steps = self.steps;
+        let mut inputs = Arrays::new();
+        for (name, array) in written.iter().filter(|(name, _)| **name != self.first.count) {
+            let part = match pasts.remove(name) {
+                Some(past) => past,
+                None => {
+                    let extents = steps.extents(name, rows).unwrap_or_else(|| array.shape.clone());
+                    cut(&array.view(), &extents)?.ok_or_else(|| Error::Input {
+                        input: name.clone(),
+                        reason: format!("has {:?} in the plan, and {extents:?} in the given model", array.shape),
+                    })?
+                }
+            };
+            inputs.insert(name.clone(), part);
+        }
+        Ok(inputs)
+    }
+
+    /// Runs one step of both models and of the plan, and notes all differences. Returns the caches of the
+    /// given model and the buffers of the plan, by the names of their inputs.
+    fn step(&mut self, round: u64, rows: u64, inputs: [&Arrays; 2], found: &mut Verified) -> Result<(Arrays, Arrays), Error> {
+        let (steps, valid) = (self.steps, rows.saturating_add(self.first.rows));
+        let expected = self.given.contents(inputs[0]).map_err(|error| match error {
+            Error::Runtime { message, .. } => Error::Given { message },
+            error => error,
+        })?;
+        let expected = expected.0;
+        let results = self.valid(self.out.contents(inputs[1])?.0, valid)?;
+        found.outputs = expected.len();
+        let mut note = |subject: Subject, differences: Vec<crate::compare::Difference>| {
+            found.differences.extend(differences.into_iter().map(|mut difference| {
+                difference.output = format!("{} at {rows} rows", difference.output);
+                (round, subject, difference)
+            }));
+        };
+        match &mut self.loss {
+            Some(loss) => note(Subject::Model, loss.add(&expected, &results, steps.tolerances)),
+            None => note(Subject::Model, compare(&expected, &results, steps.tolerances)),
+        }
+        let played = self.player.play(inputs[1])?;
+        let whole: BTreeMap<String, Content<'static>> = self
+            .player
+            .outputs()?
+            .into_iter()
+            .map(|(name, content)| Ok((name, content.into_owned()?)))
+            .collect::<Result<_, Error>>()?;
+        let mut buffers = Arrays::new();
+        for row in &steps.layout.caches {
+            if let Some(view) = whole.get(&row.output).and_then(Content::tensor) {
+                buffers.insert(row.input.clone(), Array::of(&view)?);
+            }
+        }
+        let parts = self.valid(whole, valid)?;
+        note(Subject::Plan, compare(if self.loss.is_some() { &results } else { &expected }, &parts, steps.tolerances));
+        found.played = Some(played);
+        let mut pasts = Arrays::new();
+        for row in &steps.layout.caches {
+            if let Some(view) = expected.get(&row.output).and_then(Content::tensor) {
+                pasts.insert(row.input.clone(), Array::of(&view)?);
+            }
+        }
+        Ok((pasts, buffers))
+    }
+
+    /// Cuts buffers to their valid rows.
+    fn valid(
+        &self,
+        mut outputs: BTreeMap<String, Content<'static>>,
+        rows: u64,
+    ) -> Result<BTreeMap<String, Content<'static>>, Error> {
+        for row in &self.steps.layout.caches {
+            let Some(view) = outputs.get(&row.output).and_then(Content::tensor) else { continue };
+            let mut extents = view.shape.clone();
+            if let Some(extent) = usize::try_from(row.axis).ok().and_then(|axis| extents.get_mut(axis)) {
+                *extent = rows;
+            }
+            if let Some(part) = cut(&view, &extents)? {
+                outputs.insert(row.output.clone(), Content::Array(part));
+            }
+        }
+        Ok(outputs)
+    }
+}
+
+/// Returns the first elements of each axis; `None` if the array is smaller.
+fn cut(view: &TensorView<'_>, extents: &[u64]) -> Result<Option<Array>, Error> {
+    if view.shape == extents {
+        return Array::of(view).map(Some);
+    }
+    let width = view.element.bytes(&[1]).and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(1);
+    let fits = view.shape.len() == extents.len() && view.shape.iter().zip(extents).all(|(whole, part)| part <= whole);
+    if !fits || view.element.packed_bits().is_some() {
+        return Ok(None);
+    }
+    // Rows of the last axis are contiguous in both arrays.
+    let run = extents.last().map_or(1, |extent| usize::try_from(*extent).unwrap_or(0)) * width;
+    let outer = &extents[..extents.len().saturating_sub(1)];
+    let mut place = vec![0u64; outer.len()];
+    let copy = |bytes: &mut [u8]| {
+        for part in bytes.chunks_exact_mut(run.max(1)) {
+            let mut at = 0u64;
+            for (axis, extent) in view.shape.iter().enumerate() {
+                at = at * extent + place.get(axis).copied().unwrap_or(0);
+            }
+            let start = usize::try_from(at).unwrap_or(usize::MAX).saturating_mul(width);
+            if let Some(from) = view.bytes.get(start..start.saturating_add(run)) {
+                part.copy_from_slice(from);
+            }
+            for axis in (0..outer.len()).rev() {
+                place[axis] += 1;
+                if place[axis] < outer[axis] {
+                    break;
+                }
+                place[axis] = 0;
+            }
+        }
+        Ok(())
+    };
+    Array::filled(view.element, extents.to_vec(), copy)
+}

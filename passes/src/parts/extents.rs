@@ -1,0 +1,170 @@
+//! Extents that a run computes from the extents of graph inputs: operands of nodes whose shapes have
+//! symbols.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use memc_ir::{Atom, Attribute, Dim, DimExpr, ElementType, Factor, Module, Node, TensorType, Value, ValueType};
+
+use super::maker::Maker;
+
+/// First version of the operator set in which kernels take minima and maxima of integers.
+const INTEGERS: i64 = 12;
+
+/// Extents computed so far, each as a vector with one element.
+#[derive(Debug, Default)]
+pub(super) struct Computed {
+    values: BTreeMap<DimExpr, Value>,
+    vectors: BTreeMap<Vec<DimExpr>, Value>,
+    shapes: BTreeMap<Value, Value>,
+    /// Nodes that compute them, in running order.
+    nodes: Vec<Node>,
+}
+
+/// Returns whether a run can compute every extent of a module: each symbol of its domain is the extent of
+/// an axis of a graph input, and the operator set has the operators.
+pub fn are_computable(module: &Module) -> bool {
+    let domain = module.domain();
+    let version = module.opsets.get("").copied().unwrap_or_default();
+    domain.is_empty() || version >= INTEGERS && domain.ranges.keys().all(|symbol| source(module, symbol).is_some())
+}
+
+/// Returns a graph input and the axis of it whose extent is a symbol.
+fn source(module: &Module, symbol: &str) -> Option<(Value, usize)> {
+    let inputs = &module.graph(module.main()).inputs;
+    inputs.iter().find_map(|input| {
+        let dims = module.ty(*input).tensor()?.shape.as_deref()?;
+        let is_it = |dim: &Dim| matches!(dim, Dim::Symbolic(expr) if expr.as_symbol() == Some(symbol));
+        Some((*input, dims.iter().position(is_it)?))
+    })
+}
+
+impl Maker<'_> {
+    /// Nodes that compute extents, in running order: they run before all other nodes.
+    pub(super) fn extent_nodes(&self) -> &[Node] {
+        &self.computed.nodes
+    }
+
+    /// Returns a vector of extents. With `derives`, one extent may be left to the node that reads it, as
+    /// a Reshape does with -1.
+    pub(super) fn extents(&mut self, dims: &[Dim], derives: bool) -> Value {
+        let number = |dim: &Dim| dim.known().map(|extent| i64::try_from(extent).unwrap_or(i64::MAX));
+        let numbers: Vec<Option<i64>> = dims.iter().map(number).collect();
+        let open = numbers.iter().filter(|number| number.is_none()).count();
+        let has_zero = numbers.contains(&Some(0));
+        if open == 0 || open == 1 && derives && !has_zero {
+            let numbers: Vec<i64> = numbers.into_iter().map(|number| number.unwrap_or(-1)).collect();
+            return self.integers(&numbers);
+        }
+        let all: Vec<DimExpr> = dims.iter().map(|dim| dim.expr().unwrap_or_else(|| DimExpr::constant(0))).collect();
+        if let Some(known) = self.computed.vectors.get(&all) {
+            return *known;
+        }
+        let parts = all.iter().map(|extent| Some(self.extent(extent))).collect();
+        let vector = self.compute("Concat", parts, vec![("axis".to_owned(), Attribute::Int(0))], all.len() as u64);
+        self.computed.vectors.insert(all, vector);
+        vector
+    }
+
+    /// Returns an extent as a vector with one element.
+    pub(super) fn extent(&mut self, extent: &DimExpr) -> Value {
+        if let Some(number) = extent.as_constant() {
+            return self.integers(&[number]);
+        }
+        if let Some(known) = self.computed.values.get(extent) {
+            return *known;
+        }
+        let terms: Vec<(Vec<Factor>, i64)> = extent.terms().map(|(factors, times)| (factors.to_vec(), times)).collect();
+        let mut sum = None;
+        for (factors, times) in terms {
+            let mut product = if times == 1 && !factors.is_empty() { None } else { Some(self.integers(&[times])) };
+            for factor in &factors {
+                let factor = self.factor(factor);
+                product = Some(product.map_or(factor, |product| self.both("Mul", product, factor)));
+            }
+            let Some(term) = product else { continue };
+            sum = Some(sum.map_or(term, |sum| self.both("Add", sum, term)));
+        }
+        let made = sum.unwrap_or_else(|| self.integers(&[0]));
+        self.computed.values.insert(extent.clone(), made);
+        made
+    }
+
+    fn factor(&mut self, factor: &Factor) -> Value {
+        match factor {
+            Factor::Symbol(name) => self.symbol(name),
+            Factor::Atom(atom) => match atom.as_ref() {
+                Atom::Floor { of, by } => self.quotient(of, by),
+                Atom::Min(operands) => self.chosen("Min", operands),
+                Atom::Max(operands) => self.chosen("Max", operands),
+            },
+        }
+    }
+
+    fn symbol(&mut self, name: &str) -> Value {
+        let key = DimExpr::symbol(name);
+        if let Some(known) = self.computed.values.get(&key) {
+            return *known;
+        }
+        let Some((input, axis)) = source(self.module(), name) else { return self.integers(&[0]) };
+        let shape = match self.computed.shapes.get(&input) {
+            Some(known) => *known,
+            None => {
+                let rank = self.module().ty(input).tensor().and_then(TensorType::rank).unwrap_or_default();
+                let shape = self.compute("Shape", vec![Some(input)], Vec::new(), rank as u64);
+                self.computed.shapes.insert(input, shape);
+                shape
+            }
+        };
+        let index = self.integers(&[axis as i64]);
+        let made = self.compute("Gather", vec![Some(shape), Some(index)], vec![("axis".to_owned(), Attribute::Int(0))], 1);
+        self.computed.values.insert(key, made);
+        made
+    }
+
+    /// Returns a quotient rounded down. Kernels round toward zero, so a dividend that may be negative
+    /// loses its remainder first.
+    fn quotient(&mut self, of: &DimExpr, by: &DimExpr) -> Value {
+        let is_extent = of.lower_bound(&self.module().domain().ranges).is_some_and(|least| least >= 0);
+        let (dividend, divisor) = (self.extent(of), self.extent(by));
+        let dividend = if is_extent {
+            dividend
+        } else {
+            let rest = self.both("Mod", dividend, divisor);
+            self.both("Sub", dividend, rest)
+        };
+        self.both("Div", dividend, divisor)
+    }
+
+    fn chosen(&mut self, operator: &str, operands: &[DimExpr]) -> Value {
+        let operands = operands.iter().map(|operand| Some(self.extent(operand))).collect();
+        self.compute(operator, operands, Vec::new(), 1)
+    }
+
+    fn both(&mut self, operator: &str, left: Value, right: Value) -> Value {
+        self.compute(operator, vec![Some(left), Some(right)], Vec::new(), 1)
+    }
+
+    fn compute(
+        &mut self,
+        operator: &str,
+        operands: Vec<Option<Value>>,
+        attributes: Vec<(String, Attribute)>,
+        count: u64,
+    ) -> Value {
+        let name = self.rewriter.fresh_name("extents");
+        let ty = ValueType::Tensor(TensorType::fixed(ElementType::Int64, &[count]));
+        let first = operands.iter().flatten().next().copied();
+        let node = self.insert(None, self.onnx(operator), operands, attributes, &[Some((name, ty))]);
+        self.computed.nodes.push(node);
+        let result = self.module().node(node).results().next();
+        // The node was made with one result.
+        result.or(first).unwrap_or_else(|| self.integers(&[0]))
+    }
+}
+
+impl Computed {
+    /// Returns the nodes as a set.
+    pub(super) fn nodes(&self) -> BTreeSet<Node> {
+        self.nodes.iter().copied().collect()
+    }
+}

@@ -1,0 +1,267 @@
+//! Caches that grow: kept once, checked, and compared step by step on ONNX Runtime's kernels.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod command;
+mod models_made;
+
+use command::Folder;
+use memc_onnx_proto::onnx::ModelProto;
+use models_made::bytes;
+use models_made::decoder::{Decoder, Mask};
+use prost::Message as _;
+use serde_json::{Value, json};
+
+/// Option for all caches of a decoder.
+const STATE: &str = "--state present_*=past_*";
+
+fn plain(mask: Mask) -> Decoder {
+    Decoder {
+        seed: 1,
+        opset: 17,
+        layers: 2,
+        batch: 2,
+        heads: 2,
+        groups: 2,
+        width: 4,
+        rows: 1,
+        mask,
+        heads_first: true,
+        past: None,
+    }
+}
+
+/// Returns a decoder that depends on a seed.
+fn random(seed: u64) -> (Decoder, u64) {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut below = |count: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 33) % count
+    };
+    let groups = 1 + below(2) as i64;
+    let decoder = Decoder {
+        seed,
+        opset: [13, 15, 17, 20, 21, 24][below(6) as usize],
+        layers: 1 + below(3) as usize,
+        batch: 1 + below(3) as i64,
+        heads: groups * (1 + below(2) as i64),
+        groups,
+        width: [1, 2, 4, 8][below(4) as usize],
+        rows: [1, 1, 2, 5][below(4) as usize],
+        mask: [Mask::None, Mask::Input, Mask::Ranges, Mask::Buffer][below(4) as usize],
+        heads_first: below(2) == 0,
+        past: None,
+    };
+    (decoder, 1 + below(20))
+}
+
+fn layout(folder: &Folder) -> Value {
+    serde_json::from_str(&folder.read("out.layout.json")).unwrap()
+}
+
+/// Returns the bytes of tensors of a class without the storage of others.
+fn held(layout: &Value, class: &str) -> u64 {
+    let shared: Vec<&Value> = layout["state"].as_array().unwrap().iter().map(|row| &row["result"]).collect();
+    let own = layout["tensors"].as_array().unwrap().iter().filter(|tensor| tensor["class"] == class);
+    own.filter(|tensor| !shared.contains(&&tensor["name"])).map(|tensor| tensor["bytes"].as_u64().unwrap()).sum()
+}
+
+#[test]
+fn random_decoders_compute_equal_tokens_step_by_step() {
+    for seed in 0..24 {
+        let (decoder, past) = random(seed);
+        let folder = Folder::new(&format!("caches-random-{seed}"));
+        folder.write("in.onnx", bytes(&decoder.model()));
+        let ran = folder.memc(&format!("optimize in.onnx -o out.onnx {STATE} --dim past={past} --effort fast"));
+        assert_eq!(ran.code, Some(0), "{decoder:?} past {past}: {ran:#?}");
+        let layout = layout(&folder);
+        let rows = layout["caches"].as_array().unwrap_or_else(|| panic!("{decoder:?}: {ran:#?}"));
+        assert_eq!((rows.len(), layout["state"].as_array().unwrap().len()), (2 * decoder.layers, 2 * decoder.layers));
+        assert_eq!(rows[0]["capacity"], past + decoder.rows as u64);
+        let checked = folder.memc("check in.onnx out.onnx out.layout.json");
+        assert_eq!(checked.code, Some(0), "{decoder:?}: {checked:#?}");
+        let verified = folder.memc(&format!("verify in.onnx out.onnx -n 2 --seed {seed}"));
+        if !verified.err.contains("E0701") {
+            assert_eq!(verified.code, Some(0), "{decoder:?} past {past}: {verified:#?}");
+            assert!(verified.err.contains(" steps: the written model, and the plan played"), "{verified:#?}");
+        }
+    }
+}
+
+#[test]
+fn a_cache_is_held_once_and_its_pairs_have_either_order() {
+    let decoder = Decoder { past: Some(9), ..plain(Mask::Input) };
+    let folder = Folder::new("caches-fixed");
+    folder.write("in.onnx", bytes(&decoder.model()));
+    folder.memc("optimize in.onnx -o out.onnx --io external").done();
+    let before: Value = serde_json::from_str(&folder.read("out.layout.json")).unwrap();
+    let (cache, full) = (2 * 2 * 2 * 2 * 9 * 4 * 4, 2 * 2 * 2 * 2 * 10 * 4 * 4);
+    let all = before["tensors"].as_array().unwrap().iter().filter(|tensor| tensor["class"] == "output");
+    assert!(all.map(|tensor| tensor["bytes"].as_u64().unwrap()).sum::<u64>() >= full);
+    for state in [STATE, "--state past_*=present_*", "--state present_key_*=past_key_* --state past_value_*=present_value_*"] {
+        folder.memc(&format!("optimize in.onnx -o out.onnx {state} --exact")).done();
+        let layout = layout(&folder);
+        assert_eq!(held(&layout, "state"), full, "{state}");
+        assert!(held(&layout, "output") < cache / 4 && layout["unpaired"].is_null(), "{layout}");
+        assert_eq!(
+            layout["caches"][0],
+            json!({"input": "past_key_0", "output": "present_key_0", "axis": 2, "capacity": 10, "rows": 1, "count": "cache_length"})
+        );
+        // A full buffer has the extents of the given model, so every bit is equal.
+        let verified = folder.memc("verify in.onnx out.onnx -n 2");
+        assert!(
+            verified.err.contains("E0701") || verified.err.contains("equal bit for bit in 2 rounds, in 2 steps"),
+            "{verified:#?}"
+        );
+    }
+}
+
+#[test]
+fn prefill_and_decoding_share_one_buffer() {
+    // 16 rows in both files: 12 and 4 new ones, or 15 and 1.
+    let folder = Folder::new("caches-phases");
+    for (rows, past) in [(4, 12), (1, 15)] {
+        folder.write("in.onnx", bytes(&Decoder { rows, ..plain(Mask::Ranges) }.model()));
+        folder.memc(&format!("optimize in.onnx -o out.onnx {STATE} --dim past={past}")).done();
+        assert_eq!(layout(&folder)["caches"][0]["capacity"], 16);
+        folder.memc("verify in.onnx out.onnx -n 1").equal();
+    }
+}
+
+/// A change of a decoder, its options, and the code and words of the refusal.
+type Refusal = (&'static str, fn(&mut ModelProto), &'static str, &'static str, &'static str);
+
+/// Replaces a node by its result's name.
+fn change(model: &mut ModelProto, result: &str, edit: impl FnOnce(&mut memc_onnx_proto::onnx::NodeProto)) {
+    let nodes = &mut model.graph.as_mut().unwrap().node;
+    edit(nodes.iter_mut().find(|node| node.output[0] == result).unwrap());
+}
+
+const REFUSALS: &[Refusal] = &[
+    (
+        "rows before the cache",
+        |m| change(m, "present_key_0", |node| node.input.swap(0, 1)),
+        "past=6",
+        "E0324",
+        "operands of Concat",
+    ),
+    (
+        "no concatenation",
+        |m| {
+            let nodes = &mut m.graph.as_mut().unwrap().node;
+            let at = nodes.iter().position(|node| node.output[0] == "present_key_0").unwrap();
+            nodes[at].output[0] = "joined".to_owned();
+            nodes.insert(at + 1, models_made::node("Neg", &["joined"], &["present_key_0"]));
+        },
+        "past=6",
+        "E0324",
+        "Neg computes it",
+    ),
+    (
+        "a sum over all rows",
+        |m| {
+            let graph = m.graph.as_mut().unwrap();
+            let pooled = models_made::stated(models_made::node("GlobalAveragePool", &["present_key_0"], &["pooled"]), Vec::new());
+            graph.node.push(pooled);
+            graph.output.push(models_made::fixed("pooled", &[2, 2, 1, 1]));
+        },
+        "past=6",
+        "E0325",
+        "GlobalAveragePool",
+    ),
+    (
+        "the cache before the run",
+        |m| {
+            let graph = m.graph.as_mut().unwrap();
+            graph.node.push(models_made::node("Exp", &["past_key_0"], &["other"]));
+            graph.output.push(models_made::symbolic("other", &["B", "H", "past", "D"]));
+        },
+        "past=6",
+        "E0325",
+        "before the new rows",
+    ),
+    (
+        "scores as an output",
+        |m| m.graph.as_mut().unwrap().output.push(models_made::symbolic("shares_0", &["B", "H", "S", "T"])),
+        "past=6",
+        "E0325",
+        "graph output",
+    ),
+    ("no rows before the run", |_| {}, "past=0", "E0326", "largest number"),
+    (
+        "values that are not finite",
+        |m| change(m, "value_0", |node| node.op_type = Some("Reciprocal".to_owned())),
+        "past=6",
+        "E0325",
+        "sums over rows",
+    ),
+];
+
+#[test]
+fn models_that_need_the_exact_number_of_rows_are_refused() {
+    for (what, edit, dim, code, words) in REFUSALS {
+        let folder = Folder::new("caches-refused");
+        let mut model = plain(Mask::Ranges).model();
+        edit(&mut model);
+        folder.write("in.onnx", bytes(&model));
+        let ran = folder.memc(&format!("optimize in.onnx -o out.onnx {STATE} --dim {dim}"));
+        assert!(ran.err.contains(code) && ran.err.contains(words), "{what}: {ran:#?}");
+        ran.refused(2, code);
+        assert_eq!(folder.names(), ["in.onnx"], "{what}");
+    }
+}
+
+#[test]
+fn wrong_pairs_are_refused() {
+    let folder = Folder::new("caches-pairs");
+    folder.write("in.onnx", bytes(&plain(Mask::Ranges).model()));
+    for (state, words) in [
+        ("--state future_*=past_*", "no output named `future_*`"),
+        ("--state present_*=old_*", "no input named `old_key_0`"),
+        ("--state logits=past_key_0", "`logits` is"),
+        ("--state present_key_0=past_key_0 --state present_value_0=past_key_0", "another pair"),
+    ] {
+        let ran = folder.memc(&format!("optimize in.onnx -o out.onnx {state} --dim past=6"));
+        assert!(ran.err.contains(words), "{state}: {ran:#?}");
+        ran.refused(2, "E0306");
+    }
+}
+
+#[test]
+fn the_check_refuses_changed_rows_and_places() {
+    let folder = Folder::new("caches-changed");
+    folder.write("in.onnx", bytes(&plain(Mask::Ranges).model()));
+    folder.memc(&format!("optimize in.onnx -o out.onnx {STATE} --dim past=6")).done();
+    let layout = layout(&folder);
+    let check = |changed: &Value, code: &str| {
+        folder.write("changed.json", serde_json::to_string(changed).unwrap());
+        let ran = folder.memc("check in.onnx out.onnx changed.json");
+        assert!(ran.code == Some(1) && ran.err.contains(code), "{code}: {ran:#?}");
+    };
+    for (key, value) in
+        [("capacity", json!(8)), ("axis", json!(1)), ("rows", json!(2)), ("output", json!("logits")), ("input", json!("ids"))]
+    {
+        let mut changed = layout.clone();
+        changed["caches"][0][key] = value;
+        check(&changed, "E0575");
+    }
+    let mut changed = layout.clone();
+    changed["caches"][0]["count"] = json!("ids");
+    check(&changed, "E0576");
+    let mut changed = layout.clone();
+    changed["state"].as_array_mut().unwrap().remove(0);
+    check(&changed, "E0577");
+    let mut changed = layout.clone();
+    changed["caches"].as_array_mut().unwrap().remove(0);
+    check(&changed, "E0557");
+    // A model that writes rows elsewhere.
+    let mut model = ModelProto::decode(std::fs::read(folder.path("out.onnx")).unwrap().as_slice()).unwrap();
+    let graph = model.graph.as_mut().unwrap();
+    let places = graph.initializer.iter_mut().find(|tensor| tensor.name().starts_with("cache_places")).unwrap();
+    let mut raw_data = places.raw_data.clone().unwrap().to_vec();
+    raw_data[16] ^= 1;
+    places.raw_data = Some(raw_data.into());
+    folder.write("out.onnx", bytes(&model));
+    check(&layout, "E0576");
+}
