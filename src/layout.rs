@@ -468,7 +468,7 @@ impl<'a> Writer<'a> {
                 name: self.module.value(value).name.clone(),
                 reason,
                 class: self.class(value),
-                at_most: self.module.ty(value).largest_size().map(|bytes| bytes.0),
+                at_most: self.module.largest_size(value).map(|bytes| bytes.0),
             }
         })
         .collect()

@@ -15,7 +15,7 @@ use memc_onnx_proto::ModelFile;
 use memc_onnx_proto::onnx::tensor_shape_proto::Dimension;
 use memc_onnx_proto::onnx::tensor_shape_proto::dimension::Value as Extent;
 use memc_onnx_proto::onnx::{
-    GraphProto, ModelProto, OperatorSetIdProto, TensorShapeProto, TypeProto, ValueInfoProto, type_proto,
+    GraphProto, ModelProto, OperatorSetIdProto, StringStringEntryProto, TensorShapeProto, TypeProto, ValueInfoProto, type_proto,
 };
 use memc_passes::{Options, PassContext, Pipeline, Silent};
 use memc_rewrite::RuleBook;
@@ -50,7 +50,13 @@ fn write(module: &Module, path: &Path) {
     let mut sets = module.opsets.clone();
     sets.entry("com.microsoft".to_owned()).or_insert(1);
     let sets = sets.into_iter().map(|(domain, version)| OperatorSetIdProto { domain: Some(domain), version: Some(version) });
-    let model = ModelProto { ir_version: Some(8), opset_import: sets.collect(), graph: Some(graph), ..ModelProto::default() };
+    let entry = |(name, range): (&String, &memc_ir::Range)| StringStringEntryProto {
+        key: Some(format!("range:{name}")),
+        value: Some(format!("{} {} {}", range.min, range.max.unwrap(), range.step)),
+    };
+    let metadata_props = module.domain().ranges.iter().map(entry).collect();
+    let opset_import = sets.collect();
+    let model = ModelProto { ir_version: Some(8), opset_import, graph: Some(graph), metadata_props, ..ModelProto::default() };
     let file = ModelFile::from_bytes(model.encode_to_vec()).unwrap();
     let options = ExportOptions { metadata: false, value_info: false, ..ExportOptions::default() };
     let made = export(&file, module, &options).unwrap_or_else(|error| panic!("{}: {error}", path.display()));

@@ -27,7 +27,7 @@ impl Largest {
         }
         let most = |dim: &Dim| match dim {
             Dim::Known(extent) => Some(*extent),
-            Dim::Symbolic(expr) => expr.bounds(&domain.ranges).max.and_then(|most| u64::try_from(most.max(0)).ok()),
+            Dim::Symbolic(expr) => expr.upper_bound(&domain.ranges).and_then(|most| u64::try_from(most.max(0)).ok()),
             Dim::AtMost(_) | Dim::Within(_) | Dim::Unknown => None,
         };
         let extents: Vec<u64> = dims.iter().map(most).collect::<Option<_>>()?;
@@ -44,6 +44,12 @@ impl Largest {
 }
 
 impl Domain {
+    /// Upper bound of an extent over the domain, also of one that only a run determines; `None` if there is
+    /// no bound.
+    fn most_of(&self, dim: &Dim) -> Option<u64> {
+        let most = || dim.upper_expr()?.upper_bound(&self.ranges);
+        dim.upper().or_else(|| u64::try_from(most()?.max(0)).ok())
+    }
     /// Upper bound of the size of a dense tensor over the domain; `None` for other kinds, and if an extent
     /// has no upper bound or depends on a run.
     pub fn size(&self, ty: &ValueType) -> Option<Bytes> {
@@ -105,6 +111,16 @@ impl Module {
         }
         bound
     }
+    /// Upper bound of a value's size over the domain, also if an extent depends on a run; `None` if an
+    /// extent has no bound.
+    pub fn largest_size(&self, value: Value) -> Option<Bytes> {
+        let bounded = || {
+            let tensor = self.ty(value).tensor()?;
+            let most = tensor.shape.as_ref()?.iter().map(|dim| self.domain.most_of(dim)).collect::<Option<Vec<u64>>>()?;
+            TensorType::fixed(tensor.element, &most).size()
+        };
+        self.ty(value).largest_size().or_else(bounded)
+    }
     /// Whether two values have equal sizes for all extents of the domain; false if this is not provable.
     pub fn same_size(&self, left: Value, right: Value) -> bool {
         if left == right {
@@ -157,6 +173,25 @@ mod tests {
         let first = module.values().keys().next().unwrap();
         assert_eq!(module.largest(first).unwrap().to_string(), "f32[4,3]");
         assert_eq!(module.ty(first).to_string(), "f32[N,3]");
+    }
+
+    #[test]
+    fn extents_that_depend_on_a_run_have_bounds_over_ranges() {
+        let mut module = module(&[("N", "1..4")], &[], &[&["N", "3"], &["N", "3"], &["N", "3"], &["N", "3"]]);
+        let all: Vec<Value> = module.values().keys().collect();
+        let within = Dim::within(DimExpr::parse("4*N"));
+        let shapes = [
+            vec![Dim::from_name("N"), Dim::AtMost(4)],
+            vec![within.clone()],
+            vec![within, Dim::from_name("M")],
+            vec![Dim::Unknown],
+        ];
+        for (value, dims) in all.iter().zip(shapes) {
+            module.set_type(*value, ValueType::Tensor(TensorType::new(ElementType::Float, dims)));
+        }
+        let found: Vec<Option<u64>> = all.iter().map(|value| module.largest_size(*value).map(|size| size.0)).collect();
+        assert_eq!(found, [Some(64), Some(64), None, None]);
+        assert_eq!(sizes(&module), [None; 4]);
     }
 
     #[test]

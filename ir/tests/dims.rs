@@ -117,6 +117,7 @@ proptest! {
     fn expressions_have_the_value_of_their_tree(tree in tree(), ranges in proptest::collection::vec(range(), 3)) {
         if let Some(expr) = DimExpr::parse(&tree.text()) {
             let simplified = expr.simplified(&named(&ranges));
+            prop_assert_eq!(&simplified.simplified(&named(&ranges)), &simplified, "{}", expr);
             let interval = expr.interval(&named(&ranges));
             let bounds = expr.bounds(&named(&ranges));
             for point in points(&ranges) {
@@ -238,6 +239,13 @@ fn ranges_simplify_and_decide() {
         ("floor((h+1)/2)", "h", "1..9/2", "floor((h+1)/2)"),
         ("floor(h/2)", "h", "1..9/2", "floor((h+1)/2)-1"),
         ("floor(h/8)", "h", "8..15", "1"),
+        ("floor(h/8)", "h", "32..960/32", "4*floor(h/32)"),
+        ("floor(h/8)*floor(h/16) - floor((h+1)/16)", "h", "0..960/32", "8*floor(h/32)*floor(h/32)-2*floor(h/32)"),
+        ("floor((h-1)/2)+1", "h", "32..960/32", "16*floor(h/32)"),
+        ("floor(h/48)", "h", "32..960/32", "floor(h/48)"),
+        ("floor((3*h+6*w)/48)", "h", "32..960/32", "floor((2*w+h)/16)"),
+        ("floor((3*h+16*w)/48)", "h", "48..960/48", "floor((16*w+3*h)/48)"),
+        ("floor(h/8)", "h", "40..968/32", "floor(h/8)"),
         ("h + 2", "h", "5..5", "7"),
         ("max(floor((h-3)/2),0) + min(floor((h-2)/2),0) + 1", "h", "3..9", "floor((h+1)/2)-1"),
     ];

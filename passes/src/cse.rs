@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use memc_ir::{Attribute, ConstId, Definition, Module, Node, Payload, Rewriter, SecondaryMap, Stage, Value};
+use memc_ops::Item;
 
 use crate::pass::{Changed, PassContext, PassError, PassInfo};
 
@@ -21,17 +22,20 @@ pub const INFO: PassInfo = PassInfo {
 /// Constants up to this size, in bytes, are compared by content; larger constants only by identity.
 const MAX_COMPARED_BYTES: usize = 1024;
 
-fn run(module: &mut Module, _ctx: &mut PassContext<'_>) -> Result<Changed, PassError> {
+fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassError> {
     let nodes = module.graph(module.main()).nodes.clone();
     let mut rewriter = Rewriter::new(module);
     let mut numbers = Numbers::of_constants(rewriter.module());
     let mut first: HashMap<String, Node> = HashMap::new();
     for node in nodes {
         let Some(key) = key(rewriter.module(), node, &numbers) else { continue };
-        match first.get(&key) {
-            Some(original) => merge(&mut rewriter, node, *original, &mut numbers),
+        let elements = elements_key(rewriter.module(), node, ctx);
+        let known = first.get(&key).or_else(|| first.get(elements.as_ref()?)).copied();
+        match known {
+            Some(original) => merge(&mut rewriter, node, original, &mut numbers),
             None => {
                 first.insert(key, node);
+                first.extend(elements.map(|elements| (elements, node)));
             }
         }
     }
@@ -101,6 +105,18 @@ fn key(module: &Module, node: Node, numbers: &Numbers) -> Option<String> {
         }
     }
     Some(key)
+}
+
+/// Returns a key of the elements of a node's only result, if inference knows them over symbols: nodes
+/// with equal keys compute equal shapes, in any way. `None` for elements without symbols, which `fold`
+/// makes constants, and for nodes with several results.
+fn elements_key(module: &Module, node: Node, ctx: &PassContext<'_>) -> Option<String> {
+    let [Some(result)] = module.node(node).outputs.as_slice() else { return None };
+    let data = ctx.data[*result].as_deref()?;
+    let is_symbolic = |item: &Item| matches!(item, Item::Symbolic(_));
+    let is_exact = |item: &Item| matches!(item, Item::Int(_) | Item::Symbolic(_));
+    let is_known = data.items.iter().any(is_symbolic) && data.items.iter().all(is_exact);
+    is_known.then(|| format!("elements {} {:?} {:?}", data.element, data.dims, data.items))
 }
 
 /// Makes the readers of `node` read the results of `original`, and erases `node`. Does nothing if a

@@ -137,7 +137,9 @@ impl<'o> Families<'o> {
         let has_room = !window.is_operand || is_placed(module, &self.classes, self.options.io, window.whole);
         let untouched = !self.has_output[owner] && !self.is_written[owner] && !self.is_written[home];
         let offset = module.plan.owner(window.whole).1.saturating_add(window.offset);
-        let is_aligned = offset.0.is_multiple_of(self.options.profile.alignment) || !self.is_summed[owner];
+        // With symbols in its extents, the home has other offsets inside at other extents.
+        let is_fixed = module.ty(home).tensor().is_some_and(|ty| ty.known_dims().is_some());
+        let is_aligned = is_fixed && offset.0.is_multiple_of(self.options.profile.alignment) || !self.is_summed[owner];
         is_made && has_room && untouched && is_aligned && !moves && owner != home && depth < MAX_DEPTH
     }
 }

@@ -37,12 +37,26 @@ def session(path):
     return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 
-def inputs(graph, generator, number, special):
+def allowed(model, name):
+    """Extents of a symbol that a run binds in turn: within its range, if the model has one."""
+    ranges = {prop.key: tuple(map(int, prop.value.split())) for prop in model.metadata_props}
+    if f"range:{name}" not in ranges:
+        return (3, 1, 0, 5)
+    least, most, step = ranges[f"range:{name}"]
+    between = [extent for extent in (3, 1, 0, 5) if least < extent < most and (extent - least) % step == 0]
+    return (most, least, *between)
+
+
+def inputs(model, generator, number, special):
     """Random inputs; symbols are bound anew each time, to 0 and 1 too. Integers are small, as extents are."""
     extents, values = {}, {}
-    for info in graph.input:
+    for info in model.graph.input:
         tensor = info.type.tensor_type
-        symbol = lambda dim: extents.setdefault(dim.dim_param, (3, 1, 0, 5)[number % 4])
+
+        def symbol(dim):
+            choices = allowed(model, dim.dim_param)
+            return extents.setdefault(dim.dim_param, choices[number % len(choices)])
+
         shape = [dim.dim_value if dim.HasField("dim_value") else symbol(dim) for dim in tensor.shape.dim]
         kind = TYPES[tensor.elem_type]
         if np.issubdtype(kind, np.integer):
@@ -123,7 +137,7 @@ def differs(folder, kind, same):
         generator = np.random.default_rng(zlib.crc32(folder.as_posix().rpartition("/rules/")[2].encode()))
         integers = any(info.type.tensor_type.elem_type in (6, 7) for info in model.graph.input)
         for number in range(ROUNDS * (40 if integers else 1)):
-            values = inputs(model.graph, generator, number, kind == "exact")
+            values = inputs(model, generator, number, kind == "exact")
             try:
                 expected = given.run(None, values)
             except Exception:
@@ -164,7 +178,7 @@ def in_field(folder):
         form, generator = onnx.load(path), np.random.default_rng(zlib.crc32(folder.name.encode()))
         for number in range(FIELD_ROUNDS):
             try:
-                values = field.draw(inputs(given.graph, generator, number, False), generator)
+                values = field.draw(inputs(given, generator, number, False), generator)
                 expected = field.evaluate(given, values)
                 found = field.evaluate(form, values)
             except field.Outside:

@@ -64,6 +64,8 @@ pub trait Bodies {
     /// # Errors
     /// Returns the first error in the body.
     fn infer_body(&mut self, body: GraphId, inputs: &[Fact]) -> Result<Vec<Fact>, InferError>;
+    /// Infers a body that never runs: its nodes may be wrong, so none of them is reported.
+    fn infer_unreached(&mut self, body: GraphId);
 }
 
 /// One node under inference.
@@ -233,6 +235,10 @@ impl<'a> Infer<'a> {
     /// Returns the first error in the body.
     pub fn infer_body(&mut self, body: GraphId, inputs: &[Fact]) -> Result<Vec<Fact>, InferError> {
         self.bodies.infer_body(body, inputs)
+    }
+    /// Infers a body that never runs, without reporting its nodes.
+    pub fn infer_unreached(&mut self, body: GraphId) {
+        self.bodies.infer_unreached(body);
     }
 
     // ---- results

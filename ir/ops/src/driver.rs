@@ -12,7 +12,7 @@ use memc_ir::{Definition, Diagnostic, Dim, GraphId, Module, Node, SecondaryMap, 
 
 use crate::assume::Assumption;
 use crate::context::{Bodies, Infer, InferError};
-use crate::fact::{Data, Fact, Item};
+use crate::fact::{Data, Fact};
 use crate::table::lookup;
 
 /// Maximum nesting depth of bodies.
@@ -78,6 +78,7 @@ pub fn infer_assuming(module: &mut Module, assumptions: &BTreeMap<Value, Assumpt
         impossible: None,
         depth: 0,
         visits: 0,
+        unreached: 0,
         overridable,
     };
     driver.constants();
@@ -110,6 +111,8 @@ struct Driver<'m> {
     impossible: Option<(Value, String)>,
     depth: usize,
     visits: u64,
+    /// Number of enclosing bodies that never run.
+    unreached: u32,
     /// Whether a caller may replace the defaults of graph inputs.
     overridable: bool,
 }
@@ -132,7 +135,7 @@ impl Driver<'_> {
     }
 
     fn report(&mut self, diagnostic: Diagnostic) {
-        if self.diagnostics.len() < MAX_DIAGNOSTICS {
+        if self.unreached == 0 && self.diagnostics.len() < MAX_DIAGNOSTICS {
             self.diagnostics.push(diagnostic);
         }
     }
@@ -173,29 +176,19 @@ impl Driver<'_> {
 
     fn refuse(&mut self, node: Node, error: &InferError) {
         let message = format!("{} does not fit its operands: {error}", self.module.node(node).operator);
-        self.refused.entry(node).or_insert_with(|| message.clone());
+        if self.unreached == 0 {
+            self.refused.entry(node).or_insert_with(|| message.clone());
+        }
         let diagnostic = Diagnostic::new("W0105", Severity::Warning, message)
             .at_node(self.module, node)
             .with_help("memc uses the types that the file states; check the exporter");
         self.report(diagnostic);
     }
 
-    /// Simplifies the expressions of a fact for the ranges of the module's symbols.
-    fn simplified(&self, fact: Fact) -> Fact {
-        let ranges = &self.module.domain().ranges;
-        let ty = fact.ty.map_dims(&|dim| dim.simplified(ranges));
-        let data = fact.data.map(|data| {
-            let is_symbolic = data.items.iter().any(|item| matches!(item, Item::Symbolic(_) | Item::Within(_)));
-            let simpler = |data: &Data| data.items.iter().map(|item| item.simplified(ranges)).collect();
-            if is_symbolic { Arc::new(Data { items: simpler(&data), ..data.as_ref().clone() }) } else { data }
-        });
-        Fact { ty, data, assumed: fact.assumed }
-    }
-
     /// Joins the fact implied by the operator with the type that the file states, and stores the result.
     fn settle(&mut self, node: Node, value: Value, fact: Fact) {
         let stated = self.module.ty(value);
-        let fact = self.simplified(fact);
+        let fact = fact.simplified(&self.module.domain().ranges);
         let (ty, agrees) = join(&fact.ty, stated);
         if !agrees {
             let name = &self.module.value(value).name;
@@ -241,6 +234,12 @@ impl Bodies for Driver<'_> {
             self.depth -= 1;
         }
         Ok(graph.outputs.iter().map(|value| self.facts[*value].clone()).collect())
+    }
+    fn infer_unreached(&mut self, body: GraphId) {
+        self.unreached += 1;
+        // An error only leaves types unknown.
+        let _ = self.infer_body(body, &[]);
+        self.unreached -= 1;
     }
 }
 
@@ -390,6 +389,24 @@ mod tests {
             assert_eq!(inferred("", &branch(condition)), ["unknown"], "{condition}");
             assert_eq!(inferred("range \"N\" from 1 to 7", &branch(condition)), ["f32[N,H]"], "{condition}");
         }
+    }
+
+    #[test]
+    fn nodes_of_a_branch_that_never_runs_are_not_refused() {
+        let refused = |range: &str| {
+            let text = format!(
+                "mem 1\nir_version 10\nopset \"\" 21\n{range}\ngraph @g {{\n  input %x : f32[N,3]\n  const %one : i64[1] = [1]\n  \
+                const %axis : i64[1] = [1]\n  %s = Shape(%x) {{end = 1}} : unknown\n  %c = Equal(%s, %one) : unknown\n  \
+                %y = If(%c) {{then_branch = graph @t {{\n    %a = Squeeze(%x, %axis) : unknown\n    return %a\n  }}, \
+                else_branch = graph @e {{\n    %b = Neg(%x) : unknown\n    return %b\n  }}}} : unknown\n  return %y\n}}\n"
+            );
+            let mut module = memc_ir::text::parse(&text).unwrap();
+            let inference = infer(&mut module);
+            let ty = module.ty(module.graph(module.main()).outputs[0]).to_string();
+            (inference.refused.len(), inference.diagnostics.len(), ty)
+        };
+        assert_eq!(refused("range \"N\" from 2 to 8"), (0, 0, "f32[N,3]".to_owned()));
+        assert_eq!(refused("range \"N\" from 1 to 8").0, 1, "the branch may run");
     }
 
     #[test]

@@ -225,6 +225,17 @@ impl Fact {
     pub fn of(ty: ValueType) -> Self {
         Self { ty, data: None, assumed: false }
     }
+    /// Simplifies the expressions of type and elements for symbols in these ranges.
+    pub fn simplified(self, ranges: &Ranges) -> Self {
+        let data = self.data.map(|data| {
+            let is_symbolic = data.items.iter().any(|item| matches!(item, Item::Symbolic(_) | Item::Within(_)));
+            let simpler = |data: &Data| data.items.iter().map(|item| item.simplified(ranges)).collect();
+            if is_symbolic { Arc::new(Data { items: simpler(&data), ..data.as_ref().clone() }) } else { data }
+        });
+        let is_plain = self.ty.tensor().is_some_and(|tensor| tensor.known_dims().is_some());
+        let ty = if is_plain { self.ty } else { self.ty.map_dims(&|dim| dim.simplified(ranges)) };
+        Self { ty, data, assumed: self.assumed }
+    }
     /// Creates a fact with a tensor type and no elements.
     pub fn tensor(ty: TensorType) -> Self {
         Self::of(ValueType::Tensor(ty))

@@ -22,6 +22,7 @@ pub mod pieces;
 pub mod profile;
 pub mod repeat;
 pub mod table;
+pub mod target;
 pub mod unchanged;
 
 pub use algebra::{Algebra, AtZero, Neutral};
@@ -44,4 +45,5 @@ pub use pieces::{
 pub use profile::Profile;
 pub use repeat::{feeds_unrepeatable, is_seeded, may_train, repeatable};
 pub use table::{all, find, lookup};
+pub use target::{expand_target, reshape_target};
 pub use unchanged::{Zero, rests_on_defaults, same_type, unchanged};

@@ -10,6 +10,9 @@ use super::range::{Interval, Ranges, interval_of};
 const MAX_STEPS: u32 = 4;
 /// Most expressions that a proof bounds: hostile expressions end it early.
 const MAX_EFFORT: u32 = 64;
+/// Most rounds of simplification. Expressions of models need one round, and a second one that finds nothing;
+/// random expressions of the tests need up to three.
+const MAX_ROUNDS: usize = 4;
 /// Most factors whose lower and upper corners a proof combines.
 const MAX_CORNERS: usize = 4;
 
@@ -49,13 +52,32 @@ impl DimExpr {
     }
     /// Returns the tightest provable bounds of the value over all extents in the ranges.
     pub fn bounds(&self, ranges: &Ranges) -> Interval {
-        let max = self.neg().and_then(|negated| lower_bound(&negated, ranges)).and_then(i128::checked_neg);
-        Interval { min: lower_bound(self, ranges), max: max.or(self.interval(ranges).max) }
+        Interval { min: lower_bound(self, ranges), max: self.upper_bound(ranges) }
+    }
+    /// Returns a proven upper bound of the value over all extents in the ranges.
+    pub fn upper_bound(&self, ranges: &Ranges) -> Option<i128> {
+        let plain = self.interval(ranges).max;
+        if plain.is_some() && is_reached(self, plain, ranges) {
+            return plain;
+        }
+        let proven = self.neg().and_then(|negated| lower_bound(&negated, ranges)).and_then(i128::checked_neg);
+        proven.or(plain)
     }
     /// Rewrites the expression to a simpler one that is equal for all extents in the ranges: constants
     /// for symbols and quotients of one value, minima and maxima without operands that never count, and
     /// quotients without remainders.
     pub fn simplified(&self, ranges: &Ranges) -> Self {
+        let mut simpler = self.simplified_once(ranges);
+        for _ in 1..MAX_ROUNDS {
+            let again = simpler.simplified_once(ranges);
+            if again == simpler {
+                break;
+            }
+            simpler = again;
+        }
+        simpler
+    }
+    fn simplified_once(&self, ranges: &Ranges) -> Self {
         let plain = self.terms.keys().flatten().all(|factor| matches!(factor, Factor::Symbol(name) if !is_fixed(name, ranges)));
         if plain {
             return self.clone();
@@ -80,7 +102,7 @@ fn simpler_factor(factor: &Factor, ranges: &Ranges) -> Option<DimExpr> {
         Factor::Atom(atom) => atom,
     };
     match atom.as_ref() {
-        Atom::Floor { of, by } => simpler_floor(&of.simplified(ranges), &by.simplified(ranges), ranges),
+        Atom::Floor { of, by } => simpler_floor(&of.simplified_once(ranges), &by.simplified_once(ranges), ranges),
         Atom::Min(operands) => DimExpr::min_of(needed(operands, ranges, |own, other| own.at_least(other, ranges))),
         Atom::Max(operands) => DimExpr::max_of(needed(operands, ranges, |own, other| other.at_least(own, ranges))),
     }
@@ -88,7 +110,7 @@ fn simpler_factor(factor: &Factor, ranges: &Ranges) -> Option<DimExpr> {
 
 /// Returns the simplified operands without those that another one makes superfluous.
 fn needed(operands: &[DimExpr], ranges: &Ranges, is_covered: impl Fn(&DimExpr, &DimExpr) -> bool) -> Vec<DimExpr> {
-    let mut kept: Vec<DimExpr> = operands.iter().map(|operand| operand.simplified(ranges)).collect();
+    let mut kept: Vec<DimExpr> = operands.iter().map(|operand| operand.simplified_once(ranges)).collect();
     let mut at = 0;
     while at < kept.len() {
         let own = &kept[at];
@@ -112,6 +134,9 @@ fn simpler_floor(of: &DimExpr, by: &DimExpr, ranges: &Ranges) -> Option<DimExpr>
         return i64::try_from(min).ok().map(DimExpr::constant);
     }
     let Some((atom, of, by)) = only_quotient(&quotient) else { return Some(quotient) };
+    if let Some(exact) = in_steps(&of, by, ranges) {
+        return quotient.sub(&DimExpr::factor(atom))?.add(&exact);
+    }
     // All dividends have the remainder `rest` by `common`, which divides the divisor: subtract it.
     let known = of.remainder(ranges);
     let common = gcd(known.modulus, by.unsigned_abs());
@@ -119,8 +144,22 @@ fn simpler_floor(of: &DimExpr, by: &DimExpr, ranges: &Ranges) -> Option<DimExpr>
     if rest == 0 {
         return Some(quotient);
     }
-    let smaller = of.plus(rest.checked_neg()?)?.floor_div(&DimExpr::constant(by))?;
+    let smaller = simpler_floor(&of.plus(rest.checked_neg()?)?, &DimExpr::constant(by), ranges)?;
     quotient.sub(&DimExpr::factor(atom))?.add(&smaller)
+}
+
+/// Returns an exact quotient as an expression over numbers of steps, `floor(N/s)` for a symbol that is
+/// always a multiple of its step `s`: `floor(N/8)` is `4*floor(N/32)` for multiples of 32. Quotients of one
+/// value in several forms become one.
+fn in_steps(of: &DimExpr, by: i64, ranges: &Ranges) -> Option<DimExpr> {
+    let stepped = of.map_factors(&mut |factor| {
+        let own = DimExpr::factor(factor.clone());
+        let Factor::Symbol(name) = factor else { return Some(own) };
+        let range = ranges.get(name.as_ref()).filter(|range| range.step > 1 && range.min.checked_rem(range.step) == Some(0));
+        let Some(step) = range.and_then(|range| i64::try_from(range.step).ok()) else { return Some(own) };
+        own.floor_div(&DimExpr::constant(step))?.times(step)
+    })?;
+    stepped.div_exact(&DimExpr::constant(by))
 }
 
 /// Replaces `k * floor(p/k)` by `p` if `k` always divides `p`.
@@ -147,6 +186,13 @@ fn without_exact_quotients(expr: &DimExpr, ranges: &Ranges) -> Option<DimExpr> {
 /// interval, of sums around corners of the ranges, and of bounds for its atoms.
 fn lower_bound(expr: &DimExpr, ranges: &Ranges) -> Option<i128> {
     Proof { ranges, effort: MAX_EFFORT }.lower_bound(expr, MAX_STEPS)
+}
+
+/// Returns whether an expression has this value with all symbols at the lower or the upper ends of their
+/// ranges. A bound that is reached is the best one, as for the sizes of most tensors, which grow with each
+/// symbol.
+fn is_reached(expr: &DimExpr, value: Option<i128>, ranges: &Ranges) -> bool {
+    [true, false].into_iter().any(|is_upper| expr.at_end(is_upper, ranges) == value)
 }
 
 /// Returns a lower bound from sums around corners: each factor becomes its lower bound plus a distance,
@@ -212,7 +258,7 @@ impl Proof<'_> {
         let plain = expr.interval(self.ranges).min;
         let symbolic = expr.terms.keys().filter(|monomial| !monomial.is_empty()).count();
         let has_atom = expr.terms.keys().flatten().any(|factor| matches!(factor, Factor::Atom(_)));
-        if (symbolic <= 1 && !has_atom) || self.effort == 0 {
+        if (symbolic <= 1 && !has_atom) || self.effort == 0 || plain.is_some() && is_reached(expr, plain, self.ranges) {
             return plain;
         }
         self.effort -= 1;

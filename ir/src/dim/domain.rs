@@ -98,7 +98,7 @@ impl Domain {
     /// halves, along the symbols of the limits, and boxes in which a limit cannot hold are left out (branch
     /// and bound). The bound is exact if these boxes become points before 512 of them were looked at.
     pub fn most(&self, of: &DimExpr) -> Option<i128> {
-        let bound = |ranges: &Ranges| of.bounds(ranges).max;
+        let bound = |ranges: &Ranges| of.upper_bound(ranges);
         let mut open = vec![(bound(&self.ranges)?, self.ranges.clone())];
         for _ in 0..MAX_BOXES {
             let at = (0..open.len()).max_by_key(|at| open.get(*at).map(|(most, _)| *most))?;
@@ -126,7 +126,7 @@ impl Domain {
 impl Limit {
     /// Whether the limit holds for all extents in these ranges.
     fn holds_in(&self, ranges: &Ranges) -> bool {
-        self.of.bounds(ranges).max.is_some_and(|most| most <= i128::from(self.most))
+        self.of.upper_bound(ranges).is_some_and(|most| most <= i128::from(self.most))
     }
 }
 

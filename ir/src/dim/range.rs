@@ -229,6 +229,19 @@ pub(super) fn interval_of(factor: &Factor, ranges: &Ranges) -> Interval {
     }
 }
 
+/// Returns the value of a factor for given extents of its symbols.
+fn factor_value(factor: &Factor, of: &dyn Fn(&str) -> Option<u64>) -> Option<i128> {
+    let all = |operands: &[DimExpr]| operands.iter().map(|operand| operand.value(of)).collect::<Option<Vec<i128>>>();
+    match factor {
+        Factor::Symbol(name) => of(name).map(i128::from),
+        Factor::Atom(atom) => match atom.as_ref() {
+            Atom::Floor { of: dividend, by } => dividend.value(of)?.checked_div_euclid(by.value(of)?.max(1)),
+            Atom::Min(operands) => all(operands)?.into_iter().min(),
+            Atom::Max(operands) => all(operands)?.into_iter().max(),
+        },
+    }
+}
+
 fn merged(operands: &[DimExpr], ranges: &Ranges, choice: fn(End, End) -> End) -> Interval {
     let all = operands.iter().map(|operand| operand.interval(ranges));
     all.reduce(|a, b| a.choose(b, choice)).unwrap_or(Interval::ALL)
@@ -291,6 +304,22 @@ impl DimExpr {
         self.terms().fold(Interval::only(0), |sum, (factors, value)| {
             let start = Interval::only(value.into());
             sum.add(factors.iter().fold(start, |product, factor| product.mul(interval_of(factor, ranges))))
+        })
+    }
+    /// Returns the value with every symbol at the lower or at the upper end of its range; `None` for a range
+    /// without this end, and if a number overflows.
+    pub(super) fn at_end(&self, is_upper: bool, ranges: &Ranges) -> Option<i128> {
+        let end = |symbol: &str| {
+            let range = range_of(symbol, ranges);
+            if is_upper { range.max } else { Some(range.min) }
+        };
+        self.value(&end)
+    }
+    fn value(&self, of: &dyn Fn(&str) -> Option<u64>) -> Option<i128> {
+        self.terms().try_fold(0i128, |sum, (factors, value)| {
+            let term =
+                factors.iter().try_fold(i128::from(value), |product, factor| product.checked_mul(factor_value(factor, of)?));
+            sum.checked_add(term?)
         })
     }
     /// Returns the remainder that all values have in common.

@@ -103,7 +103,10 @@ impl Knowledge<'_> {
                 let mut bodies = NoBodies;
                 let mut ctx = Infer::new(self.module, &node, inputs, &mut bodies);
                 match (info.infer)(&mut ctx) {
-                    Ok(()) => ctx.finish(),
+                    Ok(()) => {
+                        let ranges = &self.module.domain().ranges;
+                        ctx.finish().into_iter().map(|fact| fact.simplified(ranges)).collect()
+                    }
                     Err(_) => unknown(),
                 }
             }
@@ -119,6 +122,7 @@ impl Bodies for NoBodies {
     fn infer_body(&mut self, _: GraphId, _: &[Fact]) -> Result<Vec<Fact>, InferError> {
         Err(InferError::TooDeep { limit: 0 })
     }
+    fn infer_unreached(&mut self, _: GraphId) {}
 }
 
 impl Analysis<Term> for Knowledge<'_> {

@@ -200,6 +200,7 @@ impl Replacement {
     pub(crate) fn module(&self, given: &Module, fragment: &Fragment) -> Module {
         let mut builder = ModuleBuilder::new();
         builder.module_mut().opsets = given.opsets.clone();
+        builder.module_mut().set_domain(given.domain().clone());
         builder.module_mut().stage = memc_ir::Stage::Typed;
         let main = builder.module().main();
         let results: Vec<_> = (0..)

@@ -64,7 +64,7 @@ pub fn open(module: &Module, options: &Options) -> Vec<Open> {
         let entry = found.entry(owner).or_insert_with(|| Open { head: owner, members: Vec::new(), most: None });
         entry.members.push(value);
         // All members have equally many bytes, so the smallest bound is valid for all of them.
-        let most = module.ty(value).largest_size().filter(|most| most.0 < MAX_BOUND);
+        let most = module.largest_size(value).filter(|most| most.0 < MAX_BOUND);
         entry.most = [entry.most, most].into_iter().flatten().min();
     }
     found.into_values().collect()

@@ -1,13 +1,11 @@
 //! Chains of nodes of one kind: reshapes of reshapes, casts of casts, and functions that undo or repeat
 //! themselves.
 
-use memc_ir::{Attribute, ElementType, Node, Operator, Value};
+use memc_ir::{Attribute, ElementType, Node, Operator, TensorType, Value};
 use memc_ops::{View, lookup, same_type};
 
-use super::Walk;
+use super::{Walk, extents};
 
-/// First version of the operator set in which Reshape reads its extents from an operand.
-const RESHAPE_BY_OPERAND: i64 = 5;
 /// Maximum number of links followed in a chain; in canonical order a chain has two links.
 const MAX_LINKS: usize = 64;
 
@@ -57,13 +55,13 @@ fn copies_no_extent(walk: &Walk<'_, '_, '_>, node: Node) -> bool {
     known.is_some_and(|extents| allows_zero || !extents.contains(&0))
 }
 
-/// Turns a node into a Reshape of `source` to the type of its result, if all extents are known and none
-/// is zero.
+/// Turns a node into a Reshape of `source` to the type of its result, if a constant states the extents
+/// for all symbols, and none is known to be zero.
 pub(super) fn to_reshape(walk: &mut Walk<'_, '_, '_>, node: Node, source: Value, result: Value) -> bool {
     let version = walk.module().node(node).operator.version;
-    let dims = walk.module().ty(result).tensor().and_then(|ty| ty.known_dims());
-    let extents: Option<Vec<i64>> = dims.and_then(|dims| dims.into_iter().map(|extent| i64::try_from(extent).ok()).collect());
-    let Some(extents) = extents.filter(|extents| version >= RESHAPE_BY_OPERAND && !extents.contains(&0)) else { return false };
+    let has_zero = |value: Value| walk.module().ty(value).tensor().and_then(TensorType::elements) == Some(0);
+    let extents = extents::between(walk, Some(source), result).filter(|_| extents::has_reshape(walk, node) && !has_zero(result));
+    let Some(extents) = extents else { return false };
     let shape = walk.int_vector(&format!("{}_shape", walk.module().value(result).name), &extents);
     walk.rewriter.redefine(node, Operator::onnx("Reshape", version), vec![Some(source), Some(shape)], Vec::new());
     true

@@ -6,6 +6,7 @@
 mod affine;
 mod chain;
 mod constant;
+mod extents;
 mod fresh;
 mod pad;
 mod pool_mask;
@@ -100,9 +101,11 @@ impl Walk<'_, '_, '_> {
         if self.no_op(node) || constant::of_constants(self, node) {
             return;
         }
+        extents::stated(self, node);
         if chain::reshapes(self, node) || chain::casts(self, node) || chain::repeated(self, node) {
             return;
         }
+        transpose::apart(self, node);
         if transpose::joined(self, node) || quantized::fused(self, node) || pool_mask::moved(self, node) {
             return;
         }

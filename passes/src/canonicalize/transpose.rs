@@ -1,11 +1,11 @@
 //! Transpositions: joins two into one, removes pairs that cancel, and replaces moves of axes of extent 1
 //! by a Reshape.
 
-use memc_ir::{Node, Value};
+use memc_ir::{Dim, Node, Operator, Value};
 use memc_ops::same_type;
 
-use super::Walk;
 use super::chain::{ints, to_reshape};
+use super::{Walk, extents};
 
 /// Joins a transposition with the transposition of its operand, then checks whether it moves any
 /// element.
@@ -27,6 +27,69 @@ pub(super) fn joined(walk: &mut Walk<'_, '_, '_>, node: Node) -> bool {
         }
     }
     moves_nothing(walk, node) || changed
+}
+
+/// Turns a Reshape of a transposed Reshape into one transposition, if the first Reshape joins neighboring
+/// axes, and the second takes each of them apart again. This is done only if a target is computed: the
+/// nodes that compute it then have no reader.
+///
+/// Exporters turn keys into columns this way: `[B,H,S,D]` as `[B*H,S,D]`, transposed, as `[B,H,D,S]`.
+pub(super) fn apart(walk: &mut Walk<'_, '_, '_>, node: Node) {
+    let Some(found) = taken_apart(walk, node) else { return };
+    let version = walk.module().node(node).operator.version;
+    let targets: Vec<Value> = found.targets.into_iter().flatten().collect();
+    let perm = vec![ints("perm", found.axes)];
+    walk.rewriter.redefine(node, Operator::onnx("Transpose", version), vec![Some(found.source)], perm);
+    for value in [found.turned].into_iter().chain(targets) {
+        extents::erase_unread(walk, value);
+    }
+}
+
+/// A transposition of joined axes.
+struct Joined {
+    source: Value,
+    /// Permutation of the axes of the source.
+    axes: Vec<i64>,
+    /// Result of the transposition of joined axes.
+    turned: Value,
+    /// Targets of both Reshapes.
+    targets: [Option<Value>; 2],
+}
+
+fn taken_apart(walk: &Walk<'_, '_, '_>, node: Node) -> Option<Joined> {
+    let turned = walk.operand(node, 0).filter(|turned| walk.name(node) == "Reshape" && walk.has_one_reader(*turned))?;
+    let turn = walk.producer(turned, "Transpose")?;
+    let joined = walk.operand(turn, 0).filter(|joined| walk.has_one_reader(*joined))?;
+    let join = walk.producer(joined, "Reshape")?;
+    let (source, result) = (walk.operand(join, 0)?, walk.only_result(node)?);
+    let targets = [walk.operand(node, 1), walk.operand(join, 1)];
+    if targets.iter().flatten().all(|target| walk.module().constant_of(*target).is_some()) {
+        return None;
+    }
+    let dims = |value: Value| walk.module().ty(value).tensor()?.shape.as_deref();
+    let groups = groups(dims(source)?, dims(joined)?)?;
+    let axes: Vec<usize> =
+        axes(walk, turn)?.into_iter().map(|group| groups.get(group).cloned()).collect::<Option<Vec<_>>>()?.concat();
+    let (from, to) = (dims(source)?, dims(result)?);
+    let is_result = axes.len() == to.len() && axes.iter().zip(to).all(|(axis, extent)| from[*axis].same(extent));
+    is_result.then(|| Joined { source, axes: axes.into_iter().map(|axis| axis as i64).collect(), turned, targets })
+}
+
+/// Returns the axes of a tensor that each axis of its reshaped form joins; `None` if one joins no whole
+/// axes.
+fn groups(from: &[Dim], to: &[Dim]) -> Option<Vec<Vec<usize>>> {
+    let (mut found, mut at) = (Vec::new(), 0);
+    for extent in to {
+        let (mut group, mut product) = (vec![at], from.get(at)?.clone());
+        at += 1;
+        while !product.same(extent) {
+            product = product.mul(from.get(at)?);
+            group.push(at);
+            at += 1;
+        }
+        found.push(group);
+    }
+    (at == from.len()).then_some(found)
 }
 
 fn keeps_type(walk: &Walk<'_, '_, '_>, node: Node, source: Value) -> bool {
@@ -61,8 +124,9 @@ pub(super) fn axes(walk: &Walk<'_, '_, '_>, node: Node) -> Option<Vec<usize>> {
 /// shares its operand's bytes.
 fn moves_nothing(walk: &mut Walk<'_, '_, '_>, node: Node) -> bool {
     let (Some(operand), Some(result)) = (walk.operand(node, 0), walk.only_result(node)) else { return false };
-    let dims = walk.module().ty(operand).tensor().and_then(|ty| ty.known_dims());
+    let dims = walk.module().ty(operand).tensor().and_then(|ty| ty.shape.as_deref());
     let (Some(dims), Some(axes)) = (dims, axes(walk, node)) else { return false };
-    let moved: Vec<usize> = axes.into_iter().filter(|axis| dims[*axis] != 1).collect();
+    // An extent with symbols or without bounds may be more than 1.
+    let moved: Vec<usize> = axes.into_iter().filter(|axis| dims[*axis].known() != Some(1)).collect();
     moved.is_sorted() && to_reshape(walk, node, operand, result)
 }

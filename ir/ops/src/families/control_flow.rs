@@ -26,12 +26,18 @@ fn known_boolean(fact: &Fact) -> Option<bool> {
 fn branch(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     let condition = known_boolean(ctx.required(0)?);
     let (then_body, else_body) = (required_body(ctx, "then_branch")?, required_body(ctx, "else_branch")?);
-    let (taken, other) = (ctx.infer_body(then_body, &[]), ctx.infer_body(else_body, &[]));
     // A branch that is never taken may be wrong: exporters leave dead branches in place.
     let (taken, other) = match condition {
-        Some(true) => (taken?, None),
-        Some(false) => (other?, None),
-        None => (taken?, Some(other?)),
+        Some(condition) => {
+            let (taken, dead) = if condition { (then_body, else_body) } else { (else_body, then_body) };
+            let found = ctx.infer_body(taken, &[]);
+            ctx.infer_unreached(dead);
+            (found?, None)
+        }
+        None => {
+            let both = (ctx.infer_body(then_body, &[]), ctx.infer_body(else_body, &[]));
+            (both.0?, Some(both.1?))
+        }
     };
     for result in 0..ctx.output_count() {
         let fact = taken.get(result).cloned().unwrap_or_default();

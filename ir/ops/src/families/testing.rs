@@ -83,6 +83,7 @@ impl Bodies for Declared<'_> {
     fn infer_body(&mut self, body: GraphId, _inputs: &[Fact]) -> Result<Vec<Fact>, InferError> {
         Ok(self.0.graph(body).outputs.iter().map(|value| Fact::of(self.0.ty(*value).clone())).collect())
     }
+    fn infer_unreached(&mut self, _: GraphId) {}
 }
 
 fn infer(module: &Module, node: Node, inputs: Vec<Option<Fact>>, info: &OpInfo) -> Result<Vec<Fact>, InferError> {

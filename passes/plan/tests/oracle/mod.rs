@@ -32,7 +32,7 @@ pub fn rows(module: &Module, options: &Options) -> Vec<Row> {
         let (first, last) = (*steps.iter().min()?, *steps.iter().max()?);
         steps = (first..=last).collect();
         let offset = module.plan.storage[owner].map(|storage| storage.offset.0);
-        Some(Row { what: module.value(owner).name.clone(), bytes: module.ty(owner).size()?.0, steps, offset })
+        Some(Row { what: module.value(owner).name.clone(), bytes: module.size(owner)?.0, steps, offset })
     });
     let of_scratch = module.plan.scratch.iter().map(|scratch| {
         let step = main.nodes.iter().position(|node| *node == scratch.node).unwrap() as u32;
@@ -45,7 +45,7 @@ pub fn rows(module: &Module, options: &Options) -> Vec<Row> {
 /// Returns whether an owner's bytes are in the arena.
 fn needs_arena(module: &Module, owner: Value, io: Io) -> bool {
     let main = module.graph(module.main());
-    if module.ty(owner).size().is_none() || main.nodes.is_empty() {
+    if module.size(owner).is_none() || main.nodes.is_empty() {
         return false;
     }
     match module.value(owner).definition {
@@ -107,7 +107,7 @@ pub fn working_set(module: &Module, options: &Options) -> u64 {
         owners.retain(|owner| needs_arena(module, *owner, options.io));
         owners.sort_unstable();
         owners.dedup();
-        let own: u64 = owners.iter().map(|owner| module.ty(*owner).size().unwrap().0).sum();
+        let own: u64 = owners.iter().map(|owner| module.size(*owner).unwrap().0).sum();
         let scratch: u64 = module.plan.scratch.iter().filter(|row| row.node == *node).map(|row| row.bytes.0).sum();
         most = most.max(own + scratch);
     }

@@ -2,7 +2,7 @@
 
 use egg::Id;
 use memc_ir::Attribute;
-use memc_ops::{Item, normalize_axis};
+use memc_ops::{Item, normalize_axis, reshape_target};
 
 use super::argument::Argument;
 use super::shapes::axis_list;
@@ -180,10 +180,14 @@ fn list(graph: &Graph<'_>, arguments: &[Argument]) -> Option<Attribute> {
     Some(Attribute::Ints(parts?.concat()))
 }
 
-/// `shape ?x`: all extents, if known.
+/// `shape ?x`: the target of a Reshape to the extents of `?x`: all of them known, or one with symbols, which
+/// is left over.
 fn shape(graph: &Graph<'_>, arguments: &[Argument]) -> Option<Attribute> {
-    let dims = graph[class(arguments, 0)?].data.tensor()?.known_dims()?;
-    dims.into_iter().map(|extent| i64::try_from(extent).ok()).collect::<Option<Vec<i64>>>().map(Attribute::Ints)
+    let tensor = graph[class(arguments, 0)?].data.tensor()?;
+    if let Some(dims) = tensor.known_dims() {
+        return dims.into_iter().map(|extent| i64::try_from(extent).ok()).collect::<Option<Vec<i64>>>().map(Attribute::Ints);
+    }
+    reshape_target(None, tensor.shape.as_deref()?, &graph.analysis.module.domain().ranges).map(Attribute::Ints)
 }
 
 /// `(leading ?x)`: all axes but the last.

@@ -45,7 +45,7 @@ const PREDICATES: &[Predicate] = &[
     Predicate { name: "extent", arguments: 3, holds: extent },
     Predicate { name: "extent-at-least", arguments: 3, holds: extent_at_least },
     Predicate { name: "extent-same", arguments: 4, holds: extent_same },
-    Predicate { name: "fixed", arguments: 1, holds: |scene, a| tensor(scene, a, 0).is_some_and(|ty| ty.known_dims().is_some()) },
+    Predicate { name: "fixed", arguments: 1, holds: fixed },
     Predicate { name: "moves-ones", arguments: 2, holds: moves_ones },
     Predicate { name: "nonnegative", arguments: 1, holds: nonnegative },
     Predicate {
@@ -139,11 +139,11 @@ fn moves_ones(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
 /// `packs ?x ?y AXIS`: the last axis of `?x` merges the axes of its reshaped form `?y` from `AXIS` on.
 fn packs(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
     let found = || {
-        let (dims, reshaped) = (tensor(scene, arguments, 0)?.known_dims()?, tensor(scene, arguments, 1)?.known_dims()?);
+        let (dims, reshaped) = (tensor(scene, arguments, 0)?.shape.as_ref()?, tensor(scene, arguments, 1)?.shape.as_ref()?);
         let axis = normalize_axis(int(arguments, 2)?, reshaped.len())?;
         let (last, leading) = dims.split_last()?;
-        let product = |dims: &[u64]| dims.iter().product::<u64>();
-        Some(product(&reshaped[axis..]) == *last && product(&reshaped[..axis]) == product(leading))
+        let product = |dims: &[Dim]| dims.iter().fold(Dim::Known(1), |product, extent| product.mul(extent));
+        Some(product(&reshaped[axis..]).same(last) && product(&reshaped[..axis]).same(&product(leading)))
     };
     found().unwrap_or(false)
 }
@@ -182,14 +182,26 @@ fn extent(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
     found().unwrap_or(false)
 }
 
-/// `extent-at-least ?x AXIS N`: an extent of `?x` is known and at least `N`.
+/// `extent-at-least ?x AXIS N`: an extent of `?x` is at least `N`, for all symbols in their ranges.
 fn extent_at_least(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
     let found = || {
         let dims = tensor(scene, arguments, 0)?.shape.as_ref()?;
         let axis = normalize_axis(int(arguments, 1)?, dims.len())?;
-        Some(dims[axis].known()? >= u64::try_from(int(arguments, 2)?).ok()?)
+        Some(is_at_least(scene, &dims[axis], u64::try_from(int(arguments, 2)?).ok()?))
     };
     found().unwrap_or(false)
+}
+
+/// Returns whether an extent is at least `least` for all symbols in their ranges.
+fn is_at_least(scene: Scene<'_, '_>, extent: &Dim, least: u64) -> bool {
+    let bound = || extent.expr()?.lower_bound(&scene.graph.analysis.module.domain().ranges);
+    extent.known().map_or_else(|| bound().is_some_and(|bound| bound >= i128::from(least)), |extent| extent >= least)
+}
+
+/// `fixed ?x`: each extent of `?x` is known, or at least 1 for all symbols in their ranges.
+fn fixed(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
+    let dims = tensor(scene, arguments, 0).and_then(|ty| ty.shape.as_ref());
+    dims.is_some_and(|dims| dims.iter().all(|extent| extent.known().is_some() || is_at_least(scene, extent, 1)))
 }
 
 /// `extent-same ?x AXIS ?y AXIS`: two extents are provably equal.
