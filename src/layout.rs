@@ -31,6 +31,8 @@ pub(crate) struct Context<'a> {
     pub file_order_peak: u64,
     /// Peak of the input model in file order with all workspace, also of nodes without a unique name.
     pub own_peak: u64,
+    /// Dimensions that equal expressions over free dimensions.
+    pub equal: BTreeMap<String, String>,
     /// Bytes of all constants of the input model.
     pub weights: u64,
     /// Nodes of the input file's main graph.
@@ -165,6 +167,7 @@ impl<'a> Writer<'a> {
                 .iter()
                 .map(|limit| file::Limit { of: limit.of.to_string(), most: limit.most })
                 .collect(),
+            equal: self.context.equal.clone(),
         }
     }
 

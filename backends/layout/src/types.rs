@@ -283,6 +283,10 @@ pub struct Model {
     /// Limits that the extents keep together, in addition to their ranges.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<Limit>,
+    /// Dimensions of the output model that equal an expression over free dimensions, by name. Expressions
+    /// of tensors do not use them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub equal: BTreeMap<String, String>,
 }
 
 /// Extents of a free dimension: `min`, `min + step`, and so on up to `max`.

@@ -158,6 +158,12 @@ pub enum Kind {
     EncodingEarly,
     /// A row of `encoded_weights` is wrong or missing.
     EncodedWeight,
+    /// A range, limit or equation of dimensions is impossible.
+    Extents,
+    /// An expression over free dimensions is wrong or missing.
+    Expression,
+    /// An extent or a size can exceed its upper bound.
+    UpperBound,
 }
 
 /// A kind with its name and its page.
