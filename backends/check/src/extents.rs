@@ -83,6 +83,11 @@ impl Extents {
         }
     }
 
+    /// Returns an expression that is equal for all extents in the ranges.
+    pub(crate) fn simplified(&self, of: &DimExpr) -> DimExpr {
+        of.simplified(&self.ranges)
+    }
+
     /// Returns the box of all extents.
     fn sides(&self) -> Sides<'_> {
         let side = |range: &Range| (range.min.into(), range.max.unwrap_or(range.min).into(), range.step.into());

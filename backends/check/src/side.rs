@@ -32,8 +32,12 @@ pub(crate) struct Known {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Free {
     pub(crate) dims: Vec<DimExpr>,
+    /// Number of elements, simplified for the ranges: equal counts can have several products.
     pub(crate) elements: DimExpr,
+    /// Size in bytes, as a product of the extents.
     pub(crate) bytes: DimExpr,
+    /// Size in bytes, simplified for the ranges.
+    pub(crate) size: DimExpr,
     /// Size at one corner of the extents: at most the largest size.
     pub(crate) reached: u64,
 }
@@ -57,7 +61,8 @@ impl Known {
         let bits = elements.mul(&DimExpr::constant(ty.element.bits()?.into()))?;
         let bytes = bits.add(&DimExpr::constant(7))?.floor_div(&DimExpr::constant(8))?;
         let reached = u64::try_from(extents.reached(&bytes)).unwrap_or(0);
-        Some(Self { element: ty.element, dims: bounds, free: Some(Arc::new(Free { dims, elements, bytes, reached })) })
+        let (elements, size) = (extents.simplified(&elements), extents.simplified(&bytes));
+        Some(Self { element: ty.element, dims: bounds, free: Some(Arc::new(Free { dims, elements, bytes, size, reached })) })
     }
     /// Returns the size in bytes, an upper bound if the value has free extents. Sizes above 2^62 return 0,
     /// but [`Known::of`] rejects them.
@@ -76,18 +81,15 @@ impl Known {
     /// Returns the size in bytes as an expression.
     pub(crate) fn bytes_expr(&self) -> Option<DimExpr> {
         let number = || i64::try_from(self.bytes()).ok().map(DimExpr::constant);
-        self.free.as_ref().map_or_else(number, |free| Some(free.bytes.clone()))
+        self.free.as_ref().map_or_else(number, |free| Some(free.size.clone()))
     }
     /// Whether both have provably equal numbers of elements.
     pub(crate) fn same_elements(&self, other: &Self) -> bool {
-        match (&self.free, &other.free) {
-            (None, None) => {
-                let count = |known: &Self| TensorType::fixed(known.element, &known.dims).elements();
-                count(self) == count(other)
-            }
-            (Some(own), Some(other)) => own.elements == other.elements,
-            _ => false,
-        }
+        let count = |known: &Self| {
+            let number = || TensorType::fixed(known.element, &known.dims).elements().and_then(|count| i64::try_from(count).ok());
+            known.free.as_ref().map_or_else(|| number().map(DimExpr::constant), |free| Some(free.elements.clone()))
+        };
+        count(self).is_some_and(|own| count(other) == Some(own))
     }
 }
 

@@ -42,7 +42,7 @@ fn holds(runtime: &Runtime, seed: u64) -> Result<Outcome, String> {
     let mut bytes = Vec::new();
     planned.model.write_to(&mut bytes).map_err(|error| error.to_string())?;
     let out = memc_onnx_proto::ModelFile::from_bytes(bytes).map_err(|error| error.to_string())?;
-    let report = memc_check::check(&given, &out, &planned.layout, memc_check::Options { equivalence: true, exact: is_exact });
+    let report = memc_check::check(&given, &out, &planned.layout, memc_check::Options::default());
     if let Some(violation) = report.violations.first() {
         return Err(format!("check: {}", violation.diagnostic));
     }
@@ -84,4 +84,17 @@ fn plans_for_ranges_hold_at_all_extents() {
     eprintln!("{count} models at {points} points, {unfit} do not fit their ranges, {} wrong", wrong.len());
     assert!(wrong.is_empty(), "{wrong:?}");
     assert!(unfit * 3 < count, "{unfit} of {count} models fit no range");
+}
+
+/// Writes the model of the seed in `MEMC_SEED` to the folder in `MEMC_TO`, with the options that plan it.
+#[test]
+#[ignore = "writes a model for a look at it"]
+fn write_a_model() {
+    let seed: u64 = std::env::var("MEMC_SEED").unwrap().parse().unwrap();
+    let folder = std::path::PathBuf::from(std::env::var("MEMC_TO").unwrap());
+    let made = dynamic(seed);
+    std::fs::write(folder.join(format!("{seed}.onnx")), made.model.encode_to_vec()).unwrap();
+    let dims = made.dims.iter().map(|(name, extent)| format!("--dim {name}={extent}"));
+    let limits = made.limits.iter().map(|limit| format!("--dim-max {limit}"));
+    eprintln!("{} {}", dims.chain(limits).collect::<Vec<_>>().join(" "), made.told);
 }

@@ -219,7 +219,9 @@ impl Builder {
         self.add(name, dims);
     }
     fn conv(&mut self, x: &Tensor) {
-        let Some(channels) = (x.dims.len() == 4).then(|| x.constant(1)).flatten() else { return };
+        // A kernel without channels leaves its result as it was.
+        let channels = (x.dims.len() == 4).then(|| x.constant(1)).flatten();
+        let Some(channels) = channels.filter(|channels| *channels > 0) else { return };
         let kernel = self.random.pick(&[1, 3]);
         let stride = self.random.pick(&[1, 1, 2]);
         let pads = kernel / 2;
