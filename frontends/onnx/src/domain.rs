@@ -118,7 +118,7 @@ pub(crate) fn check(stated: &Module, module: &Module, inference: &Inference) -> 
     for (value, data) in module.values().iter() {
         let largest = module.largest(value).filter(|largest| largest.element.bits().is_some());
         if let Some(largest) = largest.filter(|largest| largest.size().is_none()) {
-            return Err(ImportError::Dimension { name: data.name.clone(), shape: largest.to_string() });
+            return Err(ImportError::TooLarge { name: data.name.clone(), shape: largest.to_string() });
         }
     }
     points(module.domain()).into_iter().try_for_each(|point| check_at(&point, stated, module, inference))

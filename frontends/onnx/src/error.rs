@@ -216,6 +216,14 @@ pub enum ImportError {
         /// The number.
         extent: String,
     },
+    /// A size is impossible at the largest extents of the ranges (the request's fault).
+    #[error("`{name}` has no possible size at the largest extents of the ranges: {shape}")]
+    TooLarge {
+        /// The value.
+        name: String,
+        /// Its type at the largest extents.
+        shape: String,
+    },
     /// No extents keep all limits (the request's fault).
     #[error("no extents of the ranges keep {}", .limits.join(" and "))]
     NoExtents {
@@ -290,6 +298,7 @@ impl ImportError {
             Self::Equation { .. }
             | Self::EqualRange { .. }
             | Self::EqualNegative { .. }
+            | Self::TooLarge { .. }
             | Self::NoExtents { .. }
             | Self::Negative { .. } => "E0129",
         }
@@ -315,6 +324,7 @@ impl ImportError {
             Self::Equation { .. } => "write it over dimensions with ranges or extents of their own".to_owned(),
             Self::EqualRange { .. } => "leave out the range or the expression".to_owned(),
             Self::EqualNegative { .. } => "give larger extents to the dimensions of the expression".to_owned(),
+            Self::TooLarge { .. } => "end the ranges at smaller extents".to_owned(),
             Self::NoExtents { .. } => "raise the limits, or begin the ranges at smaller extents".to_owned(),
             Self::Negative { .. } => "begin the range at a larger extent".to_owned(),
             Self::UnknownDimension { known, .. } if known.is_empty() => {
