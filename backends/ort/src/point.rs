@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use memc_ir::DimExpr;
-use memc_layout::{Layout, Tensor};
+use memc_layout::{Alias, Layout, Tensor};
 
 use crate::error::Error;
 use crate::inputs::Inputs;
@@ -158,7 +158,7 @@ pub fn at(layout: &Layout, point: &Point) -> Result<Layout, Error> {
     for tensor in &mut bound.tensors {
         bind(tensor, &texts, point)?;
     }
-    place(&mut bound);
+    place(&mut bound)?;
     for row in &mut bound.transfers {
         let size = bound.tensors.iter().find(|tensor| tensor.name == row.tensor).map(|tensor| tensor.bytes);
         row.bytes = size.unwrap_or(row.bytes);
@@ -196,9 +196,9 @@ fn bind(tensor: &mut Tensor, texts: &Texts, point: &Point) -> Result<(), Error> 
 }
 
 /// Moves aliases to their owners' places: a first byte inside an owner depends on the extents.
-fn place(layout: &mut Layout) {
-    let position: BTreeMap<String, usize> =
-        layout.tensors.iter().enumerate().map(|(index, tensor)| (tensor.name.clone(), index)).collect();
+fn place(layout: &mut Layout) -> Result<(), Error> {
+    let position: BTreeMap<&str, usize> =
+        layout.tensors.iter().enumerate().map(|(index, tensor)| (tensor.name.as_str(), index)).collect();
     let offset = |index: usize| -> Option<u64> {
         let (mut at, mut inside) = (index, 0u64);
         // Aliases are no more than tensors: a longer walk is a cycle.
@@ -206,14 +206,22 @@ fn place(layout: &mut Layout) {
             let tensor = layout.tensors.get(at)?;
             let Some(alias) = &tensor.alias else { return tensor.offset?.checked_add(inside) };
             inside = inside.checked_add(alias.alias_offset)?;
-            at = *position.get(&alias.of)?;
+            at = *position.get(alias.of.as_str())?;
         }
         None
     };
+    for tensor in &layout.tensors {
+        let owner = tensor.alias.as_ref().and_then(|alias| Some((alias, layout.tensors.get(*position.get(alias.of.as_str())?)?)));
+        let end = |alias: &Alias| alias.alias_offset.checked_add(tensor.bytes);
+        if owner.is_some_and(|(alias, owner)| end(alias).is_none_or(|end| end > owner.bytes)) {
+            return Err(Error::Tensor { tensor: tensor.name.clone(), reason: "it ends beyond the tensor that it is a view of" });
+        }
+    }
     let offsets: Vec<Option<u64>> = (0..layout.tensors.len()).map(offset).collect();
     for (tensor, offset) in layout.tensors.iter_mut().zip(offsets) {
         if tensor.offset.is_some() && offset.is_some() {
             tensor.offset = offset;
         }
     }
+    Ok(())
 }

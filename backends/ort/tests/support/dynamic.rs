@@ -42,7 +42,7 @@ struct Tensor {
 
 impl Tensor {
     fn constant(&self, axis: usize) -> Option<i64> {
-        self.dims[axis].as_ref()?.as_constant()
+        self.dims.get(axis)?.as_ref()?.as_constant()
     }
     fn is_followed(&self) -> bool {
         self.dims.iter().all(Option::is_some)
