@@ -50,7 +50,9 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
         clock: Some(nanoseconds),
     };
     let found = play::verify(&runtime, &input, &output, &layout, inputs.as_ref(), options).map_err(refuse)?;
-    for (round, subject, difference) in found.differences.iter().take(MAX_ROWS) {
+    // A plan for ranges has many rounds: a line for each point says which are within the tolerance.
+    let is_told = |(.., difference): &&(u64, Subject, Difference)| found.points.is_empty() || !difference.is_within();
+    for (round, subject, difference) in found.differences.iter().filter(is_told).take(MAX_ROWS) {
         voice.say(&format!("{subject}, {}: {difference}", found.round(*round)));
     }
     for (round, subject, difference) in found.carried.iter().take(MAX_ROWS) {
@@ -168,12 +170,15 @@ fn too_lossy(loss: &Loss) -> Failure {
 
 /// Prints the points at which a plan for ranges was run, with the outcome of each.
 fn points(found: &Verified, voice: &Voice) {
-    let is_beyond = |round: u64| {
-        let differences = found.differences.iter().filter(|(of, _, difference)| *of == round && !difference.is_within());
-        differences.count() > 0
-    };
     for (round, point) in (0u64..).zip(&found.points) {
-        voice.say(&format!("{point}: {}", if is_beyond(round) { "differs" } else { "equal" }));
+        let mut differences = found.differences.iter().filter(|(of, ..)| *of == round).map(|(.., difference)| difference);
+        let is_equal = differences.clone().count() == 0;
+        let word = match differences.all(Difference::is_within) {
+            true if is_equal => "equal",
+            true => "within the tolerance",
+            false => "differs",
+        };
+        voice.say(&format!("{point}: {word}"));
     }
     if found.skipped > 0 {
         let count = found.points.len();

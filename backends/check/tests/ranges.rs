@@ -250,3 +250,30 @@ fn numbers_that_hold_at_the_largest_extents_are_refused() {
     *case.node("gate") = node("gate", "Slice", &["k", "zero", "seven"], &["g"]);
     assert!(case.report().violations.iter().any(|violation| violation.kind == Kind::Expression), "{:#?}", told(&case.report()));
 }
+
+#[test]
+fn a_part_may_be_overwritten_beside_a_moving_one() {
+    let nodes = vec![
+        node("start", "Relu", &["x"], &["a"]),
+        node("other", "Exp", &["x"], &["c"]),
+        with(node("join", "Concat", &["a", "c"], &["k"]), int("axis", 0)),
+        node("front", "Abs", &["k"], &["v"]),
+        node("over", "Tanh", &["a"], &["h"]),
+        node("near", "Abs", &["h"], &["z"]),
+        node("back", "Abs", &["c"], &["y"]),
+    ];
+    const SHAPES: Shapes = &[("k", "2*batch,16"), ("v", "2*batch,16")];
+    const SHARES: Shares = &[
+        ("a", ("k", AliasKind::View, "0")),
+        ("c", ("k", AliasKind::View, "64*batch")),
+        ("h", ("a", AliasKind::InPlace, "0")),
+    ];
+    let mut case = planned(nodes, SHAPES, SHARES);
+    let outputs = ["v", "z", "y"].map(|name| info(name, FLOAT, &[-1, 16]));
+    // The number of rows of `v` is no extent of the input.
+    case.both(|graph| graph.output = outputs.to_vec());
+    case.both(|graph| graph.output[0].r#type = None);
+    case.layout().baseline.file_order_peak.insert("device".into(), 1280);
+    // At all extents `a` ends where `c` begins, although `c` at one row begins inside `a` at four rows.
+    assert!(case.report().holds(), "{:#?}", told(&case.report()));
+}

@@ -59,10 +59,10 @@ pub struct VerifyOptions {
     /// Points of a plan for ranges, in place of chosen ones.
     pub at: Vec<Point>,
     /// Largest number of points of a plan for ranges; `None` for corners, their neighbors and eight points
-    /// inside.
+    /// inside, as far as there is time.
     pub max_points: Option<usize>,
-    /// Clock: nanoseconds since any fixed moment. With it, points after the first few are left out if all of
-    /// them would take longer than two minutes.
+    /// Clock: nanoseconds since any fixed moment. With it, points after the first three are left out if all
+    /// of them would take longer than two minutes, unless `at` or `max_points` is given.
     pub clock: Option<fn() -> u64>,
 }
 
@@ -238,7 +238,8 @@ pub fn verify(
     let mut found = models.verify(None, first)?;
     let each = (now().saturating_sub(start) / (first.len() as u64).max(1)).max(1);
     let left = TIME_OF_POINTS.saturating_sub(now().saturating_sub(start)) / each;
-    let count = if options.at.is_empty() { usize::try_from(left).unwrap_or(usize::MAX).min(others.len()) } else { others.len() };
+    let is_chosen = !options.at.is_empty() || options.max_points.is_some();
+    let count = if is_chosen { others.len() } else { usize::try_from(left).unwrap_or(usize::MAX).min(others.len()) };
     if found.is_within() && count > 0 {
         found.extend(models.verify(None, &others[..count])?);
     }
