@@ -298,7 +298,7 @@ impl<'a> Writer<'a> {
             alias_offset: alias.offset.0,
             alias_offset_expr: self.alias_offset_expr(value, alias),
         });
-        let (shape_expr, bytes_expr) = self.expressions(value).unzip();
+        let (shape_expr, bytes_expr) = self.expressions(value).unwrap_or_default();
         let class = self.class(value)?;
         Some(file::Tensor {
             name: data.name.clone(),
@@ -317,12 +317,13 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// Shape and size of a value as expressions, if they depend on free dimensions.
-    fn expressions(&self, value: Value) -> Option<(Vec<String>, String)> {
+    /// Shape and size of a value as expressions, if they depend on free dimensions. A size with too many
+    /// terms is left out: it is the product of the shape.
+    fn expressions(&self, value: Value) -> Option<(Option<Vec<String>>, Option<String>)> {
         let own = self.module.ty(value).tensor().filter(|tensor| tensor.known_dims().is_none())?;
         let is_assumed = self.module.assumed.contains_key(&value);
         let shape = own.shape.as_ref().filter(|_| !is_assumed)?.iter().map(ToString::to_string).collect();
-        Some((shape, own.size_expr()?.to_string()))
+        Some((Some(shape), own.size_expr().map(|size| size.to_string())))
     }
 
     /// First byte of a sub-view in its owner as an expression, if it depends on free dimensions.

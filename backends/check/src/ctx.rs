@@ -131,7 +131,7 @@ impl<'a> Ctx<'a> {
             return false;
         }
         // Both move with the free dimensions inside one owner.
-        let is_free = |index: usize| self.tensor(index).bytes_expr.is_some();
+        let is_free = |index: usize| self.tensor(index).shape_expr.is_some();
         if self.root[a].is_some() && self.root[a] == self.root[b] && (is_free(a) || is_free(b)) {
             return !(self.ends_before(a, b) || self.ends_before(b, a));
         }
@@ -147,17 +147,21 @@ impl<'a> Ctx<'a> {
         let known = self.value_of[index].and_then(|value| self.out.known[value].as_ref());
         known.map_or_else(|| i64::try_from(self.tensor(index).bytes).ok().map(DimExpr::constant), |known| known.bytes_expr())
     }
+    /// Whether two entries have provably equal sizes for all extents.
+    pub(crate) fn same_size(&self, a: usize, b: usize) -> bool {
+        let known = |index: usize| self.value_of[index].and_then(|value| self.out.known[value].as_deref());
+        match (self.bytes_expr(a), self.bytes_expr(b)) {
+            (Some(one), Some(other)) => one == other,
+            _ => known(a).zip(known(b)).is_some_and(|(a, b)| a.element.bits() == b.element.bits() && a.same_elements(b)),
+        }
+    }
     /// Whether two entries of one owner begin and end at equal bytes for all extents. For entries without
     /// free dimensions, their stated places decide.
     pub(crate) fn same_place(&self, a: usize, b: usize) -> bool {
         let (one, other) = (self.tensor(a), self.tensor(b));
-        let is_free = one.bytes_expr.is_some() || other.bytes_expr.is_some();
-        let moves_alike = || {
-            self.root[a] == self.root[b]
-                && self.first[a].is_some()
-                && self.first[a] == self.first[b]
-                && self.bytes_expr(a) == self.bytes_expr(b)
-        };
+        let is_free = one.shape_expr.is_some() || other.shape_expr.is_some();
+        let moves_alike =
+            || self.root[a] == self.root[b] && self.first[a].is_some() && self.first[a] == self.first[b] && self.same_size(a, b);
         one.offset == other.offset && one.bytes == other.bytes && (!is_free || moves_alike())
     }
     /// Returns the bytes of an arena that an entry may take at some extents: first byte, and the byte after

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
-use memc_ir::{ElementType, Value};
+use memc_ir::{DimExpr, ElementType, Value};
 use memc_layout::{Class, Layout, Tensor};
 
 use crate::codes::Kind;
@@ -128,7 +128,7 @@ fn entry(ctx: &Ctx<'_>, index: usize, value: Value, findings: &mut Findings) {
 /// Checks the texts of shape and size: canonical expressions if extents are free, else none.
 fn expressions(tensor: &Tensor, free: Option<&Free>, at: At<'_>, findings: &mut Findings) {
     let shape = free.map(|free| free.dims.iter().map(ToString::to_string).collect::<Vec<_>>());
-    let bytes = free.map(|free| free.bytes.to_string());
+    let bytes = free.and_then(|free| free.bytes.as_ref()).map(ToString::to_string);
     if tensor.shape_expr == shape && tensor.bytes_expr == bytes {
         return;
     }
@@ -153,8 +153,12 @@ fn bounds(ctx: &Ctx<'_>, tensor: &Tensor, free: &Free, at: At<'_>, findings: &mu
             findings.add(Kind::UpperBound, at, message);
         }
     }
-    if !extents.at_most(&free.bytes, tensor.bytes.into()) {
-        let message = format!("`{}`: its size of {} is not provably at most {}", tensor.name, free.bytes, exact(tensor.bytes));
+    // Without an expression, the bounds of the extents bound the size.
+    let is_bounded = |bytes: &DimExpr| extents.at_most(bytes, tensor.bytes.into());
+    let most = stated(tensor).map_or(u64::MAX, |claimed| claimed.bytes());
+    if !free.bytes.as_ref().map_or(tensor.bytes == most, is_bounded) {
+        let size = free.bytes.as_ref().map_or_else(|| "its shape".to_owned(), ToString::to_string);
+        let message = format!("`{}`: its size of {size} is not provably at most {}", tensor.name, exact(tensor.bytes));
         findings.add(Kind::UpperBound, at, message);
     }
 }

@@ -14,7 +14,7 @@ pub(crate) fn check(ctx: &Ctx<'_>, index: usize, of: usize, is_view: bool, findi
     let (tensor, source) = (ctx.tensor(index), ctx.tensor(of));
     let (Some(result), Some(operand)) = (ctx.value_of[index], ctx.value_of[of]) else { return };
     let offset = tensor.alias.as_ref().map_or(0, |alias| alias.alias_offset);
-    if tensor.bytes != source.bytes || offset != 0 || ctx.bytes_expr(index) != ctx.bytes_expr(of) {
+    if tensor.bytes != source.bytes || offset != 0 || !ctx.same_size(index, of) {
         let message = format!(
             "`{}` ({}) overwrites `{}` ({}) at byte {offset}",
             tensor.name,

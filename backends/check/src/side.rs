@@ -32,12 +32,13 @@ pub(crate) struct Known {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Free {
     pub(crate) dims: Vec<DimExpr>,
-    /// Number of elements, simplified for the ranges: equal counts can have several products.
-    pub(crate) elements: DimExpr,
-    /// Size in bytes, as a product of the extents.
-    pub(crate) bytes: DimExpr,
+    /// Number of elements, simplified for the ranges: equal counts can have several products. `None` for a
+    /// product of too many terms.
+    pub(crate) elements: Option<DimExpr>,
+    /// Size in bytes, as a product of the extents; `None` for a product of too many terms.
+    pub(crate) bytes: Option<DimExpr>,
     /// Size in bytes, simplified for the ranges.
-    pub(crate) size: DimExpr,
+    pub(crate) size: Option<DimExpr>,
     /// Size at one corner of the extents: at most the largest size.
     pub(crate) reached: u64,
 }
@@ -57,11 +58,13 @@ impl Known {
         let most = |dim: &DimExpr| extents.highest(dim).and_then(|most| u64::try_from(most.max(0)).ok());
         let bounds: Vec<u64> = dims.iter().map(most).collect::<Option<_>>()?;
         TensorType::fixed(ty.element, &bounds).size()?;
-        let elements = dims.iter().try_fold(DimExpr::constant(1), |product, dim| product.mul(dim))?;
-        let bits = elements.mul(&DimExpr::constant(ty.element.bits()?.into()))?;
-        let bytes = bits.add(&DimExpr::constant(7))?.floor_div(&DimExpr::constant(8))?;
-        let reached = u64::try_from(extents.reached(&bytes)).unwrap_or(0);
-        let (elements, size) = (extents.simplified(&elements), extents.simplified(&bytes));
+        let elements = dims.iter().try_fold(DimExpr::constant(1), |product, dim| product.mul(dim));
+        let bits = DimExpr::constant(ty.element.bits()?.into());
+        let rounded = |bits: DimExpr| bits.add(&DimExpr::constant(7))?.floor_div(&DimExpr::constant(8));
+        let bytes = elements.as_ref().and_then(|elements| rounded(elements.mul(&bits)?));
+        let reached = bytes.as_ref().and_then(|bytes| u64::try_from(extents.reached(bytes)).ok()).unwrap_or(0);
+        let simple = |of: &Option<DimExpr>| of.as_ref().map(|of| extents.simplified(of));
+        let (elements, size) = (simple(&elements), simple(&bytes));
         Some(Self { element: ty.element, dims: bounds, free: Some(Arc::new(Free { dims, elements, bytes, size, reached })) })
     }
     /// Returns the size in bytes, an upper bound if the value has free extents. Sizes above 2^62 return 0,
@@ -81,15 +84,18 @@ impl Known {
     /// Returns the size in bytes as an expression.
     pub(crate) fn bytes_expr(&self) -> Option<DimExpr> {
         let number = || i64::try_from(self.bytes()).ok().map(DimExpr::constant);
-        self.free.as_ref().map_or_else(number, |free| Some(free.size.clone()))
+        self.free.as_ref().map_or_else(number, |free| free.size.clone())
     }
     /// Whether both have provably equal numbers of elements.
     pub(crate) fn same_elements(&self, other: &Self) -> bool {
         let count = |known: &Self| {
             let number = || TensorType::fixed(known.element, &known.dims).elements().and_then(|count| i64::try_from(count).ok());
-            known.free.as_ref().map_or_else(|| number().map(DimExpr::constant), |free| Some(free.elements.clone()))
+            known.free.as_ref().map_or_else(|| number().map(DimExpr::constant), |free| free.elements.clone())
         };
-        count(self).is_some_and(|own| count(other) == Some(own))
+        match (count(self), count(other)) {
+            (Some(own), Some(other)) => own == other,
+            _ => self.dim_exprs().is_some_and(|own| other.dim_exprs() == Some(own)),
+        }
     }
 }
 

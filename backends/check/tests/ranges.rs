@@ -263,11 +263,8 @@ fn a_part_may_be_overwritten_beside_a_moving_one() {
         node("back", "Abs", &["c"], &["y"]),
     ];
     const SHAPES: Shapes = &[("k", "2*batch,16"), ("v", "2*batch,16")];
-    const SHARES: Shares = &[
-        ("a", ("k", AliasKind::View, "0")),
-        ("c", ("k", AliasKind::View, "64*batch")),
-        ("h", ("a", AliasKind::InPlace, "0")),
-    ];
+    const SHARES: Shares =
+        &[("a", ("k", AliasKind::View, "0")), ("c", ("k", AliasKind::View, "64*batch")), ("h", ("a", AliasKind::InPlace, "0"))];
     let mut case = planned(nodes, SHAPES, SHARES);
     let outputs = ["v", "z", "y"].map(|name| info(name, FLOAT, &[-1, 16]));
     // The number of rows of `v` is no extent of the input.

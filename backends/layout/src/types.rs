@@ -449,7 +449,8 @@ pub struct Tensor {
     /// the upper bounds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shape_expr: Option<Vec<String>>,
-    /// Size in bytes as an expression over free dimensions, if it depends on these.
+    /// Size in bytes as an expression over free dimensions, if it depends on these. Absent beside
+    /// `shape_expr` if the product has too many terms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_expr: Option<String>,
     /// Storage class of the value.

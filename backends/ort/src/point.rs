@@ -6,6 +6,7 @@ use std::fmt;
 use memc_ir::DimExpr;
 use memc_layout::{Alias, Layout, Tensor};
 
+use crate::element::Element;
 use crate::error::Error;
 use crate::inputs::Inputs;
 
@@ -178,14 +179,21 @@ fn bind(tensor: &mut Tensor, texts: &Texts, point: &Point) -> Result<(), Error> 
         let value = texts.value(text, point).ok_or_else(|| wrong("an expression of it has no value at these extents"))?;
         if value <= most { Ok(value) } else { Err(wrong("an expression of it exceeds its upper bound")) }
     };
+    let is_free = tensor.shape_expr.is_some();
     if let Some(shape) = tensor.shape_expr.take() {
         if shape.len() != tensor.shape.len() {
             return Err(wrong("its two shapes have different ranks"));
         }
         tensor.shape = shape.iter().zip(&tensor.shape).map(|(text, most)| value(text, *most)).collect::<Result<_, _>>()?;
     }
-    if let Some(text) = tensor.bytes_expr.take() {
-        tensor.bytes = value(&text, tensor.bytes)?;
+    match tensor.bytes_expr.take() {
+        Some(text) => tensor.bytes = value(&text, tensor.bytes)?,
+        // A size with too many terms has no expression of its own.
+        None if is_free => {
+            tensor.bytes =
+                Element::from_name(&tensor.dtype).and_then(|element| element.bytes(&tensor.shape)).unwrap_or(tensor.bytes)
+        }
+        None => {}
     }
     if let Some(alias) = &mut tensor.alias
         && let Some(text) = alias.alias_offset_expr.take()

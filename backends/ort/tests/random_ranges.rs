@@ -29,14 +29,19 @@ fn holds(runtime: &Runtime, seed: u64) -> Result<Outcome, String> {
     let is_exact = random.below(2) == 0;
     let io = [Io::Outputs, Io::Arena, Io::External][random.below(3)];
     let mut request = made.request().effort(200).exact(is_exact).io(io);
-    if random.below(4) == 0 {
-        request = request.runtime(memc::Runtime::Ort);
-    }
+    request = match random.below(6) {
+        0 => request.runtime(memc::Runtime::Ort),
+        1 => request.runtime(memc::Runtime::Player),
+        2 => request.slowdown(5.0),
+        3 => request.budget(memc::Size::Percent(100.0)),
+        4 => request.anchors(true),
+        _ => request,
+    };
     let given = memc_onnx_proto::ModelFile::from_bytes(made.model.encode_to_vec()).map_err(|error| error.to_string())?;
     let planned = match memc::plan(&given, &request) {
         Ok(planned) => planned,
-        // A range where an operator does not fit, or an extent is negative.
-        Err(error) if ["E0123", "E0129"].contains(&error.diagnostic().code) => return Ok(Outcome::Unfit),
+        // A range where an operator does not fit, or an extent is negative; or a limit that no plan keeps.
+        Err(error) if ["E0123", "E0129", "E0301"].contains(&error.diagnostic().code) => return Ok(Outcome::Unfit),
         Err(error) => return Err(format!("no plan: {error}")),
     };
     let mut bytes = Vec::new();

@@ -166,7 +166,7 @@ impl Builder {
     fn step(&mut self) {
         let x = self.value();
         let rank = x.dims.len();
-        match self.random.below(22) {
+        match self.random.below(26) {
             0 | 1 => self.unary(&x),
             2 | 3 => self.binary(&x),
             4 => self.matmul(&x),
@@ -177,7 +177,7 @@ impl Builder {
             11 | 12 => self.slice(&x),
             13 | 14 => self.reshape(&x),
             15 if rank > 1 => self.transpose(&x),
-            16 => {
+            16 if rank > 0 => {
                 let name = self.node("Softmax", &[&x.name], vec![integer("axis", rank as i64 - 1)]);
                 self.add(name, x.dims);
             }
@@ -185,6 +185,10 @@ impl Builder {
             18 => self.pad(&x),
             19 => self.expand(&x),
             20 => self.gather(&x),
+            21 => self.half(&x),
+            22 => self.tile(&x),
+            23 => self.filled(&x),
+            24 => self.whole(&x),
             _ => self.unsqueeze(&x),
         }
     }
@@ -424,6 +428,52 @@ impl Builder {
         let mut dims = x.dims.clone();
         dims[axis] = Some(number(count as i64));
         self.add(name, dims);
+    }
+    /// Takes the first half of an axis, with a bound computed from the shape.
+    fn half(&mut self, x: &Tensor) {
+        if x.dims.is_empty() {
+            return;
+        }
+        let axis = self.random.below(x.dims.len());
+        let shape = self.node("Shape", &[&x.name], Vec::new());
+        let at = self.integers(&[axis as i64]);
+        let extent = self.node("Gather", &[&shape, &at], vec![integer("axis", 0)]);
+        let two = self.integers(&[2]);
+        let middle = self.node("Div", &[&extent, &two], Vec::new());
+        let zero = self.integers(&[0]);
+        let is_first = self.random.below(2) == 0;
+        let ends = if is_first { [zero.as_str(), &middle] } else { [middle.as_str(), &extent] };
+        let name = self.node("Slice", &[&x.name, ends[0], ends[1], &at], Vec::new());
+        let mut dims = x.dims.clone();
+        dims[axis] = dims[axis].as_ref().and_then(|dim| {
+            let first = dim.floor_div(&number(2))?;
+            if is_first { Some(first) } else { dim.sub(&first) }
+        });
+        self.add(name, dims);
+    }
+    fn tile(&mut self, x: &Tensor) {
+        let times: Vec<i64> = x.dims.iter().map(|_| self.random.pick(&[1, 1, 2])).collect();
+        if times.is_empty() || x.dims.len() > 4 {
+            return;
+        }
+        let repeats = self.integers(&times);
+        let name = self.node("Tile", &[&x.name, &repeats], Vec::new());
+        let scaled = x.dims.iter().zip(&times).map(|(dim, times)| dim.as_ref()?.mul(&number(*times)));
+        let dims = scaled.collect();
+        self.add(name, dims);
+    }
+    /// Adds zeros of the shape of the operand.
+    fn filled(&mut self, x: &Tensor) {
+        let shape = self.node("Shape", &[&x.name], Vec::new());
+        let zeros = self.node("ConstantOfShape", &[&shape], Vec::new());
+        let name = self.node("Add", &[&x.name, &zeros], Vec::new());
+        self.add(name, x.dims.clone());
+    }
+    /// Rounds to integers and back.
+    fn whole(&mut self, x: &Tensor) {
+        let whole = self.node("Cast", &[&x.name], vec![integer("to", 6)]);
+        let name = self.node("Cast", &[&whole], vec![integer("to", 1)]);
+        self.add(name, x.dims.clone());
     }
     fn unsqueeze(&mut self, x: &Tensor) {
         if x.dims.len() > 3 {
