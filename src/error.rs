@@ -175,7 +175,14 @@ impl Error {
                 | ImportError::Conflict { .. }
                 | ImportError::Contradiction { .. }
                 | ImportError::UnknownAssumed { .. }
-                | ImportError::Assumption { .. },
+                | ImportError::Assumption { .. }
+                | ImportError::Range { .. }
+                | ImportError::Equation { .. }
+                | ImportError::EqualRange { .. }
+                | ImportError::EqualNegative { .. }
+                | ImportError::TooLarge { .. }
+                | ImportError::NoExtents { .. }
+                | ImportError::Negative { .. },
             ) => 2,
             Self::Pipeline(
                 PipelineError::UnknownPass { .. }

@@ -32,6 +32,8 @@ pub(crate) struct Context<'a> {
     pub file_order_peak: u64,
     /// Peak of the input model in file order with all workspace, also of nodes without a unique name.
     pub own_peak: u64,
+    /// Dimensions that equal expressions over free dimensions.
+    pub equal: BTreeMap<String, String>,
     /// Bytes of all constants of the input model.
     pub weights: u64,
     /// Nodes of the input file's main graph.
@@ -169,6 +171,7 @@ impl<'a> Writer<'a> {
                 .iter()
                 .map(|limit| file::Limit { of: limit.of.to_string(), most: limit.most })
                 .collect(),
+            equal: self.context.equal.clone(),
         }
     }
 
@@ -299,7 +302,7 @@ impl<'a> Writer<'a> {
             alias_offset: alias.offset.0,
             alias_offset_expr: self.alias_offset_expr(value, alias),
         });
-        let (shape_expr, bytes_expr) = self.expressions(value).unzip();
+        let (shape_expr, bytes_expr) = self.expressions(value).unwrap_or_default();
         let class = self.class(value)?;
         Some(file::Tensor {
             name: data.name.clone(),
@@ -318,12 +321,13 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// Shape and size of a value as expressions, if they depend on free dimensions.
-    fn expressions(&self, value: Value) -> Option<(Vec<String>, String)> {
+    /// Shape and size of a value as expressions, if they depend on free dimensions. A size with too many
+    /// terms is left out: it is the product of the shape.
+    fn expressions(&self, value: Value) -> Option<(Option<Vec<String>>, Option<String>)> {
         let own = self.module.ty(value).tensor().filter(|tensor| tensor.known_dims().is_none())?;
         let is_assumed = self.module.assumed.contains_key(&value);
         let shape = own.shape.as_ref().filter(|_| !is_assumed)?.iter().map(ToString::to_string).collect();
-        Some((shape, own.size_expr()?.to_string()))
+        Some((Some(shape), own.size_expr().map(|size| size.to_string())))
     }
 
     /// First byte of a sub-view in its owner as an expression, if it depends on free dimensions.

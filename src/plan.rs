@@ -1,5 +1,6 @@
 //! The main job: plans a model, and derives the model to write and its layout.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use memc_cost::Measured;
@@ -129,6 +130,7 @@ pub fn plan_watched(
         budget: limits.all,
         file_order_peak: baseline.file_order_peak,
         own_peak: baseline.own_peak.0,
+        equal: open_equations(request, &module.dims),
         weights: weights.0,
         nodes_before: file.graph().node.len() as u64,
         overhead_lower_bound: planned.said.budgeted.as_ref().map(overhead_bound),
@@ -173,6 +175,12 @@ pub fn plan_watched(
         log,
         diagnostics,
     })
+}
+
+/// Returns the dimensions that equal expressions over free dimensions, with bound ones replaced.
+fn open_equations(request: &Request, bound: &BTreeMap<String, u64>) -> BTreeMap<String, String> {
+    let open = request.import.equal.iter().filter_map(|(name, of)| Some((name.clone(), of.bind(bound)?)));
+    open.filter(|(_, of)| of.as_constant().is_none()).map(|(name, of)| (name, of.to_string())).collect()
 }
 
 /// Ends the searches of a request after its wall-clock time.

@@ -172,7 +172,7 @@ def optimize(
 
     - `budget`: upper limit of the arena: 524288, "512KiB", "60%" of the peak in file order, or a dictionary by
       space. A limit that no plan keeps raises `BudgetError`.
-    - `dims`: extents of symbolic dimensions by name, {"batch": 1}.
+    - `dims`: extents of symbolic dimensions by name: one, a range or an expression, {"batch": 1, "seq": "1..512"}.
     - `runtime`: "arena" for a runtime that obeys the layout, "ort" for a stock session, "player" for `memc run`.
     - `exact`: allow only rewrites that keep every bit of the results.
     - `slowdown`: extra time allowed for less memory, in percent.

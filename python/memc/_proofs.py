@@ -69,11 +69,12 @@ class Verified(dict):
         return bool(self["ok"])
 
 
-def verify(given, planned, layout=None, *, rounds=3, seed=0, inputs=None, rtol=None, atol=None):
+def verify(given, planned, layout=None, *, rounds=3, seed=0, inputs=None, rtol=None, atol=None, at=None, points=None):
     """Runs both models and the plan on equal inputs in a process of its own, and compares all outputs. Returns
     `Verified`. Needs `onnxruntime`.
 
-    `inputs` is the path of a file of `numpy.savez`; by default `rounds` sets of random numbers are used.
+    `inputs` is the path of a file of `numpy.savez`; by default `rounds` sets of random numbers are used. A plan for
+    ranges runs at several points, at most `points`; `at` names others, [{"seq": 7, "batch": 2}].
     """
     import json
     import subprocess
@@ -82,8 +83,10 @@ def verify(given, planned, layout=None, *, rounds=3, seed=0, inputs=None, rtol=N
     with Files() as files:
         command = [sys.executable, "-m", "memc", "verify", "--json", f"--rounds={rounds}", f"--seed={seed}"]
         command += ["--layout", files.written(text, "layout.json")]
-        for option, value in [("inputs", inputs), ("rtol", rtol), ("atol", atol)]:
+        for option, value in [("inputs", inputs), ("rtol", rtol), ("atol", atol), ("points", points)]:
             command += [] if value is None else [f"--{option}={value}"]
+        for point in at or []:
+            command.append("--at=" + ",".join(f"{name}={extent}" for name, extent in point.items()))
         command += ["--", files.path(given, "given.onnx"), files.path(model, "planned.onnx")]
         environment = {**os.environ, "MEMC_PYTHON": sys.executable}
         done = subprocess.run(command, env=environment, capture_output=True, text=True)

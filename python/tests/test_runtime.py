@@ -55,6 +55,26 @@ class Messages(unittest.TestCase):
             for one, other in zip(plain.run(None, given), session.run(None, given)):
                 self.assertEqual(one.tobytes(), other.tobytes())
 
+    def test_plans_for_ranges_run_at_all_extents(self):
+        model = wide(("batch", 64))
+        result = memc.optimize(model, dims={"batch": "0..9"}, exact=True, runtime="ort")
+        self.assertTrue(memc.check(model, result))
+        found = memc.verify(model, result, points=4)
+        self.assertTrue(found and found.identical)
+        self.assertEqual([point["batch"] for point in found.points[:2]], [9, 0])
+        self.assertEqual(len(found.points), 4)
+        found = memc.verify(model, result, at=[{"batch": 7}, {"batch": 1}])
+        self.assertEqual(found.points, [{"batch": 7}, {"batch": 1}])
+        with self.assertRaises(memc.Error) as raised:
+            memc.verify(model, result, at=[{"batch": 10}])
+        self.assertEqual(raised.exception.code, "E0715")
+        session = memc.ort.session(result)
+        plain = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+        for batch in [0, 1, 9]:
+            given = {"x": numpy.linspace(-3, 3, batch * 64, dtype=numpy.float32).reshape(batch, 64)}
+            for one, other in zip(plain.run(None, given), session.run(None, given)):
+                self.assertEqual(one.tobytes(), other.tobytes())
+
 
 class Sessions(unittest.TestCase):
     def test_a_session_has_the_options_of_the_recipe(self):

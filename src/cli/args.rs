@@ -100,7 +100,7 @@ pub struct Inputs {
     /// Extent of a symbolic dimension (repeatable): 8; a range 1..512 or 32..960/32, for which the plan
     /// holds as a whole; 128,256,512 for offsets for each; or past+seq. An axis without a name is
     /// INPUT.AXIS, and `?` means all of those. A dimension that only results have is assumed, as by --assume
-    #[arg(long = "dim", value_name = "NAME=N|A..B", value_parser = pair::<Extent>, help_heading = heading::USUAL)]
+    #[arg(long = "dim", value_name = "NAME=N|A..B", value_parser = extent, help_heading = heading::USUAL)]
     pub dims: Vec<(String, Extent)>,
     /// Limit on an expression over dimensions with ranges (repeatable)
     #[arg(long, value_name = "height*width<=N", help_heading = heading::INPUT, hide_short_help = true)]
@@ -474,6 +474,9 @@ pub struct Run {
     /// Seed of random inputs
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
+    /// Extent of a free dimension of the plan [default: as in the inputs, or the largest] (repeatable)
+    #[arg(long = "dim", value_name = "NAME=N", value_parser = pair::<u64>)]
+    pub dims: Vec<(String, u64)>,
     /// Number of runs
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub repeat: u32,
@@ -505,6 +508,13 @@ pub struct Verify {
     /// Seed of the first random set
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
+    /// Extents of free dimensions to run at, in place of chosen points: seq=7 or seq=7,batch=2 (repeatable)
+    #[arg(long, value_name = "NAME=N,...", value_parser = point, conflicts_with = "inputs")]
+    pub at: Vec<memc_ort::Point>,
+    /// Largest number of points at which a plan for ranges is run [default: corners, their neighbors and 8
+    /// points inside; fewer if they take long]
+    #[arg(long, value_name = "N", conflicts_with_all = ["inputs", "at"])]
+    pub points: Option<usize>,
     /// Allowed difference, as a share of the expected number [default: 0 for plans made with --exact,
     /// else 0.001]
     #[arg(long)]
@@ -561,7 +571,7 @@ pub struct Print {
     #[arg(short, long)]
     pub output: Option<PathBuf>,
     /// Extent of a symbolic dimension, or its range: 8, 1..512 (repeatable)
-    #[arg(long = "dim", value_name = "NAME=N|A..B", value_parser = pair::<Extent>)]
+    #[arg(long = "dim", value_name = "NAME=N|A..B", value_parser = extent)]
     pub dims: Vec<(String, Extent)>,
 }
 
@@ -627,6 +637,18 @@ fn pair<T: std::str::FromStr>(text: &str) -> Result<(String, T), String> {
     let wrong = || format!("`{text}` is not NAME=N");
     let (name, value) = text.rsplit_once('=').ok_or_else(wrong)?;
     Ok((name.to_owned(), value.trim().parse().map_err(|_| wrong())?))
+}
+
+/// Parses `NAME=EXTENTS`.
+fn extent(text: &str) -> Result<(String, Extent), String> {
+    let (name, extents) = text.rsplit_once('=').ok_or_else(|| format!("`{text}` is not NAME=N"))?;
+    Ok((name.to_owned(), extents.parse().map_err(|error: memc::ExtentError| error.to_string())?))
+}
+
+/// Parses `NAME=N,NAME=N`.
+#[cfg(feature = "ort")]
+fn point(text: &str) -> Result<memc_ort::Point, String> {
+    text.split(',').map(pair::<u64>).collect::<Result<_, _>>().map(memc_ort::Point)
 }
 
 /// Parses `NEW=OLD`, split at the last `=`: names of old values rarely contain one.

@@ -66,7 +66,7 @@ pub fn refuse(error: play::Error) -> Failure {
         diagnostic = diagnostic.with_note(error.to_string());
         source = error.source();
     }
-    let code = if error.code() == "E0706" { 2 } else { 1 };
+    let code = if matches!(error.code(), "E0706" | "E0715") { 2 } else { 1 };
     Failure { diagnostics: vec![diagnostic.with_help(error.help())], code }
 }
 

@@ -4,11 +4,12 @@ use std::time::Instant;
 
 use memc::Error;
 use memc_ir::Bytes;
+use memc_layout::Layout;
 use memc_onnx_proto::ModelFile;
 use memc_ort as play;
 use play::inputs::{Inputs, Seeded};
 use play::npz::Archive;
-use play::{PlayOptions, Played, Player, npz};
+use play::{PlayOptions, Played, Player, Point, npz};
 use serde_json::json;
 
 use super::args::Run;
@@ -24,8 +25,11 @@ pub fn run(arguments: &Run, voice: &Voice) -> Outcome {
     let out = ModelFile::open(&arguments.model).map_err(Error::from)?;
     let layout = layout(&arguments.layout)?;
     let runtime = load(arguments.playing.library.ort_lib.as_deref())?;
-    let given: Box<dyn Inputs> = match &arguments.inputs {
-        Some(path) => Box::new(Archive::open(path).map_err(refuse)?),
+    let archive = arguments.inputs.as_deref().map(Archive::open).transpose().map_err(refuse)?;
+    let point = point(&layout, archive.as_ref(), &arguments.dims).map_err(refuse)?;
+    let layout = play::point::at(&layout, &point).map_err(refuse)?;
+    let given: Box<dyn Inputs> = match archive {
+        Some(archive) => Box::new(archive),
         None => Box::new(Seeded::new(&out, &layout, arguments.seed).map_err(refuse)?),
     };
     let options = PlayOptions {
@@ -70,7 +74,7 @@ pub fn run(arguments: &Run, voice: &Voice) -> Outcome {
                 "busy_ms": link.busy as f64 / 1e6, "waited_ms": link.waited as f64 / 1e6})
         });
         let object = json!({
-            "moved": played.moved, "links": links.collect::<Vec<_>>(),
+            "extents": point.0, "moved": played.moved, "links": links.collect::<Vec<_>>(),
             "digest": digest, "arenas": arenas.collect::<Vec<_>>(), "bytes_outside": played.bytes_outside(),
             "workspace_beyond": played.workspace_beyond(), "ran": played.ran, "skipped": played.skipped, "constant": played.constant,
             "outside": outside.collect::<Vec<_>>(), "workspace": work.collect::<Vec<_>>(), "caller_bytes": played.caller,
@@ -79,12 +83,37 @@ pub fn run(arguments: &Run, voice: &Voice) -> Outcome {
         });
         return print(&format!("{object:#}\n"));
     }
+    if !point.0.is_empty() {
+        voice.say(&format!("extents: {point}"));
+    }
     tell(&played, voice);
     for (name, kind) in others.iter().take(MAX_ROWS) {
         voice.say(&format!("output `{name}`: {kind}"));
     }
     voice.say(&format!("start {start:.1} ms, run {median:.3} ms (median of {})", times.len()));
     print(&format!("{digest}\n"))
+}
+
+/// Returns the extents of a run: those of the inputs, or stated ones with the largest for other dimensions.
+/// A stated extent that contradicts the inputs is an error.
+fn point(layout: &Layout, archive: Option<&Archive>, dims: &[(String, u64)]) -> Result<Point, play::Error> {
+    let stated = dims.iter().cloned();
+    let Some(archive) = archive else {
+        let mut point = Point(layout.model.ranges.iter().map(|(name, range)| (name.clone(), range.max)).collect());
+        point.0.extend(stated);
+        return Ok(point);
+    };
+    let found = if layout.model.ranges.is_empty() { Point::default() } else { play::point::of_inputs(layout, archive)? };
+    for (name, extent) in stated {
+        if found.0.get(&name).is_some_and(|found| *found != extent) {
+            let reason = format!("the inputs have {name}={}", found.0[&name]);
+            return Err(play::Error::Extent { extents: format!("{name}={extent}"), reason });
+        }
+        if !found.0.contains_key(&name) {
+            play::point::keeps(layout, &Point([(name, extent)].into()))?;
+        }
+    }
+    Ok(found)
 }
 
 /// Prints the memory and the transfers of a run.

@@ -5,11 +5,11 @@ use memc_ir::{Diagnostic, Severity};
 use memc_layout::Layout;
 use memc_onnx_proto::ModelFile;
 use memc_ort as play;
-use play::{Difference, Loss, Stock, Subject, Tolerance, Verified, VerifyOptions};
+use play::{Difference, Loss, Subject, Tolerance, Verified, VerifyOptions};
 use serde_json::json;
 
 use super::args::Verify;
-use super::playing::{given, layout_of, load, refuse};
+use super::playing::{given, layout_of, load, nanoseconds, refuse};
 use super::{ExitCode, Failure, Outcome, Voice, print, say};
 
 /// Largest number of printed violations and differences.
@@ -44,13 +44,21 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
         lossy_bound: arguments.lossy_bound,
         poison_check: arguments.playing.poison_check,
         swap_folder: arguments.playing.swap_dir.clone(),
+        at: arguments.at.clone(),
+        max_points: arguments.points,
+        clock: Some(nanoseconds),
     };
     let found = play::verify(&runtime, &input, &output, &layout, inputs.as_ref(), options).map_err(refuse)?;
-    for (round, subject, difference) in found.differences.iter().take(MAX_ROWS) {
-        voice.say(&format!("{subject}, round {round}: {difference}"));
+    // A plan for ranges has many rounds: a line for each point says which are within the tolerance.
+    let is_told = |(.., difference): &&(u64, Subject, Difference)| found.points.is_empty() || !difference.is_within();
+    for (round, subject, difference) in found.differences.iter().filter(is_told).take(MAX_ROWS) {
+        voice.say(&format!("{subject}, {}: {difference}", found.round(*round)));
     }
     for (round, subject, difference) in found.carried.iter().take(MAX_ROWS) {
-        voice.say(&format!("{subject}, round {round}: {difference}; within the tolerance once integers before it are set equal"));
+        voice.say(&format!(
+            "{subject}, {}: {difference}; within the tolerance once integers before it are set equal",
+            found.round(*round)
+        ));
     }
     if let Some(window) = &found.window {
         voice.say(&format!("the first rewritten fragment whose results differ: {window}"));
@@ -58,11 +66,16 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
     if let Some(node) = &found.first {
         voice.say(&format!("the first node whose result differs: {node}"));
     }
-    let rounds = if inputs.is_some() { 1 } else { arguments.rounds.max(1) };
+    let rounds = match found.points.len() as u64 {
+        0 if inputs.is_some() => 1,
+        0 => arguments.rounds.max(1),
+        points => points,
+    };
+    points(&found, voice);
     for (name, kind) in found.left_out.iter().take(MAX_ROWS) {
         voice.say(&format!("`{name}` was not compared: it is {kind}"));
     }
-    stock(&found.stock, rounds, voice);
+    stock(&found, rounds, voice);
     let is_identical = found.loss.is_none() && found.differences.is_empty() && found.carried.is_empty();
     if let Some(loss) = &found.loss {
         say_loss(loss, voice);
@@ -90,7 +103,8 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
                 "workspace_beyond": played.workspace_beyond(), "ran": played.ran, "skipped": played.skipped})
         });
         let object = json!({"ok": found.holds(), "outputs": found.outputs, "rounds": rounds, "identical": is_identical,
-            "differences": list(&found.differences), "carried": list(&found.carried), "first": found.first, "window": window, "before_softmaxes": found.softmaxes, "steps": found.steps, "played": played, "left_out": left_out, "stock": stock, "loss": found.loss.as_ref().map(loss_value)});
+            "differences": list(&found.differences), "carried": list(&found.carried), "first": found.first, "window": window, "before_softmaxes": found.softmaxes, "steps": found.steps, "played": played, "left_out": left_out, "stock": stock, "loss": found.loss.as_ref().map(loss_value),
+            "points": found.points.iter().map(|point| &point.0).collect::<Vec<_>>(), "points_left_out": found.skipped});
         print(&format!("{object:#}\n"))?;
     }
     if found.outputs == 0 {
@@ -100,7 +114,11 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
         return Err(too_lossy(loss));
     }
     if !found.holds() {
-        let text = format!("results differ: {} outputs, {rounds} rounds", found.outputs);
+        let beyond = found.differences.iter().find(|(.., difference)| !difference.is_within());
+        let text = match beyond.filter(|_| !found.points.is_empty()) {
+            Some((round, ..)) => format!("results differ {}: {} outputs, {rounds} points", found.round(*round), found.outputs),
+            None => format!("results differ: {} outputs, {rounds} rounds", found.outputs),
+        };
         let help = "random numbers in the model or its kernels may be the cause; else plan it again with `--exact`, and report the difference";
         return Err(Failure { diagnostics: vec![Diagnostic::new("E0709", Severity::Error, text).with_help(help)], code: 1 });
     }
@@ -119,8 +137,9 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
     };
     let steps = if found.steps > 0 { format!(", in {} steps", found.steps) } else { String::new() };
     voice.say(&format!(
-        "verify: {} outputs equal {word} in {rounds} rounds{steps}: the written model, and the plan played{softmaxes}{left_out}",
-        found.outputs
+        "verify: {} outputs equal {word} in {rounds} {}{steps}: the written model, and the plan played{softmaxes}{left_out}",
+        found.outputs,
+        if found.points.is_empty() { "rounds" } else { "points" }
     ));
     Ok(ExitCode::SUCCESS)
 }
@@ -149,22 +168,50 @@ fn too_lossy(loss: &Loss) -> Failure {
     Failure { diagnostics: vec![Diagnostic::new("E0714", Severity::Error, text).with_help(help)], code: 1 }
 }
 
+/// Prints the points at which a plan for ranges was run, with the outcome of each.
+fn points(found: &Verified, voice: &Voice) {
+    for (round, point) in (0u64..).zip(&found.points) {
+        let mut differences = found.differences.iter().filter(|(of, ..)| *of == round).map(|(.., difference)| difference);
+        let is_equal = differences.clone().count() == 0;
+        let word = match differences.all(Difference::is_within) {
+            true if is_equal => "equal",
+            true => "within the tolerance",
+            false => "differs",
+        };
+        voice.say(&format!("{point}: {word}"));
+    }
+    if found.skipped > 0 {
+        let count = found.points.len();
+        voice.say(&format!(
+            "{count} of {} points ran: more would take long; `--points` and `--at` name others",
+            count + found.skipped
+        ));
+    }
+}
+
 /// Prints how sessions with default options of both models differ.
-fn stock(stock: &Stock, rounds: u64, voice: &Voice) {
+fn stock(found: &Verified, rounds: u64, voice: &Voice) {
+    let stock = &found.stock;
     if let Some(message) = &stock.refused {
         return voice.say(&format!("sessions with default options were not compared: {message}"));
     }
+    let word = if found.points.is_empty() { "rounds" } else { "points" };
     let is_beyond = |(_, difference): &&(u64, Difference)| !difference.is_within();
     let Some((round, first)) = stock.differences.iter().find(is_beyond).or(stock.differences.first()) else {
-        return voice.say(&format!("sessions with default options: both models give equal bits in {rounds} rounds"));
+        return voice.say(&format!("sessions with default options: both models give equal bits in {rounds} {word}"));
     };
-    voice.say(&format!("sessions with default options differ, first in round {round}: {first}"));
+    voice.say(&format!("sessions with default options differ, first {}: {first}", first_round(found, *round)));
     if !stock.holds() {
         let text = "sessions with default options of the given and of the written model differ beyond the tolerance";
         let help = "default sessions fuse nodes and keep float16 sums in float32 until a float16 value is read, so split or rewritten nodes round \
             other values; `memc explain W0701` gives advice";
         voice.say(&Diagnostic::new("W0701", Severity::Warning, text.to_owned()).with_help(help).to_string());
     }
+}
+
+/// Describes a round within a sentence.
+fn first_round(found: &Verified, round: u64) -> String {
+    if found.points.is_empty() { format!("in round {round}") } else { found.round(round) }
 }
 
 /// Fails because no output was compared.

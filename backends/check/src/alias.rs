@@ -5,7 +5,8 @@ use crate::codes::Kind;
 use crate::ctx::Ctx;
 use crate::findings::{At, Findings, exact};
 use crate::{in_place, views};
-use memc_layout::AliasKind;
+use memc_ir::DimExpr;
+use memc_layout::{Alias, AliasKind};
 use petgraph::unionfind::UnionFind;
 
 /// Follows each alias to its owner and groups the entries that are views of one another. Reports
@@ -25,6 +26,7 @@ pub(crate) fn resolve(ctx: &mut Ctx<'_>, findings: &mut Findings) {
         }
     }
     ctx.root = roots(&ctx.target);
+    ctx.first = firsts(ctx);
     for index in 0..ctx.root.len() {
         if ctx.root[index].is_none() {
             let tensor = ctx.tensor(index);
@@ -61,6 +63,31 @@ fn roots(target: &[Option<usize>]) -> Vec<Option<usize>> {
     found.into_iter().map(Option::flatten).collect()
 }
 
+/// Returns the first byte of each entry in the entry that owns its bytes; `None` if an alias in between
+/// states a byte that no operator defines, or has no owner.
+fn firsts(ctx: &Ctx<'_>) -> Vec<Option<DimExpr>> {
+    let step = |index: usize| -> Option<DimExpr> {
+        let alias = ctx.tensor(index).alias.as_ref()?;
+        let of = ctx.target[index]?;
+        if alias.kind == AliasKind::InPlace {
+            return Some(DimExpr::constant(0));
+        }
+        let legal = views::offsets(ctx.out, ctx.value_of[index]?, ctx.value_of[of]?);
+        legal.into_iter().find(|first| begins_at(ctx, alias, first))
+    };
+    let steps: Vec<Option<DimExpr>> = (0..ctx.target.len()).map(step).collect();
+    let first = |index: usize| -> Option<DimExpr> {
+        ctx.root[index]?;
+        let (mut at, mut sum) = (index, DimExpr::constant(0));
+        while let Some(of) = ctx.target[at] {
+            sum = sum.add(steps[at].as_ref()?)?;
+            at = of;
+        }
+        Some(sum)
+    };
+    (0..ctx.target.len()).map(first).collect()
+}
+
 /// Numbers the sets of entries that `view` aliases connect.
 fn group(ctx: &mut Ctx<'_>) {
     let count = ctx.target.len();
@@ -85,24 +112,34 @@ pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
         let (Some(alias), Some(whole)) = (&ctx.tensor(index).alias, ctx.value_of[of]) else { continue };
         place(ctx, index, of, alias.alias_offset, findings);
         let legal = views::offsets(ctx.out, value, whole);
+        let begins = legal.contains(&DimExpr::constant(0));
         let (name, other) = (&ctx.tensor(index).name, &ctx.tensor(of).name);
         match alias.kind {
-            AliasKind::InPlace => in_place::check(ctx, index, of, legal.contains(&0), findings),
+            AliasKind::InPlace => in_place::check(ctx, index, of, begins, findings),
             AliasKind::View if legal.is_empty() => {
                 let message = format!("`{name}` is neither a reshape nor a contiguous part of `{other}`");
                 findings.add(Kind::View, At::tensor(name), message);
             }
-            AliasKind::View if !legal.contains(&alias.alias_offset) => {
-                let places: Vec<String> = legal.iter().map(u64::to_string).collect();
+            AliasKind::View if !legal.iter().any(|first| begins_at(ctx, alias, first)) => {
+                let places: Vec<String> = legal.iter().map(ToString::to_string).collect();
                 let message = format!(
                     "`{name}` begins at byte {} of `{other}`; its entry states byte {}",
                     places.join(" or "),
-                    alias.alias_offset
+                    alias.alias_offset_expr.clone().unwrap_or_else(|| alias.alias_offset.to_string())
                 );
                 findings.add(Kind::ViewOffset, At::tensor(name), message);
             }
             AliasKind::View => {}
         }
+    }
+}
+
+/// Whether an entry states this first byte: as a number, or as an expression with an upper bound.
+fn begins_at(ctx: &Ctx<'_>, alias: &Alias, first: &DimExpr) -> bool {
+    match (first.as_constant(), &alias.alias_offset_expr) {
+        (Some(first), None) => u64::try_from(first) == Ok(alias.alias_offset),
+        (None, Some(text)) => first.to_string() == *text && ctx.out.extents.at_most(first, alias.alias_offset.into()),
+        _ => false,
     }
 }
 

@@ -32,7 +32,10 @@ pub(crate) fn derive(ctx: &Ctx<'_>) -> BaselineSummary {
         side.values.iter().filter(|value| held(ctx, **value)).map(|value| (*value, live[value])).collect();
     let computed = computed_constants(side);
     let owner = owners(side);
-    let bytes = |value: Value| side.known[value].as_ref().map_or(0, |known| known.bytes());
+    let most_bytes = |value: Value| side.known[value].as_ref().map_or(0, |known| known.bytes());
+    // The plan states the sizes of values that depend on free dimensions, and the check has bounded them.
+    let bytes = |value: Value| stated_bytes(ctx, value).unwrap_or_else(|| most_bytes(value));
+    let least_bytes = |value: Value| side.known[value].as_ref().map_or(0, |known| known.least_bytes());
     let mut families: BTreeMap<Value, Vec<Steps>> = BTreeMap::new();
     for value in live.keys() {
         let root = owner.get(value).copied().unwrap_or(*value);
@@ -52,7 +55,8 @@ pub(crate) fn derive(ctx: &Ctx<'_>) -> BaselineSummary {
         let unread = side.producer[*value].is_some() && !read.contains(value);
         if unread { (range.0, steps as u64) } else { *range }
     };
-    let all: Vec<Held> = own.iter().map(|(value, range)| Held { steps: longest(value, range), bytes: bytes(*value) }).collect();
+    let all: Vec<Held> =
+        own.iter().map(|(value, range)| Held { steps: longest(value, range), bytes: most_bytes(*value) }).collect();
     // Only the layout states the sizes that the user gave.
     let assumed: BTreeSet<&str> =
         ctx.layout.stated.iter().filter(|row| row.by == StatedBy::User).map(|row| row.tensor.as_str()).collect();
@@ -72,7 +76,7 @@ pub(crate) fn derive(ctx: &Ctx<'_>) -> BaselineSummary {
         // Leave out results of nodes with bodies: only a planner that examines the bodies may know
         // their sizes.
         .filter(|(value, _)| !has_bodies(side, **value))
-        .map(|(value, steps)| Held { steps: *steps, bytes: bytes(*value) })
+        .map(|(value, steps)| Held { steps: *steps, bytes: least_bytes(*value) })
         .collect();
     // Workspace: of known kernels, and of the plan's nodes.
     let kernels = workspace(side);
@@ -105,6 +109,14 @@ pub(crate) fn weights(ctx: &Ctx<'_>) -> (u64, u64) {
     let sources = side.rows.iter().filter(|row| row.reads.is_empty());
     let made = of(&mut sources.flat_map(|row| side.module.node(row.node).results()));
     (least, least.saturating_add(made))
+}
+
+/// Returns the stated size of a value that depends on free dimensions, if both models have it.
+fn stated_bytes(ctx: &Ctx<'_>, value: Value) -> Option<u64> {
+    let index = *ctx.named.get(ctx.given.name(value))?;
+    let out = ctx.value_of[index].and_then(|out| ctx.out.known[out].as_ref());
+    let own = ctx.given.known[value].as_ref().filter(|known| known.free.is_some());
+    (out? == own?).then(|| ctx.tensor(index).bytes)
 }
 
 fn sum(peaks: &BTreeMap<String, u64>) -> u64 {
@@ -208,7 +220,7 @@ fn workspace(side: &Side<'_>) -> Vec<Held> {
 }
 
 fn kernel(module: &Module, node: Node) -> Option<u64> {
-    let bytes = Profile::ALL.iter().filter_map(|profile| profile.workspace(&Typed::of(module, node)));
+    let bytes = Profile::ALL.iter().filter_map(|profile| profile.workspace(&Typed::largest(module, node)));
     bytes.map(|bytes| bytes.0).max().filter(|bytes| *bytes > 0)
 }
 
@@ -257,7 +269,7 @@ fn body_bytes(module: &Module, node: Node, alignment: u64) -> u64 {
             }
             let results = graph.nodes.iter().flat_map(|inner| module.node(*inner).results());
             for value in results.chain(graph.inputs.iter().copied()) {
-                sum = sum.saturating_add(aligned(module.ty(value).size().map_or(0, |size| size.0)));
+                sum = sum.saturating_add(aligned(module.size(value).map_or(0, |size| size.0)));
             }
             nodes.extend(&graph.nodes);
         }

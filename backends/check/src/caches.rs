@@ -54,7 +54,7 @@ fn pair(ctx: &Ctx<'_>, row: &Cache) -> Result<(), String> {
     let end = |side: &Side<'_>, name: &str, is_input: bool| {
         let value = side.named.get(name).copied().ok_or_else(|| format!("`{name}` is not in both models"))?;
         let fits = if is_input { side.is_input(value) } else { side.is_output[value] };
-        let known = side.known[value].clone().filter(|known| fits && axis < known.dims.len());
+        let known = side.known[value].clone().filter(|known| fits && known.free.is_none() && axis < known.dims.len());
         known.map(|known| (value, known)).ok_or_else(|| format!("`{name}` is no graph input or output with axis {}", row.axis))
     };
     let ((old, before), (new, after)) = (end(given, &row.input, true)?, end(given, &row.output, false)?);
@@ -96,7 +96,10 @@ fn place(ctx: &Ctx<'_>, row: &Cache) -> Result<(), String> {
         true => (operand(2), operand(1)),
         false => (operand(1), operand(2)),
     };
-    let added = added.and_then(|value| out.known[value].clone()).ok_or("the new rows have no known extents")?;
+    let added = added
+        .and_then(|value| out.known[value].clone())
+        .filter(|known| known.free.is_none())
+        .ok_or("the new rows have no known extents")?;
     if added.dims.get(axis) != Some(&row.rows) || added.dims[..=axis].iter().product::<u64>() > MAX_PLACES {
         return Err("the number of new rows is another one, or too large".to_owned());
     }
@@ -152,7 +155,8 @@ fn indices(dims: &[u64], axis: usize) -> Linear {
 
 /// Returns the elements of a value as linear functions of `count`; `None` if they are not.
 fn linear(side: &Side<'_>, value: Value, count: Value, depth: u32) -> Option<Linear> {
-    let known = side.known[value].as_ref().filter(|known| known.elements() <= MAX_PLACES)?;
+    let known = side.known[value].as_ref().filter(|known| known.free.is_none())?;
+    (known.dims.iter().fold(1, |product: u64, extent| product.saturating_mul(*extent)) <= MAX_PLACES).then_some(())?;
     let dims = known.dims.clone();
     if value == count {
         return Some(Linear { dims, items: vec![(1, 0)] });

@@ -107,7 +107,7 @@ impl Computed<'_> {
 impl Codec {
     /// Notes the facts about a constant.
     pub(crate) fn constant(&mut self, number: u32, raw: &Raw) {
-        let ty = Known { element: raw.element, dims: raw.dims.clone() };
+        let ty = Known { element: raw.element, dims: raw.dims.clone(), free: None };
         let facts = || Facts { ty, made: Made::Other, range: None, constant: Some(raw.clone()) };
         self.facts.entry(number).or_insert_with(facts);
     }

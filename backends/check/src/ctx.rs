@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use memc_ir::{SecondaryMap, Value};
+use memc_ir::{DimExpr, SecondaryMap, Value};
 use memc_layout::{Class, Layout, Tensor};
 
 use crate::codes::Kind;
@@ -38,6 +38,9 @@ pub(crate) struct Ctx<'a> {
     pub(crate) target: Vec<Option<usize>>,
     /// Entry that owns the bytes; `None` for aliases in a cycle.
     pub(crate) root: Vec<Option<usize>>,
+    /// First byte of each entry in the entry that owns the bytes; `None` if an alias states none that an
+    /// operator defines.
+    pub(crate) first: Vec<Option<DimExpr>>,
     /// Number of the set of views that each entry belongs to.
     pub(crate) group: Vec<usize>,
     /// Entries of each set of views, by its number.
@@ -95,6 +98,7 @@ impl<'a> Ctx<'a> {
             derived: vec![None; count],
             target: vec![None; count],
             root: (0..count).map(Some).collect(),
+            first: vec![Some(DimExpr::constant(0)); count],
             group: (0..count).collect(),
             members: Vec::new(),
         }
@@ -120,15 +124,57 @@ impl<'a> Ctx<'a> {
     pub(crate) fn views_of(&self, index: usize) -> &[usize] {
         self.members.get(self.group[index]).map_or(&[], Vec::as_slice)
     }
-    /// Whether the bytes of two entries overlap, regardless of their live ranges.
+    /// Whether the bytes of two entries may overlap at some extents, regardless of their live ranges.
     pub(crate) fn bytes_meet(&self, a: usize, b: usize) -> bool {
-        let (a, b) = (self.tensor(a), self.tensor(b));
-        match (a.offset, b.offset) {
-            (Some(low), Some(other)) => {
-                a.space == b.space && low < other.saturating_add(b.bytes) && other < low.saturating_add(a.bytes)
-            }
-            _ => false,
+        let (Some((low, high)), Some((other, end))) = (self.span(a), self.span(b)) else { return false };
+        if self.tensor(a).space != self.tensor(b).space {
+            return false;
         }
+        // Both move with the free dimensions inside one owner.
+        let is_free = |index: usize| self.tensor(index).shape_expr.is_some();
+        if self.root[a].is_some() && self.root[a] == self.root[b] && (is_free(a) || is_free(b)) {
+            return !(self.ends_before(a, b) || self.ends_before(b, a));
+        }
+        low < end && other < high
+    }
+    /// Whether an entry provably ends before another entry of its owner begins, for all extents.
+    fn ends_before(&self, a: usize, b: usize) -> bool {
+        let end = self.first[a].as_ref().zip(self.bytes_expr(a)).and_then(|(first, bytes)| first.add(&bytes));
+        end.zip(self.first[b].as_ref()).is_some_and(|(end, first)| self.out.extents.in_order(&end, first))
+    }
+    /// Returns the size of an entry as an expression over free dimensions.
+    pub(crate) fn bytes_expr(&self, index: usize) -> Option<DimExpr> {
+        let known = self.value_of[index].and_then(|value| self.out.known[value].as_ref());
+        known.map_or_else(|| i64::try_from(self.tensor(index).bytes).ok().map(DimExpr::constant), |known| known.bytes_expr())
+    }
+    /// Whether two entries have provably equal sizes for all extents.
+    pub(crate) fn same_size(&self, a: usize, b: usize) -> bool {
+        let known = |index: usize| self.value_of[index].and_then(|value| self.out.known[value].as_deref());
+        match (self.bytes_expr(a), self.bytes_expr(b)) {
+            (Some(one), Some(other)) => one == other,
+            _ => known(a).zip(known(b)).is_some_and(|(a, b)| a.element.bits() == b.element.bits() && a.same_elements(b)),
+        }
+    }
+    /// Whether two entries of one owner begin and end at equal bytes for all extents. For entries without
+    /// free dimensions, their stated places decide.
+    pub(crate) fn same_place(&self, a: usize, b: usize) -> bool {
+        let (one, other) = (self.tensor(a), self.tensor(b));
+        let is_free = one.shape_expr.is_some() || other.shape_expr.is_some();
+        let moves_alike =
+            || self.root[a] == self.root[b] && self.first[a].is_some() && self.first[a] == self.first[b] && self.same_size(a, b);
+        one.offset == other.offset && one.bytes == other.bytes && (!is_free || moves_alike())
+    }
+    /// Returns the bytes of an arena that an entry may take at some extents: first byte, and the byte after
+    /// the last one. `None` without a place.
+    pub(crate) fn span(&self, index: usize) -> Option<(u64, u64)> {
+        let tensor = self.tensor(index);
+        let (offset, high) = (tensor.offset?, tensor.offset?.saturating_add(tensor.bytes));
+        let owner = self.root[index].and_then(|root| self.tensor(root).offset);
+        // A sub-view begins earlier at smaller extents.
+        let free = self.first[index].as_ref().filter(|first| first.as_constant().is_none());
+        let least = free.map(|first| self.out.extents.lowest(first).and_then(|least| u64::try_from(least.max(0)).ok()));
+        let low = least.zip(owner).map(|(least, owner)| owner.saturating_add(least.unwrap_or(0)));
+        Some((low.unwrap_or(offset).min(offset), high))
     }
 }
 

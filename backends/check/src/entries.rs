@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
-use memc_ir::{ElementType, Value};
+use memc_ir::{DimExpr, ElementType, Value};
 use memc_layout::{Class, Layout, Tensor};
 
 use crate::codes::Kind;
 use crate::ctx::Ctx;
 use crate::findings::{At, Findings, exact};
-use crate::side::{Known, Side};
+use crate::side::{Free, Known, Side};
 
 static ELEMENTS: LazyLock<BTreeMap<&str, ElementType>> = LazyLock::new(|| {
     // ONNX has far fewer than 64 element types.
@@ -38,6 +38,7 @@ pub(crate) fn adopt_types(out: &mut Side<'_>, layout: &Layout) -> u64 {
     for tensor in &layout.tensors {
         let Some(value) = out.named.get(&tensor.name).copied() else { continue };
         if out.known[value].is_none()
+            && tensor.shape_expr.is_none()
             && let Some(known) = stated(tensor)
         {
             out.known.set(value, Some(Arc::new(known)));
@@ -94,15 +95,24 @@ fn entry(ctx: &Ctx<'_>, index: usize, value: Value, findings: &mut Findings) {
         findings.add(kind, at, message);
         return;
     };
-    if tensor.bytes != claimed.bytes() {
+    let known = ctx.out.known[value].as_deref();
+    let free = known.and_then(|known| known.free.as_ref());
+    let is_sized = if free.is_some() { tensor.bytes <= claimed.bytes() } else { tensor.bytes == claimed.bytes() };
+    if !is_sized {
         let (size, stated) = (exact(claimed.bytes()), exact(tensor.bytes));
         let message = format!("`{}` has {size}; its entry states {stated}", tensor.name);
         findings.add(Kind::Bytes, at, message);
     }
+    expressions(tensor, free.map(Arc::as_ref), at, findings);
     let known_element = ctx.out.module.ty(value).tensor().map(|ty| ty.element).filter(|element| element.bits().is_some());
-    let agrees =
-        ctx.out.known[value].as_deref() == Some(&claimed) && known_element.is_none_or(|element| element == claimed.element);
-    if !agrees {
+    let has_type = match (known, free) {
+        (Some(known), Some(free)) => {
+            bounds(ctx, tensor, free, at, findings);
+            known.element == claimed.element && free.dims.len() == tensor.shape.len()
+        }
+        _ => known == Some(&claimed),
+    };
+    if !has_type || known_element.is_some_and(|element| element != claimed.element) {
         let message =
             format!("`{}` is {}; its entry states {}{:?}", tensor.name, ctx.out.module.ty(value), tensor.dtype, tensor.shape);
         findings.add(Kind::Type, at, message);
@@ -112,6 +122,44 @@ fn entry(ctx: &Ctx<'_>, index: usize, value: Value, findings: &mut Findings) {
         let expected: Vec<&str> = classes.iter().map(|class| class.as_str()).collect();
         let message = format!("`{}` is {}; its entry states {}", tensor.name, expected.join(" or "), tensor.class.as_str());
         findings.add(Kind::Class, at, message);
+    }
+}
+
+/// Checks the texts of shape and size: canonical expressions if extents are free, else none.
+fn expressions(tensor: &Tensor, free: Option<&Free>, at: At<'_>, findings: &mut Findings) {
+    let shape = free.map(|free| free.dims.iter().map(ToString::to_string).collect::<Vec<_>>());
+    let bytes = free.and_then(|free| free.bytes.as_ref()).map(ToString::to_string);
+    if tensor.shape_expr == shape && tensor.bytes_expr == bytes {
+        return;
+    }
+    let own = |shape: &Option<Vec<String>>, bytes: &Option<String>| match (shape, bytes) {
+        (None, None) => "no expressions".to_owned(),
+        (shape, bytes) => {
+            let shape = shape.as_ref().map_or_else(|| "no shape".to_owned(), |shape| format!("[{}]", shape.join(",")));
+            format!("{shape} and {} bytes", bytes.as_deref().unwrap_or("no"))
+        }
+    };
+    let (derived, stated) = (own(&shape, &bytes), own(&tensor.shape_expr, &tensor.bytes_expr));
+    let message = format!("`{}` has {derived}; its entry states {stated}", tensor.name);
+    findings.add(Kind::Expression, at, message);
+}
+
+/// Checks that the stated shape and size are upper bounds for all extents of the free dimensions.
+fn bounds(ctx: &Ctx<'_>, tensor: &Tensor, free: &Free, at: At<'_>, findings: &mut Findings) {
+    let extents = ctx.out.extents;
+    for (dim, most) in free.dims.iter().zip(&tensor.shape) {
+        if !extents.at_most(dim, (*most).into()) {
+            let message = format!("`{}`: the extent {dim} is not provably at most {most}", tensor.name);
+            findings.add(Kind::UpperBound, at, message);
+        }
+    }
+    // Without an expression, the bounds of the extents bound the size.
+    let is_bounded = |bytes: &DimExpr| extents.at_most(bytes, tensor.bytes.into());
+    let most = stated(tensor).map_or(u64::MAX, |claimed| claimed.bytes());
+    if !free.bytes.as_ref().map_or(tensor.bytes == most, is_bounded) {
+        let size = free.bytes.as_ref().map_or_else(|| "its shape".to_owned(), ToString::to_string);
+        let message = format!("`{}`: its size of {size} is not provably at most {}", tensor.name, exact(tensor.bytes));
+        findings.add(Kind::UpperBound, at, message);
     }
 }
 

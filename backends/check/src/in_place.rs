@@ -14,7 +14,7 @@ pub(crate) fn check(ctx: &Ctx<'_>, index: usize, of: usize, is_view: bool, findi
     let (tensor, source) = (ctx.tensor(index), ctx.tensor(of));
     let (Some(result), Some(operand)) = (ctx.value_of[index], ctx.value_of[of]) else { return };
     let offset = tensor.alias.as_ref().map_or(0, |alias| alias.alias_offset);
-    if tensor.bytes != source.bytes || offset != 0 {
+    if tensor.bytes != source.bytes || offset != 0 || !ctx.same_size(index, of) {
         let message = format!(
             "`{}` ({}) overwrites `{}` ({}) at byte {offset}",
             tensor.name,
@@ -53,7 +53,7 @@ fn positions(data: &NodeData, operand: Value) -> Vec<usize> {
 }
 
 fn same_box(a: Option<&Known>, b: Option<&Known>) -> bool {
-    a.zip(b).is_some_and(|(a, b)| a.dims == b.dims && a.element.bits() == b.element.bits())
+    a.zip(b).is_some_and(|(a, b)| a.dim_exprs() == b.dim_exprs() && a.element.bits() == b.element.bits())
 }
 
 /// Checks the node's other operands in the overwritten bytes: each must have the overwritten operand's
@@ -71,7 +71,7 @@ fn other_operands(
     for (position, input) in data.inputs.iter().enumerate() {
         let Some(other) = input.filter(|value| *value != operand).and_then(|value| ctx.tensor_of[value]) else { continue };
         let entry = ctx.tensor(other);
-        let in_step = legal.contains(&position) && entry.offset == tensor.offset && entry.bytes == tensor.bytes;
+        let in_step = legal.contains(&position) && ctx.same_place(index, other);
         if ctx.bytes_meet(index, other) && !in_step {
             let message = format!("`{}` overwrites part of `{}` before `{}` has read it", tensor.name, entry.name, data.name);
             findings.add(Kind::InPlaceOperand, at, message);

@@ -19,6 +19,7 @@ mod content;
 mod ctx;
 mod encodings;
 mod entries;
+mod extents;
 mod fetches;
 mod findings;
 mod form;
@@ -52,6 +53,7 @@ use memc_onnx_import::ImportError;
 use memc_onnx_proto::ModelFile;
 
 use crate::ctx::Ctx;
+use crate::extents::Extents;
 use crate::findings::{At, Findings};
 use crate::side::Side;
 
@@ -104,7 +106,8 @@ pub fn check_with(
     let mut findings = Findings::default();
     let mut summary = Summary::default();
     header::check(given, out, layout, &mut findings);
-    let sides = import(given, out, layout, &mut findings);
+    let extents = Extents::of(layout, &mut findings);
+    let sides = extents.as_ref().and_then(|extents| import(given, out, layout, extents, &mut findings));
     if let Some((mut given, mut out)) = sides {
         if !out.locations().is_subset(&given.locations()) {
             given.take_outside(|location, offset, length| weights(Which::Given, location, offset, length));
@@ -121,10 +124,11 @@ fn import<'f>(
     given: &'f ModelFile,
     out: &'f ModelFile,
     layout: &Layout,
+    extents: &'f Extents,
     findings: &mut Findings,
 ) -> Option<(Side<'f>, Side<'f>)> {
     let dims = &layout.model.dims;
-    let open = |file: &'f ModelFile, dims: &BTreeMap<String, u64>| Side::open(file, dims);
+    let open = |file: &'f ModelFile, dims: &BTreeMap<String, u64>| Side::open(file, dims, extents);
     let unbound = |file: &ModelFile| {
         if dims.is_empty() {
             return Ok(BTreeMap::new());

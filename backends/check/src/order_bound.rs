@@ -167,7 +167,7 @@ fn overwrites(ctx: &Ctx<'_>, step: usize) -> Vec<(usize, usize)> {
         for (position, operand) in data.inputs.iter().enumerate() {
             let Some(operand) = *operand else { continue };
             let element_wise = first == Some(result) && legal.contains(&position);
-            if (element_wise || views::offsets(ctx.out, result, operand).contains(&0))
+            if (element_wise || views::begins(ctx.out, result, operand))
                 && let (Some(over), Some(under)) = (ctx.tensor_of[result], ctx.tensor_of[operand])
                 && ctx.tensor(over).bytes == ctx.tensor(under).bytes
             {

@@ -58,8 +58,7 @@ impl InUse {
 pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
     let mut spaces: BTreeMap<&str, Vec<Extent>> = BTreeMap::new();
     for (index, tensor) in ctx.layout.tensors.iter().enumerate() {
-        let (Some(space), Some(low)) = (tensor.space.as_deref(), tensor.offset) else { continue };
-        let high = low.saturating_add(tensor.bytes);
+        let (Some(space), Some((low, high))) = (tensor.space.as_deref(), ctx.span(index)) else { continue };
         if low < high {
             let extents =
                 ctx.live[index].iter().map(|(start, end)| Extent { tensor: index, start: *start, end: *end, low, high });
@@ -69,7 +68,8 @@ pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
     for (space, mut extents) in spaces {
         extents.sort_by_key(|extent| (extent.start, extent.low, extent.tensor));
         sweep(&extents, |a, b| {
-            if !related(ctx, a, b) {
+            // Sub-views of one owner that move may be apart at all extents.
+            if !related(ctx, a, b) && ctx.bytes_meet(a.tensor, b.tensor) {
                 overlap(ctx, space, a, b, findings);
             }
             !findings.full()

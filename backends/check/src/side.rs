@@ -6,33 +6,96 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use memc_ir::{
-    Definition, Diagnostic, ElementType, EntityId as _, Module, Node, Origin, Payload, SecondaryMap, TensorType, Value,
+    Definition, Diagnostic, Dim, DimExpr, ElementType, EntityId as _, Module, Node, Origin, Payload, SecondaryMap, TensorType,
+    Value,
 };
-use memc_onnx_import::{ImportError, ImportOptions, import};
+use memc_onnx_import::{ImportError, import};
 use memc_onnx_proto::ModelFile;
 use memc_ops::{Data, OpInfo, Typed, Zero, lookup, unchanged};
+
+use crate::extents::Extents;
 
 /// Domain of the two transfer operators.
 pub(crate) const TRANSFER_DOMAIN: &str = "ai.memc";
 
-/// Element type and extents of a value of known size.
+/// Element type and extents of a value of known or bounded size.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Known {
     pub(crate) element: ElementType,
+    /// Extents; upper bounds if the value has free extents.
     pub(crate) dims: Vec<u64>,
+    /// Extents and sizes as expressions, if an extent depends on free dimensions.
+    pub(crate) free: Option<Arc<Free>>,
+}
+
+/// Extents and sizes as expressions over free dimensions.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Free {
+    pub(crate) dims: Vec<DimExpr>,
+    /// Number of elements, simplified for the ranges: equal counts can have several products. `None` for a
+    /// product of too many terms.
+    pub(crate) elements: Option<DimExpr>,
+    /// Size in bytes, as a product of the extents; `None` for a product of too many terms.
+    pub(crate) bytes: Option<DimExpr>,
+    /// Size in bytes, simplified for the ranges.
+    pub(crate) size: Option<DimExpr>,
+    /// Size at one corner of the extents: at most the largest size.
+    pub(crate) reached: u64,
 }
 
 impl Known {
     pub(crate) fn of(ty: &TensorType) -> Option<Self> {
         ty.size()?;
-        Some(Self { element: ty.element, dims: ty.known_dims()? })
+        Some(Self { element: ty.element, dims: ty.known_dims()?, free: None })
     }
-    /// Returns the size in bytes. Sizes above 2^62 return 0, but [`Known::of`] rejects them.
+    /// Returns a type of known size, or of a size that free dimensions bound.
+    pub(crate) fn within(ty: &TensorType, extents: &Extents) -> Option<Self> {
+        let shape = ty.shape.as_ref()?;
+        if shape.iter().all(|dim| dim.known().is_some()) {
+            return Self::of(ty);
+        }
+        let dims: Vec<DimExpr> = shape.iter().map(Dim::expr).collect::<Option<_>>()?;
+        let most = |dim: &DimExpr| extents.highest(dim).and_then(|most| u64::try_from(most.max(0)).ok());
+        let bounds: Vec<u64> = dims.iter().map(most).collect::<Option<_>>()?;
+        TensorType::fixed(ty.element, &bounds).size()?;
+        let elements = dims.iter().try_fold(DimExpr::constant(1), |product, dim| product.mul(dim));
+        let bits = DimExpr::constant(ty.element.bits()?.into());
+        let rounded = |bits: DimExpr| bits.add(&DimExpr::constant(7))?.floor_div(&DimExpr::constant(8));
+        let bytes = elements.as_ref().and_then(|elements| rounded(elements.mul(&bits)?));
+        let reached = bytes.as_ref().and_then(|bytes| u64::try_from(extents.reached(bytes)).ok()).unwrap_or(0);
+        let simple = |of: &Option<DimExpr>| of.as_ref().map(|of| extents.simplified(of));
+        let (elements, size) = (simple(&elements), simple(&bytes));
+        Some(Self { element: ty.element, dims: bounds, free: Some(Arc::new(Free { dims, elements, bytes, size, reached })) })
+    }
+    /// Returns the size in bytes, an upper bound if the value has free extents. Sizes above 2^62 return 0,
+    /// but [`Known::of`] rejects them.
     pub(crate) fn bytes(&self) -> u64 {
         TensorType::fixed(self.element, &self.dims).size().map_or(0, |size| size.0)
     }
-    pub(crate) fn elements(&self) -> u64 {
-        TensorType::fixed(self.element, &self.dims).elements().unwrap_or(0)
+    /// Returns a lower bound of the largest size, in bytes: the size itself if it is known.
+    pub(crate) fn least_bytes(&self) -> u64 {
+        self.free.as_ref().map_or_else(|| self.bytes(), |free| free.reached)
+    }
+    /// Returns the extents as expressions.
+    pub(crate) fn dim_exprs(&self) -> Option<Vec<DimExpr>> {
+        let number = |extent: &u64| i64::try_from(*extent).ok().map(DimExpr::constant);
+        self.free.as_ref().map_or_else(|| self.dims.iter().map(number).collect(), |free| Some(free.dims.clone()))
+    }
+    /// Returns the size in bytes as an expression.
+    pub(crate) fn bytes_expr(&self) -> Option<DimExpr> {
+        let number = || i64::try_from(self.bytes()).ok().map(DimExpr::constant);
+        self.free.as_ref().map_or_else(number, |free| free.size.clone())
+    }
+    /// Whether both have provably equal numbers of elements.
+    pub(crate) fn same_elements(&self, other: &Self) -> bool {
+        let count = |known: &Self| {
+            let number = || TensorType::fixed(known.element, &known.dims).elements().and_then(|count| i64::try_from(count).ok());
+            known.free.as_ref().map_or_else(|| number().map(DimExpr::constant), |free| free.elements.clone())
+        };
+        match (count(self), count(other)) {
+            (Some(own), Some(other)) => own == other,
+            _ => self.dim_exprs().is_some_and(|own| other.dim_exprs() == Some(own)),
+        }
     }
 }
 
@@ -52,6 +115,8 @@ pub(crate) struct Row {
 /// One of the two models.
 pub(crate) struct Side<'f> {
     pub(crate) file: &'f ModelFile,
+    /// Extents of the free dimensions.
+    pub(crate) extents: &'f Extents,
     pub(crate) module: Module,
     pub(crate) diagnostics: Vec<Diagnostic>,
     pub(crate) rows: Vec<Row>,
@@ -74,11 +139,12 @@ pub(crate) struct Side<'f> {
 
 impl<'f> Side<'f> {
     /// Imports a model and indexes its main graph.
-    pub(crate) fn open(file: &'f ModelFile, dims: &BTreeMap<String, u64>) -> Result<Self, ImportError> {
-        let options = ImportOptions { dims: dims.clone(), allow_unbound: true, ..ImportOptions::default() };
-        let imported = import(file, &options)?;
+    pub(crate) fn open(file: &'f ModelFile, dims: &BTreeMap<String, u64>, extents: &'f Extents) -> Result<Self, ImportError> {
+        let open = if extents.is_empty() { BTreeSet::new() } else { memc_onnx_import::open_dimensions(file)? };
+        let imported = import(file, &extents.options(dims, &open))?;
         let mut side = Self {
             file,
+            extents,
             module: imported.module,
             diagnostics: imported.diagnostics,
             rows: Vec::new(),
@@ -154,7 +220,7 @@ impl<'f> Side<'f> {
 
     fn sizes(&mut self) {
         for value in self.values.clone() {
-            let mut known = self.module.ty(value).tensor().and_then(Known::of).map(Arc::new);
+            let mut known = self.module.ty(value).tensor().and_then(|ty| Known::within(ty, self.extents)).map(Arc::new);
             if let Some(row) = self.producer[value] {
                 let operand = self.module.node(self.rows[row].node).operands().next();
                 // A loaded tensor has the stored tensor's type, even if the operator table does not

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use memc_ir::Value;
-use memc_layout::Class;
+use memc_layout::{Class, Tensor};
 
 use crate::codes::Kind;
 use crate::ctx::Ctx;
@@ -41,7 +41,7 @@ fn pair(ctx: &Ctx<'_>, old: (usize, Value), new: (usize, Value), refuse: &mut dy
     if state.offset.is_some() || result.offset.is_some() || state.alias.is_some() || result.alias.is_some() {
         refuse("the caller does not hold both".to_owned());
     }
-    if (&state.dtype, &state.shape) != (&result.dtype, &result.shape) {
+    if ty(state) != ty(result) {
         refuse("their types differ".to_owned());
     }
     let Some(row) = ctx.out.producer[new].filter(|_| ctx.out.is_output[new]) else {
@@ -62,7 +62,7 @@ fn pair(ctx: &Ctx<'_>, old: (usize, Value), new: (usize, Value), refuse: &mut dy
         if let Some(later) = ctx.readers[value].iter().find(|reader| **reader > step) {
             refuse(format!("step {later} (`{}`) reads `{name}` after step {step} has written over it", ctx.node_at(*later)));
         }
-        let is_whole = (&ctx.tensor(*member).dtype, &ctx.tensor(*member).shape) == (&state.dtype, &state.shape);
+        let is_whole = ty(ctx.tensor(*member)) == ty(state);
         let may_overwrite = |position: usize| {
             let updated =
                 updates.iter().any(|(result, operand)| *operand == position && data.outputs.get(*result) == Some(&Some(new)));
@@ -74,4 +74,9 @@ fn pair(ctx: &Ctx<'_>, old: (usize, Value), new: (usize, Value), refuse: &mut dy
             refuse(format!("step {step}, which writes it, still needs `{name}`"));
         }
     }
+}
+
+/// Returns the stated type of a tensor.
+fn ty(tensor: &Tensor) -> (&str, &[u64], Option<&[String]>) {
+    (&tensor.dtype, &tensor.shape, tensor.shape_expr.as_deref())
 }

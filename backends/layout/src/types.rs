@@ -287,6 +287,10 @@ pub struct Model {
     /// Limits that the extents keep together, in addition to their ranges.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<Limit>,
+    /// Dimensions of the output model that equal an expression over free dimensions, by name. Expressions
+    /// of tensors do not use them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub equal: BTreeMap<String, String>,
 }
 
 /// Extents of a free dimension: `min`, `min + step`, and so on up to `max`.
@@ -449,7 +453,8 @@ pub struct Tensor {
     /// the upper bounds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shape_expr: Option<Vec<String>>,
-    /// Size in bytes as an expression over free dimensions, if it depends on these.
+    /// Size in bytes as an expression over free dimensions, if it depends on these. Absent beside
+    /// `shape_expr` if the product has too many terms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_expr: Option<String>,
     /// Storage class of the value.

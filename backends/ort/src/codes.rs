@@ -131,6 +131,15 @@ pub const ALL: &[CodeInfo] = &[
             `--inputs IN.npz`. Gradients that are zero in theory have large relative errors of their own, which matter little: judge by all outputs together.",
     },
     CodeInfo {
+        code: "E0715",
+        title: "extents outside the ranges of the plan",
+        fault: Fault::Request,
+        meaning: "The plan holds for the extents in `model.ranges` of the layout that keep `model.limits`. The inputs, `--dim` or `--at` give others, \
+            or leave an extent open. Nothing was run.",
+        example: "seq is 600 in the inputs, and the plan is for seq=1..512",
+        action: "Give inputs of planned extents, or plan again for wider ranges: `--dim seq=1..1024`.",
+    },
+    CodeInfo {
         code: "W0701",
         title: "sessions with default options differ",
         fault: Fault::Nobody,
@@ -160,6 +169,8 @@ impl Error {
             Self::Alignment { .. } | Self::Unsupported { .. } => "E0704",
             Self::Weights { .. } | Self::Initializer { .. } => "E0705",
             Self::Input { .. } | Self::Given { .. } | Self::NoArray { .. } => "E0706",
+            Self::Extent { .. } => "E0715",
+            Self::At { error, .. } => error.code(),
             Self::NoMemory { .. } | Self::TooLarge { .. } => "E0707",
             Self::Clobbered { .. } | Self::Guard { .. } | Self::ArenaGuard { .. } => "E0708",
             Self::WorkspaceKept { .. } | Self::NoValue { .. } => "E0708",
@@ -167,6 +178,14 @@ impl Error {
             Self::Transfer { .. } | Self::NoThread { .. } => "E0711",
             Self::File { what: "read", .. } => "E0116",
             Self::File { .. } => "E0401",
+        }
+    }
+
+    /// Returns the error without the extents at which it occurred.
+    pub(crate) fn inner(&self) -> &Self {
+        match self {
+            Self::At { error, .. } => error.inner(),
+            error => error,
         }
     }
 
@@ -193,6 +212,8 @@ impl Error {
             Self::Input { .. } | Self::Given { .. } => {
                 "give arrays of the planned types and shapes with `--inputs`, written with numpy.savez"
             }
+            Self::Extent { .. } => "give extents of the plan's ranges, or plan again for wider ranges with `--dim`",
+            Self::At { error, .. } => error.help(),
             Self::NoArray { .. } => "`memc check` verifies the plan without running it",
             Self::NoMemory { .. } | Self::TooLarge { .. } => {
                 "run it on a larger machine; `memc check` verifies the plan without running it"

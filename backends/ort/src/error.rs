@@ -152,6 +152,22 @@ pub enum Error {
         /// Description of the defect.
         reason: String,
     },
+    /// The extents of a run are outside those of the plan.
+    #[error("no run with {extents}: {reason}")]
+    Extent {
+        /// The extents, by name.
+        extents: String,
+        /// Description of the planned extents.
+        reason: String,
+    },
+    /// An error at some extents of a plan for ranges.
+    #[error("at {at}: {error}")]
+    At {
+        /// The extents, by name.
+        at: String,
+        /// The error.
+        error: Box<Self>,
+    },
     /// A graph input is not a tensor of numbers.
     #[error("graph input `{input}` is {kind}: memc runs only models whose inputs are tensors of numbers")]
     NoArray {

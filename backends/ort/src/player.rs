@@ -8,6 +8,7 @@ use crate::content::Content;
 use crate::error::Error;
 use crate::guards::Watch;
 use crate::inputs::Inputs;
+use crate::memory::ArenaMemory;
 use crate::options::PlayOptions;
 use crate::played::{NodeWork, Outside, Played};
 use crate::stage::Stage;
@@ -52,6 +53,11 @@ impl<'r> Player<'r> {
     /// wrong.
     pub fn play(&mut self, inputs: &dyn Inputs) -> Result<Played, Error> {
         self.play_with(inputs, &mut |_, _, _| Ok(()))
+    }
+
+    /// Ends the player and returns its arenas.
+    pub(crate) fn into_arenas(mut self) -> Vec<ArenaMemory> {
+        std::mem::take(&mut self.stage.arenas)
     }
 
     /// Returns the graph outputs of the last run by name, arrays without copying.

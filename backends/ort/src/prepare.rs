@@ -11,6 +11,7 @@ use crate::arrays::hex;
 use crate::audit::audit;
 use crate::cut::Cutter;
 use crate::error::Error;
+use crate::memory::ArenaMemory;
 use crate::options::{PlayOptions, reference};
 use crate::places::Places;
 use crate::player::Player;
@@ -34,6 +35,21 @@ impl<'r> Player<'r> {
         Self::with_weights_in(runtime, model, layout, options, &folder)
     }
 
+    /// As [`Self::new`], in the arenas of an earlier player, if they have the sizes of this plan's.
+    ///
+    /// # Errors
+    /// As for [`Self::new`].
+    pub fn after(
+        earlier: Self,
+        runtime: &'r Runtime,
+        model: &ModelFile,
+        layout: &Layout,
+        options: PlayOptions,
+    ) -> Result<Self, Error> {
+        let folder = model.path().and_then(Path::parent).map(Path::to_owned).unwrap_or_default();
+        Self::prepare(runtime, model, layout, options, &folder, earlier.into_arenas())
+    }
+
     /// As [`Self::new`], for a model whose external data is in another folder than the model.
     ///
     /// # Errors
@@ -44,6 +60,17 @@ impl<'r> Player<'r> {
         layout: &Layout,
         options: PlayOptions,
         folder: &Path,
+    ) -> Result<Self, Error> {
+        Self::prepare(runtime, model, layout, options, folder, Vec::new())
+    }
+
+    fn prepare(
+        runtime: &'r Runtime,
+        model: &ModelFile,
+        layout: &Layout,
+        options: PlayOptions,
+        folder: &Path,
+        kept: Vec<ArenaMemory>,
     ) -> Result<Self, Error> {
         if !options.any_model {
             is_of(layout, model)?;
@@ -63,7 +90,7 @@ impl<'r> Player<'r> {
         let outputs: Vec<String> = model.graph().output.iter().map(|output| output.name().to_owned()).collect();
         let inputs = model.graph().input.iter().map(|input| input.name().to_owned()).collect();
         // Allocate the memory, and check the plan before any kernel runs.
-        let mut stage = Stage::new(runtime, layout, weights, places, &options)?;
+        let mut stage = Stage::new(runtime, layout, weights, places, &options, kept)?;
         stage.fill_constants();
         find_skips(&stage, &mut steps);
         if !options.any_model {

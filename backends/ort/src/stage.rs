@@ -36,7 +36,8 @@ pub(crate) struct Stage<'r> {
 }
 
 impl<'r> Stage<'r> {
-    /// Allocates the arenas, filled with poison, and the caller's memory.
+    /// Allocates the arenas, filled with poison, and the caller's memory. Arenas of an earlier plan, `kept`,
+    /// are taken instead if they have the sizes of this plan's.
     ///
     /// # Errors
     /// Memory is short, or an alignment is invalid.
@@ -46,6 +47,7 @@ impl<'r> Stage<'r> {
         weights: Weights,
         places: Places,
         options: &PlayOptions,
+        kept: Vec<ArenaMemory>,
     ) -> Result<Self, Error> {
         // A space that is a file has no memory of its own.
         let size = |arena: &Arena| if options.is_file(&arena.space) { 0 } else { arena.size };
@@ -53,8 +55,14 @@ impl<'r> Stage<'r> {
         let held: Vec<usize> = (0..places.slots.len()).filter(|slot| held(*slot)).collect();
         let bytes = held.iter().map(|slot| places.slots[*slot].bytes as u64);
         require(layout.arenas.iter().map(size).chain(bytes).fold(0, u64::saturating_add))?;
-        let arenas = layout.arenas.iter().map(|arena| ArenaMemory::new(size(arena), arena.alignment));
-        let arenas = arenas.collect::<Result<Vec<_>, _>>()?;
+        let sizes = || layout.arenas.iter().map(|arena| usize::try_from(size(arena)).unwrap_or(usize::MAX));
+        let arenas = match kept.iter().map(ArenaMemory::size).eq(sizes()) {
+            true => kept,
+            false => {
+                let arenas = layout.arenas.iter().map(|arena| ArenaMemory::new(size(arena), arena.alignment));
+                arenas.collect::<Result<Vec<_>, _>>()?
+            }
+        };
         // Inputs are written before any kernel reads them, so zeros are enough.
         let block = |slot: &Slot| match slot.class {
             Some(Class::Input) => Block::zeros(slot.bytes as u64),

@@ -6,6 +6,7 @@ use crate::blame::FragmentDifference;
 use crate::compare::{Difference, Tolerance};
 use crate::loss::Loss;
 use crate::played::Played;
+use crate::point::Point;
 
 /// Allowed relative error of plans that round values or weights, unless the user states one. Rounding to
 /// bfloat16 and to 8 bits moved the gradients of training steps by less, and weights in 8 bits the result
@@ -28,6 +29,14 @@ pub struct VerifyOptions {
     pub poison_check: bool,
     /// Folder for the files of spaces that are not memory.
     pub swap_folder: Option<PathBuf>,
+    /// Points of a plan for ranges, in place of chosen ones.
+    pub at: Vec<Point>,
+    /// Largest number of points of a plan for ranges; `None` for corners, their neighbors and eight points
+    /// inside, as far as there is time.
+    pub max_points: Option<usize>,
+    /// Clock: nanoseconds since any fixed moment. With it, points after the first three are left out if all
+    /// of them would take longer than two minutes, unless `at` or `max_points` is given.
+    pub clock: Option<fn() -> u64>,
 }
 
 impl Default for VerifyOptions {
@@ -39,6 +48,9 @@ impl Default for VerifyOptions {
             lossy_bound: LOSSY_BOUND,
             poison_check: false,
             swap_folder: None,
+            at: Vec::new(),
+            max_points: None,
+            clock: None,
         }
     }
 }
@@ -101,6 +113,10 @@ pub struct Verified {
     pub steps: u64,
     /// Result of the last play of the plan.
     pub played: Option<Played>,
+    /// Extents of each round; none for plans without free dimensions.
+    pub points: Vec<Point>,
+    /// Number of points that were left out to save time.
+    pub skipped: usize,
 }
 
 impl Verified {
@@ -108,6 +124,25 @@ impl Verified {
     /// allowed.
     pub fn holds(&self) -> bool {
         self.outputs > 0 && self.is_within()
+    }
+    /// Describes a round: its number, or its extents.
+    pub fn round(&self, round: u64) -> String {
+        let point = usize::try_from(round).ok().and_then(|round| self.points.get(round));
+        point.map_or_else(|| format!("round {round}"), |point| format!("at {point}"))
+    }
+    /// Adds the results of later rounds.
+    pub(crate) fn extend(&mut self, later: Self) {
+        let before = self.points.len() as u64;
+        let moved = |(round, subject, difference)| (round + before, subject, difference);
+        self.differences.extend(later.differences.into_iter().map(moved));
+        self.carried.extend(later.carried.into_iter().map(moved));
+        self.loss = later.loss.or(self.loss.take());
+        self.stock.differences.extend(later.stock.differences.into_iter().map(|(round, one)| (round + before, one)));
+        self.stock.refused = self.stock.refused.take().or(later.stock.refused);
+        self.first = self.first.take().or(later.first);
+        self.window = self.window.take().or(later.window);
+        self.played = later.played.or(self.played.take());
+        self.points.extend(later.points);
     }
     pub(crate) fn is_within(&self) -> bool {
         let is_near = self.loss.as_ref().is_none_or(Loss::is_within);

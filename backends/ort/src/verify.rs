@@ -20,6 +20,8 @@ use crate::memory::require;
 use crate::options::{PlayOptions, reference};
 use crate::pinned::step_apart;
 use crate::player::Player;
+use crate::point::{self, Point};
+use crate::points::{INSIDE, points};
 use crate::runtime::{Runtime, SessionOptions};
 use crate::stated;
 use crate::steps::Steps;
@@ -34,7 +36,13 @@ const MAX_TRACE: u64 = 4 << 30;
 /// Limit of the kept operands of softmaxes, in bytes, for all rounds together.
 const MAX_SOFTMAX: u64 = 1 << 30;
 
-/// Verifies a plan. With `given_inputs` there is one round on them; otherwise inputs are made up.
+/// Points of a plan for ranges that are always run: both extremes, and one inside.
+const FIRST_POINTS: usize = 3;
+/// Time for all points of a plan for ranges, in nanoseconds.
+const TIME_OF_POINTS: u64 = 120_000_000_000;
+
+/// Verifies a plan. With `given_inputs` there is one round on them; otherwise inputs are made up. A plan for
+/// ranges runs one round at each of several points, and plays in one arena.
 ///
 /// # Errors
 /// The machine is too small, kernels are missing, or a run fails.
@@ -48,48 +56,103 @@ pub fn verify(
 ) -> Result<Verified, Error> {
     enough_memory(layout)?;
     inputs::all_arrays(given)?;
+    let models = Models { runtime, given, out, layout, options: &options };
+    if layout.model.ranges.is_empty() {
+        for point in &options.at {
+            point::keeps(layout, point)?;
+        }
+        return models.verify(given_inputs, &[]);
+    }
     if let Some(set) = given_inputs {
-        inputs::all_fit(out, layout, set)?;
+        return models.verify(Some(set), &[point::of_inputs(layout, set)?]);
     }
-    // Read the weights first: the runtime's own message for missing weights is less clear.
-    for file in [given, out] {
-        Weights::read(file, file.path().and_then(Path::parent).unwrap_or(Path::new("")))?;
+    let mut all = match options.at.is_empty() {
+        true => points(layout, options.seed, INSIDE),
+        false => options.at.clone(),
+    };
+    all.truncate(options.max_points.unwrap_or(usize::MAX).max(1));
+    // The first points tell how many others there is time for.
+    let now = || options.clock.map_or(0, |clock| clock());
+    let (first, others) = all.split_at(all.len().min(FIRST_POINTS));
+    let start = now();
+    let mut found = models.verify(None, first)?;
+    let each = (now().saturating_sub(start) / (first.len() as u64).max(1)).max(1);
+    let left = TIME_OF_POINTS.saturating_sub(now().saturating_sub(start)) / each;
+    let is_chosen = !options.at.is_empty() || options.max_points.is_some();
+    let count = if is_chosen { others.len() } else { usize::try_from(left).unwrap_or(usize::MAX).min(others.len()) };
+    if found.is_within() && count > 0 {
+        found.extend(models.verify(None, &others[..count])?);
     }
-    let made = match given_inputs {
-        _ if !layout.caches.is_empty() => Vec::new(),
-        Some(_) => Vec::new(),
-        None => (0..options.rounds.max(1))
-            .map(|round| inputs::make(out, layout, options.seed.wrapping_add(round)))
-            .collect::<Result<_, _>>()?,
-    };
-    let sets: Vec<&BTreeMap<String, Array>> = given_inputs.into_iter().chain(&made).collect();
-    // Collect the values whose tolerance is loosened.
-    let tolerances = Tolerances {
-        all: options.tolerance,
-        halves: stated::rounded(given.graph(), &Whole::halves(runtime, given)?),
-        integers: integers::reached([out.graph(), given.graph()], &BTreeSet::new()),
-        steps: integers::steps(given.graph()),
-        units: units::units([out.graph(), given.graph()]),
-    };
-    let is_lossy = layout.encodings.iter().any(|row| !row.exact) || !layout.encoded_weights.is_empty();
-    if !layout.caches.is_empty() {
-        let steps = Steps { runtime, given, out, layout, options: &options, tolerances: &tolerances, is_lossy };
-        return steps.compare(given_inputs, begin(None));
+    found.skipped = others.len() - count;
+    Ok(found)
+}
+
+/// Both models and the layout, with the options of the verification.
+struct Models<'a> {
+    runtime: &'a Runtime,
+    given: &'a ModelFile,
+    out: &'a ModelFile,
+    layout: &'a Layout,
+    options: &'a VerifyOptions,
+}
+
+impl Models<'_> {
+    /// Runs one round at each point, or all rounds of a plan without free dimensions, and compares.
+    fn verify(&self, given_inputs: Option<&BTreeMap<String, Array>>, points: &[Point]) -> Result<Verified, Error> {
+        let Self { runtime, given, out, layout, options } = *self;
+        let bound: Vec<Layout> = points.iter().map(|point| point::at(layout, point)).collect::<Result<_, _>>()?;
+        let layouts: Vec<&Layout> = match points.is_empty() {
+            true => (0..options.rounds.max(1)).map(|_| layout).collect(),
+            false => bound.iter().collect(),
+        };
+        if let (Some(set), Some(layout)) = (given_inputs, layouts.first()) {
+            inputs::all_fit(out, layout, set)?;
+        }
+        // Read the weights first: the runtime's own message for missing weights is less clear.
+        for file in [given, out] {
+            Weights::read(file, file.path().and_then(Path::parent).unwrap_or(Path::new("")))?;
+        }
+        let made = match given_inputs {
+            _ if !layout.caches.is_empty() => Vec::new(),
+            Some(_) => Vec::new(),
+            None => (0u64..)
+                .zip(&layouts)
+                .map(|(round, layout)| inputs::make(out, layout, options.seed.wrapping_add(round)))
+                .collect::<Result<_, _>>()?,
+        };
+        let sets: Vec<&BTreeMap<String, Array>> = given_inputs.into_iter().chain(&made).collect();
+        // Collect the values whose tolerance is loosened.
+        let tolerances = Tolerances {
+            all: options.tolerance,
+            halves: stated::rounded(given.graph(), &Whole::halves(runtime, given)?),
+            integers: integers::reached([out.graph(), given.graph()], &BTreeSet::new()),
+            steps: integers::steps(given.graph()),
+            units: units::units([out.graph(), given.graph()]),
+        };
+        let is_lossy = layout.encodings.iter().any(|row| !row.exact) || !layout.encoded_weights.is_empty();
+        if !layout.caches.is_empty() {
+            let steps = Steps { runtime, given, out, layout, options, tolerances: &tolerances, is_lossy };
+            return steps.compare(given_inputs, begin(None));
+        }
+        let trial = Trial { runtime, given, out, layout, layouts: &layouts, points, sets: &sets, options, tolerances };
+        // Run and compare; if results differ or a kernel fails, check the sizes that the file states.
+        let names = match is_lossy {
+            true => BTreeSet::new(),
+            false => before_softmaxes(given.graph(), layout, MAX_SOFTMAX / (sets.len() as u64).max(1)),
+        };
+        let expected = trial.run_whole(given, &names, refuses)?;
+        let outcome = if is_lossy { trial.compare_rounded(&expected) } else { trial.compare_all(&names, expected) };
+        let is_wrong = match &outcome {
+            Ok(found) => !found.is_within(),
+            Err(error) => matches!(error.inner(), Error::Runtime { .. } | Error::Kernel { .. }),
+        };
+        for (set, layout) in sets.iter().zip(&layouts).filter(|_| is_wrong) {
+            if let Some(claim) = first_false(runtime, given, out, layout, &[set], MAX_TRACE)? {
+                return Err(claim);
+            }
+        }
+        outcome.map(|found| Verified { points: points.to_vec(), ..found })
     }
-    let trial = Trial { runtime, given, out, layout, sets: &sets, options: &options, tolerances };
-    // Run and compare; if results differ or a kernel fails, check the sizes that the file states.
-    let names = match is_lossy {
-        true => BTreeSet::new(),
-        false => before_softmaxes(given.graph(), layout, MAX_SOFTMAX / (sets.len() as u64).max(1)),
-    };
-    let expected = trial.run_whole(given, &names, refuses)?;
-    let outcome = if is_lossy { trial.compare_rounded(&expected) } else { trial.compare_all(&names, expected) };
-    let is_wrong = match &outcome {
-        Ok(found) => !found.is_within(),
-        Err(error) => matches!(error, Error::Runtime { .. } | Error::Kernel { .. }),
-    };
-    let claim = if is_wrong { first_false(runtime, given, out, layout, &sets, MAX_TRACE)? } else { None };
-    claim.map_or(outcome, Err)
 }
 
 /// Returns an empty verification that will compare the outputs of the given model's first round.
@@ -109,6 +172,8 @@ fn begin(first: Option<&Results>) -> Verified {
         window: None,
         steps: 0,
         played: None,
+        points: Vec::new(),
+        skipped: 0,
     }
 }
 
@@ -124,6 +189,10 @@ struct Trial<'a> {
     given: &'a ModelFile,
     out: &'a ModelFile,
     layout: &'a Layout,
+    /// The layout of each input set.
+    layouts: &'a [&'a Layout],
+    /// Extents of each input set, if dimensions are free.
+    points: &'a [Point],
     sets: &'a [&'a BTreeMap<String, Array>],
     options: &'a VerifyOptions,
     tolerances: Tolerances,
@@ -171,7 +240,18 @@ impl Trial<'_> {
         };
         let outputs: BTreeSet<&str> = file.graph().output.iter().map(|output| output.name()).collect();
         let part = |results: Contents| -> Results { results.into_iter().partition(|(name, _)| outputs.contains(name.as_str())) };
-        self.sets.iter().map(|set| Ok(part(whole.contents(set).map_err(tell)?.0))).collect()
+        let run = |(round, set): (usize, &&BTreeMap<String, Array>)| {
+            Ok(part(whole.contents(set).map_err(|error| self.told(round, tell(error)))?.0))
+        };
+        self.sets.iter().enumerate().map(run).collect()
+    }
+
+    /// Adds the extents of a round to an error, if dimensions are free.
+    fn told(&self, round: usize, error: Error) -> Error {
+        match self.points.get(round) {
+            Some(point) => Error::At { at: point.to_string(), error: Box::new(error) },
+            None => error,
+        }
     }
 
     /// Compares the outputs and the softmax operands of the written model with the expected results.
@@ -247,9 +327,14 @@ impl Trial<'_> {
 
     /// Plays the plan and compares its outputs with the expected ones.
     fn compare_plan(&self, expected: &[Contents], found: &mut Verified) -> Result<(), Error> {
-        let mut player = self.player()?;
+        let mut player = self.player(0)?;
         for (round, (set, expected)) in self.sets.iter().zip(expected).enumerate() {
-            let played = player.play(*set)?;
+            if round > 0 && !self.points.is_empty() {
+                let layout = self.layout_of(round);
+                let next = Player::after(player, self.runtime, self.out, layout, self.play_options());
+                player = next.map_err(|error| self.told(round, error))?;
+            }
+            let played = player.play(*set).map_err(|error| self.told(round, error))?;
             self.note(round, Subject::Plan, expected, &player.outputs()?, found);
             found.played = Some(played);
         }
@@ -289,9 +374,20 @@ impl Trial<'_> {
         }
     }
 
-    fn player(&self) -> Result<Player<'_>, Error> {
-        let (poison_check, swap_folder) = (self.options.poison_check, self.options.swap_folder.clone());
-        Player::new(self.runtime, self.out, self.layout, PlayOptions { poison_check, swap_folder, ..PlayOptions::default() })
+    fn play_options(&self) -> PlayOptions {
+        // Sizes below the largest are where a plan for ranges errs, so that free bytes are watched there.
+        let poison_check = self.options.poison_check || !self.points.is_empty();
+        PlayOptions { poison_check, swap_folder: self.options.swap_folder.clone(), ..PlayOptions::default() }
+    }
+
+    /// Returns the layout of a round.
+    fn layout_of(&self, round: usize) -> &Layout {
+        self.layouts.get(round).copied().unwrap_or(self.layout)
+    }
+
+    fn player(&self, round: usize) -> Result<Player<'_>, Error> {
+        let player = Player::new(self.runtime, self.out, self.layout_of(round), self.play_options());
+        player.map_err(|error| self.told(round, error))
     }
 
     /// Finds the first node and the first rewritten fragment that differ, if a difference is beyond the
@@ -299,9 +395,10 @@ impl Trial<'_> {
     fn blame(&self, found: &mut Verified) -> Result<(), Error> {
         let beyond = found.differences.iter().find(|(.., difference)| !difference.is_within());
         let Some((round, subject, _)) = beyond else { return Ok(()) };
-        let set = self.sets[usize::try_from(*round).unwrap_or(0)];
+        let round = usize::try_from(*round).unwrap_or(0);
+        let set = self.sets[round];
         match subject {
-            Subject::Plan => found.first = self.first_in_plan(set)?,
+            Subject::Plan => found.first = self.first_in_plan(round, set)?,
             _ => (found.first, found.window) = self.first_in_model(set)?,
         }
         Ok(())
@@ -321,11 +418,11 @@ impl Trial<'_> {
     }
 
     /// Returns the first node whose result in the plan differs from the written model's.
-    fn first_in_plan(&self, set: &BTreeMap<String, Array>) -> Result<Option<String>, Error> {
+    fn first_in_plan(&self, round: usize, set: &BTreeMap<String, Array>) -> Result<Option<String>, Error> {
         let Some(names) = traceable(self.layout, MAX_TRACE) else { return Ok(None) };
         let expected = Whole::traced(self.runtime, self.out, &names, reference(self.layout))?.run(set)?.0;
         // A new player has new sessions, in which nodes that keep a state start over.
-        self.player()?.play_against(set, &expected)
+        self.player(round)?.play_against(set, &expected)
     }
 }
 

@@ -199,6 +199,8 @@ fn a_verification_without_comparisons_does_not_hold() {
         window: None,
         steps: 0,
         played: None,
+        points: Vec::new(),
+        skipped: 0,
     };
     assert!(found(1).holds() && !found(0).holds());
 }

@@ -48,14 +48,15 @@ pub(crate) fn bind(module: &mut Module, options: &ImportOptions) -> Result<(Bind
         }));
     }
     // Replace bound symbols in all types, and reject unbound ones unless they are allowed.
+    let equal = domain::equations(options, &known, &mut bindings)?;
     module.dims = bindings.dims();
     let values: Vec<Value> = module.values().keys().collect();
     for value in values {
         let bound = module.ty(value).bind(&module.dims);
         module.set_type(value, bound);
     }
-    domain::substitute(module, options, &known)?;
-    module.set_domain(domain::domain(options, &known, &unnamed, &module.dims)?);
+    domain::substitute(module, &equal);
+    module.set_domain(domain::domain(options, &known, &unnamed, &module.dims, &equal)?);
     let mut open: BTreeSet<String> = inputs.iter().flat_map(|input| symbols(module.ty(*input))).collect();
     open.retain(|symbol| !module.domain().ranges.contains_key(symbol));
     if !open.is_empty() && !options.allow_unbound {

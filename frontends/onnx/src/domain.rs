@@ -7,16 +7,25 @@ use memc_ops::Inference;
 
 use crate::ImportOptions;
 use crate::bind::UNNAMED;
+use crate::bindings::{Bindings, By};
 use crate::error::ImportError;
 
 /// Most points of the domain at which the model is checked.
 const MAX_POINTS: usize = 12;
 
-/// Replaces each symbol that the options equate with an expression.
+/// Returns the expression of each symbol that the options equate with one, with bound symbols replaced. A
+/// symbol whose expression is a number then is bound.
 ///
 /// # Errors
-/// The expression has a symbol that the model lacks, or one that is itself equated.
-pub(crate) fn substitute(module: &mut Module, options: &ImportOptions, known: &BTreeSet<String>) -> Result<(), ImportError> {
+/// The expression has a symbol that the model lacks, or one that is itself equated; or the symbol has
+/// extents of its own, or a negative extent.
+pub(crate) fn equations(
+    options: &ImportOptions,
+    known: &BTreeSet<String>,
+    bindings: &mut Bindings,
+) -> Result<BTreeMap<String, DimExpr>, ImportError> {
+    let bound = bindings.dims();
+    let mut open = BTreeMap::new();
     for (name, of) in &options.equal {
         let symbols: BTreeSet<String> = of.symbols().iter().map(ToString::to_string).collect();
         for symbol in symbols.iter().chain([name]) {
@@ -27,13 +36,26 @@ pub(crate) fn substitute(module: &mut Module, options: &ImportOptions, known: &B
         if symbols.iter().any(|symbol| options.equal.contains_key(symbol)) {
             return Err(ImportError::Equation { name: name.clone(), of: of.to_string() });
         }
+        if options.ranges.contains_key(name) {
+            return Err(ImportError::EqualRange { name: name.clone(), of: of.to_string() });
+        }
+        let of = of.bind(&bound).unwrap_or_else(|| of.clone());
+        match of.as_constant().map(u64::try_from) {
+            None => drop(open.insert(name.clone(), of)),
+            Some(Ok(extent)) => bindings.add(name, extent, By::Option { name: name.clone() })?,
+            Some(Err(_)) => return Err(ImportError::EqualNegative { name: name.clone(), extent: of.to_string() }),
+        }
     }
-    let values: Vec<Value> = module.values().keys().filter(|_| !options.equal.is_empty()).collect();
+    Ok(open)
+}
+
+/// Replaces symbols by the expressions that they equal.
+pub(crate) fn substitute(module: &mut Module, equal: &BTreeMap<String, DimExpr>) {
+    let values: Vec<Value> = module.values().keys().filter(|_| !equal.is_empty()).collect();
     for value in values {
-        let ty = module.ty(value).map_dims(&|dim| dim.substitute(&options.equal));
+        let ty = module.ty(value).map_dims(&|dim| dim.substitute(equal));
         module.set_type(value, ty);
     }
-    Ok(())
 }
 
 /// Returns the extents that the unbound symbols may have. Symbols of unnamed dimensions take the range of
@@ -46,6 +68,7 @@ pub(crate) fn domain(
     known: &BTreeSet<String>,
     unnamed: &BTreeSet<String>,
     bound: &BTreeMap<String, u64>,
+    equal: &BTreeMap<String, DimExpr>,
 ) -> Result<Domain, ImportError> {
     let unknown = |name: &str| ImportError::UnknownDimension { name: name.to_owned(), known: known.iter().cloned().collect() };
     let mut domain = Domain::default();
@@ -69,8 +92,12 @@ pub(crate) fn domain(
         if let Some(symbol) = limit.of.symbols().iter().find(|symbol| !known.contains(symbol.as_ref())) {
             return Err(unknown(symbol));
         }
-        let of = limit.of.bind(bound).unwrap_or_else(|| limit.of.clone());
-        domain.limits.push(memc_ir::Limit { of, most: limit.most });
+        let of = limit.of.bind(bound).and_then(|of| of.substitute(equal)).unwrap_or_else(|| limit.of.clone());
+        match of.as_constant() {
+            None => domain.limits.push(memc_ir::Limit { of, most: limit.most }),
+            Some(value) if i128::from(value) <= i128::from(limit.most) => {}
+            Some(_) => return Err(ImportError::NoExtents { limits: vec![limit.to_string()] }),
+        }
     }
     if !domain.limits.is_empty() && domain.most(&DimExpr::constant(0)).is_none() {
         let limits = domain.limits.iter().map(ToString::to_string).collect();
@@ -91,7 +118,7 @@ pub(crate) fn check(stated: &Module, module: &Module, inference: &Inference) -> 
     for (value, data) in module.values().iter() {
         let largest = module.largest(value).filter(|largest| largest.element.bits().is_some());
         if let Some(largest) = largest.filter(|largest| largest.size().is_none()) {
-            return Err(ImportError::Dimension { name: data.name.clone(), shape: largest.to_string() });
+            return Err(ImportError::TooLarge { name: data.name.clone(), shape: largest.to_string() });
         }
     }
     points(module.domain()).into_iter().try_for_each(|point| check_at(&point, stated, module, inference))

@@ -200,6 +200,30 @@ pub enum ImportError {
         /// The expression.
         of: String,
     },
+    /// A dimension has a range and equals an expression (the request's fault).
+    #[error("dimension `{name}` has a range of its own, but equals {of}")]
+    EqualRange {
+        /// The symbol.
+        name: String,
+        /// The expression.
+        of: String,
+    },
+    /// A dimension equals a negative number (the request's fault).
+    #[error("dimension `{name}` would be {extent}")]
+    EqualNegative {
+        /// The symbol.
+        name: String,
+        /// The number.
+        extent: String,
+    },
+    /// A size is impossible at the largest extents of the ranges (the request's fault).
+    #[error("`{name}` has no possible size at the largest extents of the ranges: {shape}")]
+    TooLarge {
+        /// The value.
+        name: String,
+        /// Its type at the largest extents.
+        shape: String,
+    },
     /// No extents keep all limits (the request's fault).
     #[error("no extents of the ranges keep {}", .limits.join(" and "))]
     NoExtents {
@@ -271,7 +295,12 @@ impl ImportError {
             Self::FeedInput { .. } | Self::FeedExtents { .. } | Self::Conflict { .. } => "E0122",
             Self::Contradiction { .. } => "E0123",
             Self::Range { .. } => "E0128",
-            Self::Equation { .. } | Self::NoExtents { .. } | Self::Negative { .. } => "E0129",
+            Self::Equation { .. }
+            | Self::EqualRange { .. }
+            | Self::EqualNegative { .. }
+            | Self::TooLarge { .. }
+            | Self::NoExtents { .. }
+            | Self::Negative { .. } => "E0129",
         }
     }
 
@@ -293,6 +322,9 @@ impl ImportError {
                 )
             }
             Self::Equation { .. } => "write it over dimensions with ranges or extents of their own".to_owned(),
+            Self::EqualRange { .. } => "leave out the range or the expression".to_owned(),
+            Self::EqualNegative { .. } => "give larger extents to the dimensions of the expression".to_owned(),
+            Self::TooLarge { .. } => "end the ranges at smaller extents".to_owned(),
             Self::NoExtents { .. } => "raise the limits, or begin the ranges at smaller extents".to_owned(),
             Self::Negative { .. } => "begin the range at a larger extent".to_owned(),
             Self::UnknownDimension { known, .. } if known.is_empty() => {

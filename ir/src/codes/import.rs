@@ -249,8 +249,9 @@ pub(super) const ERRORS: &[CodeInfo] = &[
         code: "E0129",
         title: "ranges of dimensions do not fit the model or each other",
         fault: Fault::Request,
-        meaning: "For extents of the given ranges the model computes a negative extent; or no extents keep all \
-                  limits; or an equation names a dimension of another equation.",
+        meaning: "For extents of the given ranges the model computes a negative extent or an impossible size; or \
+                  no extents keep all limits; or an equation is for a dimension with a range, or names a \
+                  dimension of another equation.",
         example: "`--dim seq=0..512` for a model that takes `seq-2` rows",
         action: "Change the ranges, limits or equations as the message says.",
     },

@@ -1,4 +1,4 @@
-//! Codes of transfers, of the models' meaning, and of claimed numbers: E0545 to E0577.
+//! Codes of transfers, of the models' meaning, and of claimed numbers: E0545 to E0581.
 
 use super::{Entry, Kind, entry};
 
@@ -246,6 +246,15 @@ pub(super) const ENTRIES: &[Entry] = &[
         "a relative error of 0.001 stated for codes that err by 0.008",
     ),
     entry(
+        Kind::Extents,
+        "E0574",
+        "extents",
+        "a range, limit or equation of dimensions is not possible",
+        "`model.ranges` states smallest and largest extents that are a whole number of steps apart, for dimensions that `model.dims` does not \
+         bind. `model.limits` and `model.equal` have expressions over dimensions.",
+        "a range from 9 to 3",
+    ),
+    entry(
         Kind::Cache,
         "E0575",
         "cache",
@@ -270,5 +279,23 @@ pub(super) const ENTRIES: &[Entry] = &[
         "a cache is kept twice",
         "The buffer is written in place: a row of `state` gives the output the storage of the input.",
         "a row of `caches` without its row of `state`",
+    ),
+    entry(
+        Kind::Expression,
+        "E0580",
+        "expression",
+        "an expression over free dimensions is wrong or missing",
+        "A tensor whose shape depends on free dimensions states it in `shape_expr`, and its size in `bytes_expr`, in the canonical text of the \
+         expressions that follow from the output model. Other tensors have neither.",
+        "`bytes_expr` is 4*seq for float[seq,2]",
+    ),
+    entry(
+        Kind::UpperBound,
+        "E0581",
+        "upper-bound",
+        "an extent or a size can exceed its upper bound",
+        "For all extents in `model.ranges` that keep `model.limits`, each extent is at most that in `shape`, and the size at most `bytes`. The \
+         check proves this by intervals.",
+        "`bytes` of 4,096 for float[seq,2] with seq from 1 to 513",
     ),
 ];

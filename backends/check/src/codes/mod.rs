@@ -158,12 +158,18 @@ pub enum Kind {
     EncodingEarly,
     /// A row of `encoded_weights` is wrong or missing.
     EncodedWeight,
+    /// A range, limit or equation of dimensions is impossible.
+    Extents,
     /// A row of caches names the wrong values or extents.
     Cache,
     /// New rows of a cache are not written after the valid rows.
     CachePlace,
     /// The output of a cache has storage of its own.
     CacheTwice,
+    /// An expression over free dimensions is wrong or missing.
+    Expression,
+    /// An extent or a size can exceed its upper bound.
+    UpperBound,
 }
 
 /// A kind with its name and its page.

@@ -1,6 +1,7 @@
 //! Models with weights, their plans, and the library, for the tests of the player.
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+pub mod dynamic;
 pub mod graph;
 pub mod transfers;
 

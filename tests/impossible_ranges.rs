@@ -1,0 +1,106 @@
+//! Ranges, limits and equations of dimensions that contradict each other or the model: one error each, with
+//! a next step, and nothing written.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr)]
+
+mod command;
+mod models_made;
+
+use command::Folder;
+use memc_onnx_proto::onnx::ModelProto;
+use models_made::{bytes, int, integers, node, stated, symbolic, with};
+
+/// Returns two joined inputs: `x` of `n,s` and `p` of `n,t`.
+fn joined() -> ModelProto {
+    let nodes = vec![
+        node("Relu", &["x"], &["a"]),
+        node("Exp", &["p"], &["b"]),
+        stated(node("Concat", &["a", "b"], &["y"]), vec![int("axis", 1)]),
+    ];
+    with(nodes, |graph| {
+        graph.input = vec![symbolic("x", &["n", "s"]), symbolic("p", &["n", "t"])];
+        graph.output = vec![symbolic("y", &["n", "all"])];
+    })
+}
+
+/// Returns a model that drops the first two rows of `x`.
+fn fewer() -> ModelProto {
+    with(vec![node("Relu", &["x"], &["a"]), node("Pad", &["a", "pads"], &["y"])], |graph| {
+        graph.input = vec![symbolic("x", &["n", "s"])];
+        graph.output = vec![symbolic("y", &["m", "s"])];
+        graph.initializer = vec![integers("pads", &[-2, 0, 0, 0])];
+    })
+}
+
+/// Options, the code of the error, and words of its message and its help.
+type Refusal = (&'static str, &'static str, &'static [&'static str]);
+
+const REFUSALS: &[Refusal] = &[
+    ("--dim n=1..4 --dim n=2..8", "E0306", &["`--dim n` is given twice, as 1..4 and as 2..8", "leave out one of both"]),
+    ("--dim n=1..4 --dim m=1..3", "E0117", &["named `m`", "the model has: n, s, t"]),
+    ("--dim n=1..4 --dim-max n*q<=9", "E0117", &["named `q`"]),
+    ("--dim n=1..4 --dim t=q+1", "E0117", &["named `q`"]),
+    ("--dim n=1..9223372036854775807", "E0129", &["no possible size", "end the ranges at smaller extents"]),
+    ("--dim n=1..4611686018427387904", "E0129", &["no possible size"]),
+    ("--dim n=1..18446744073709551615", "E0129", &["no possible size"]),
+    ("--dim n=1..2000000000 --dim s=1..2000000000 --dim t=4", "E0129", &["no possible size"]),
+    ("--dim n=2..4 --dim-max n*s<=1", "E0129", &["no extents of the ranges keep n*s<=1", "raise the limits"]),
+    ("--dim n=4 --dim s=3 --dim t=2 --dim-max n*s<=5", "E0129", &["no extents of the ranges keep n*s<=5"]),
+    ("--dim n=1..4 --dim s=t+1 --dim t=s-1", "E0129", &["`s` cannot equal t+1", "ranges or extents of their own"]),
+    ("--dim n=1..4 --dim t=t+1", "E0129", &["`t` cannot equal t+1"]),
+    ("--dim n=1..4 --dim s=1..4 --dim t=s-3", "E0129", &["with `--dim n=1` and `--dim s=1`", "an extent of -2", "larger extent"]),
+    ("--dim n=1..4 --dim s=2 --dim t=s-3", "E0129", &["`t` would be -1", "larger extents"]),
+    ("--dim n=1..4 --dim s=1..4 --dim t=", "", &["neither a number nor a range"]),
+    ("--dim n=9..3", "", &["contains no extent: 9 is above 3"]),
+    ("--dim n=..5", "", &["is not a range; write `1..512`"]),
+    ("--dim n=5..", "", &["has no upper bound; write `5..512`"]),
+    ("--dim n=-3..5", "", &["is not a range"]),
+    ("--dim n=1..9/0", "", &["step of `1..9/0` is zero"]),
+    ("--dim n=128,64", "", &["does not ascend"]),
+    ("--dim n=1..4 --dim-max n*s", "", &["is not a limit; write `height*width<=921600`"]),
+    ("--dim n=1..4 --dim-max n*s<=-1", "", &["is not a limit"]),
+];
+
+#[test]
+fn each_is_refused_with_a_next_step_and_nothing_is_written() {
+    let folder = Folder::new("impossible-ranges");
+    folder.write("in.onnx", bytes(&joined()));
+    for (options, code, words) in REFUSALS {
+        // Dimensions that the case leaves out get a range.
+        let left = ["s", "t"].into_iter().filter(|name| !options.contains(&format!("--dim {name}=")));
+        let left: String = left.map(|name| format!(" --dim {name}=1..4")).collect();
+        let ran = folder.memc(&format!("optimize in.onnx -o out.onnx {options}{left}"));
+        let ran = if code.is_empty() { ran } else { ran.refused(2, code) };
+        assert_eq!(ran.code, Some(2), "{ran:#?}");
+        assert!(words.iter().all(|word| ran.err.contains(word)), "{words:?} in {ran:#?}");
+        assert_eq!(folder.names(), ["in.onnx"], "{ran:#?}");
+    }
+}
+
+#[test]
+fn a_range_begins_where_the_model_computes_extents() {
+    let folder = Folder::new("impossible-ranges-negative");
+    folder.write("in.onnx", bytes(&fewer()));
+    let ran = folder.memc("optimize in.onnx -o out.onnx --dim n=0..5 --dim s=3").refused(2, "E0129");
+    assert!(ran.err.contains("`y` has the shape f32[n-2,3] and thus an extent of -2"), "{ran:#?}");
+    assert!(ran.err.contains("help: begin the range at a larger extent"), "{ran:#?}");
+    assert_eq!(folder.names(), ["in.onnx"]);
+    folder.memc("optimize in.onnx -o out.onnx --dim n=2..5 --dim s=3").done();
+}
+
+#[test]
+fn equations_with_bound_dimensions_bind() {
+    let folder = Folder::new("impossible-ranges-equal");
+    folder.write("in.onnx", bytes(&joined()));
+    folder.memc("optimize in.onnx -o out.onnx --dim n=1..4 --dim s=3 --dim t=s+1").done();
+    let layout = folder.read("out.layout.json");
+    assert!(layout.contains("\"t\": 4") && !layout.contains("\"equal\""), "{layout}");
+    folder.memc("check in.onnx out.onnx out.layout.json").done();
+    folder.memc("optimize in.onnx -o out.onnx --dim n=2 --dim s=1..3 --dim t=s+n").done();
+    let layout = folder.read("out.layout.json");
+    assert!(layout.contains("\"t\": \"s+2\""), "{layout}");
+    folder.memc("check in.onnx out.onnx out.layout.json").done();
+    // Limits may name equated and bound dimensions.
+    folder.memc("optimize in.onnx -o out.onnx --dim n=2 --dim s=1..9 --dim t=s+n --dim-max n*t<=12").done();
+    assert!(folder.read("out.layout.json").contains("\"of\": \"2*s+4\""), "{}", folder.read("out.layout.json"));
+    folder.memc("check in.onnx out.onnx out.layout.json").done();
+}

@@ -1,0 +1,94 @@
+//! `memc check`, `verify` and `run` of plans for ranges: points, and extents of the inputs.
+#![cfg(feature = "ort")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr)]
+
+mod command;
+mod models_made;
+
+use command::Folder;
+use memc_onnx_proto::onnx::ModelProto;
+use models_made::{bytes, floats, int, integers, node, numbers, stated, symbolic, with};
+
+/// Returns a model that joins `x` of `n,s,4` with its last rows, and computes on.
+fn model() -> ModelProto {
+    let nodes = vec![
+        node("Relu", &["x"], &["a"]),
+        node("Sigmoid", &["p"], &["b"]),
+        stated(node("Concat", &["a", "b"], &["c"]), vec![int("axis", 1)]),
+        node("MatMul", &["c", "w"], &["d"]),
+        node("Tanh", &["d"], &["e"]),
+        node("Reshape", &["e", "flat"], &["f"]),
+        node("Add", &["f", "one"], &["y"]),
+    ];
+    with(nodes, |graph| {
+        graph.input = vec![symbolic("x", &["n", "s", "4"]), symbolic("p", &["n", "t", "4"])];
+        graph.output = vec![symbolic("y", &["n", "all"])];
+        graph.initializer = vec![floats("w", &[4, 4]), integers("flat", &[0, -1]), numbers("one", &[1.0])];
+        // Texts of numbers are symbols here: state the last extent.
+        for input in &mut graph.input {
+            use memc_onnx_proto::onnx::{tensor_shape_proto::dimension::Value, type_proto};
+            let Some(type_proto::Value::TensorType(tensor)) = &mut input.r#type.as_mut().unwrap().value else { panic!() };
+            tensor.shape.as_mut().unwrap().dim[2].value = Some(Value::DimValue(4));
+        }
+    })
+}
+
+/// Plans the model for ranges. Returns `None` if there is no runtime to run it.
+fn planned(name: &str) -> Option<Folder> {
+    let folder = Folder::new(name);
+    folder.write("in.onnx", bytes(&model()));
+    folder.memc("optimize in.onnx -o out.onnx --dim n=1..5 --dim s=2..32/3 --dim t=s+1 --dim-max n*s<=60 --exact").done();
+    folder.memc("check in.onnx out.onnx out.layout.json").done();
+    let ran = folder.memc("run out.onnx --layout out.layout.json");
+    if ran.err.contains("E0701") {
+        eprintln!("no ONNX Runtime here: the plan was checked, not run");
+        return None;
+    }
+    Some(folder)
+}
+
+#[test]
+fn a_plan_is_verified_at_several_points() {
+    let Some(folder) = planned("ranges-verify") else { return };
+    assert!(folder.read("out.layout.json").contains("\"t\": \"s+1\""), "the equation is in the layout");
+    let ran = folder.memc("verify in.onnx out.onnx").done();
+    // The largest extents break the limit: their point lies on its border.
+    assert!(ran.err.contains("n=5,s=11: equal") && ran.err.contains("n=1,s=2: equal"), "{ran:#?}");
+    assert!(!ran.err.contains("n=5,s=32"), "{ran:#?}");
+    let points = ran.err.lines().filter(|line| line.starts_with("n=") && line.ends_with(": equal")).count();
+    assert!(points >= 8 && ran.err.contains(&format!("bit for bit in {points} points")), "{ran:#?}");
+    let ran = folder.memc("verify in.onnx out.onnx --points 3 --json").done();
+    assert!(ran.out.contains("\"points_left_out\": 0") && ran.err.contains("in 3 points"), "{ran:#?}");
+    let ran = folder.memc("verify in.onnx out.onnx --at n=3,s=5 --at n=2,s=29").done();
+    assert!(ran.err.contains("n=3,s=5: equal\nn=2,s=29: equal"), "{ran:#?}");
+}
+
+#[test]
+fn extents_outside_the_ranges_are_refused_before_a_run() {
+    let Some(folder) = planned("ranges-outside") else { return };
+    for (extents, told) in [
+        ("n=6,s=2", "n=6: the plan is for n=1..5"),
+        ("n=0,s=2", "n=0: the plan is for n=1..5"),
+        ("n=1,s=3", "s=3: the plan is for s=2..32/3"),
+        ("n=5,s=14", "the plan is for n*s<=60"),
+        ("n=5", "no extent of `s` is known"),
+        ("n=5,s=2,q=1", "q=1: the free dimensions of the plan are n, s"),
+    ] {
+        let ran = folder.memc(&format!("verify in.onnx out.onnx --at {extents}")).refused(2, "E0715");
+        assert!(ran.err.contains(told), "{ran:#?}");
+    }
+    let options = |extents: &str| extents.split(',').map(|extent| format!(" --dim {extent}")).collect::<String>();
+    for (extents, told) in [("n=6,s=2", "n=1..5"), ("n=5,s=32", "n*s<=60"), ("q=1", "the free dimensions")] {
+        let ran = folder.memc(&format!("run out.onnx --layout out.layout.json{}", options(extents))).refused(2, "E0715");
+        assert!(ran.err.contains(told), "{ran:#?}");
+    }
+}
+
+#[test]
+fn a_run_takes_the_extents_of_its_inputs() {
+    let Some(folder) = planned("ranges-run") else { return };
+    let ran = folder.memc("run out.onnx --layout out.layout.json --dim n=2 --dim s=5 --outputs y.npz --poison-check").done();
+    assert!(ran.err.contains("extents: n=2,s=5"), "{ran:#?}");
+    // The outputs of one run are no inputs of another: names are checked, then shapes.
+    folder.memc("run out.onnx --layout out.layout.json --inputs y.npz").refused(2, "E0706");
+}
