@@ -1,12 +1,14 @@
 //! Contents of the layout file of a planned module.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 
-use memc_ir::{Alias, AliasKind, Definition, Module, Nanos, Node, SecondaryMap, SpaceData, Storage, Value, ValueType};
+use memc_ir::{Alias, AliasKind, Definition, DimExpr, Module, Nanos, Node, SecondaryMap, SpaceData, Storage, Value, ValueType};
 use memc_layout as file;
 use memc_onnx_export::{Exported, is_anchor, written};
 use memc_ops::families::memory::{Transfer, transfer_of};
 use memc_passes::analysis::open::largest_peak;
+use memc_passes::analysis::scratch::kernel_expr;
 use memc_passes::analysis::state::{Reason, StatePair, shared, unpaired};
 use memc_passes::analysis::windows::{KnownData, SubView, first_byte, windows};
 use memc_passes::analysis::{self, Liveness, StorageClass};
@@ -93,7 +95,12 @@ pub(crate) fn layout(module: &Module, exported: &Exported, context: &Context<'_>
         stated: writer.stated(),
         encodings: writer.encodings(),
         encoded_weights: encoded_weights(module, context.encoded_weights),
+        formula: BTreeMap::new(),
+        layouts: Vec::new(),
     };
+    if !layout.model.ranges.is_empty() {
+        layout.formula = file::formula(&layout);
+    }
     layout.cost.modelled_ns_after = layout.timeline.iter().map(|busy| busy.end_ns).max().unwrap_or(0) as f64;
     // Peaks and bounds are derived from the layout itself, as its readers derive them.
     let profile = file::LiveCurve::of(&layout);
@@ -106,6 +113,26 @@ pub(crate) fn layout(module: &Module, exported: &Exported, context: &Context<'_>
     }
     layout.lower_bound = writer.lower_bounds(&layout);
     layout
+}
+
+/// Returns the arenas of a planned module, and the offset of each tensor that owns bytes in one.
+pub(crate) fn offsets(module: &Module, exported: &Exported, context: &Context<'_>) -> (Vec<file::Arena>, BTreeMap<String, u64>) {
+    let writer = Writer::new(module, exported, context);
+    let owners = writer.tensors().into_iter().filter(|tensor| tensor.alias.is_none());
+    let offsets = owners.filter_map(|tensor| Some((tensor.name, tensor.offset?))).collect();
+    (writer.arenas(), offsets)
+}
+
+/// Returns an expression as the layout states it: names that are no words stand in quotes.
+fn text(of: &DimExpr) -> String {
+    let mut text = String::new();
+    // Writing to a String cannot fail.
+    let _ = of.write(&mut text, &|out, symbol| {
+        let is_word = symbol.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && symbol.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | ':'));
+        if is_word { out.write_str(symbol) } else { write!(out, "\"{}\"", symbol.replace('\\', "\\\\").replace('"', "\\\"")) }
+    });
+    text
 }
 
 /// Whether the arena would hold a value if it had a size.
@@ -163,7 +190,7 @@ impl<'a> Writer<'a> {
                 .domain()
                 .limits
                 .iter()
-                .map(|limit| file::Limit { of: limit.of.to_string(), most: limit.most })
+                .map(|limit| file::Limit { of: text(&limit.of), most: limit.most })
                 .collect(),
         }
     }
@@ -259,13 +286,14 @@ impl<'a> Writer<'a> {
             *index += usize::from(!scratch.body);
             let step = self.position[scratch.node];
             let (space, offset) = self.place(scratch.storage);
+            let bytes_expr = kernel_expr(self.module, scratch, self.context.options).map(|of| text(&of));
             tensors.push(file::Tensor {
                 name,
                 dtype: "uint8".to_owned(),
                 shape: vec![scratch.bytes.0],
                 bytes: scratch.bytes.0,
-                shape_expr: None,
-                bytes_expr: None,
+                shape_expr: bytes_expr.clone().map(|of| vec![of]),
+                bytes_expr,
                 class: file::Class::Scratch,
                 space,
                 offset,
@@ -318,15 +346,16 @@ impl<'a> Writer<'a> {
     fn expressions(&self, value: Value) -> Option<(Vec<String>, String)> {
         let own = self.module.ty(value).tensor().filter(|tensor| tensor.known_dims().is_none())?;
         let is_assumed = self.module.assumed.contains_key(&value);
-        let shape = own.shape.as_ref().filter(|_| !is_assumed)?.iter().map(ToString::to_string).collect();
-        Some((shape, own.size_expr()?.to_string()))
+        let dims = own.shape.as_ref().filter(|_| !is_assumed)?;
+        let shape = dims.iter().map(|dim| dim.expr().map(|of| text(&of))).collect::<Option<_>>()?;
+        Some((shape, text(&own.size_expr()?)))
     }
 
     /// First byte of a sub-view in its owner as an expression, if it depends on free dimensions.
     fn alias_offset_expr(&self, value: Value, alias: Alias) -> Option<String> {
         let views = self.views.iter().filter(|view| view.part == value && view.whole == alias.of && view.offset == alias.offset);
         let at = views.filter_map(|view| first_byte(self.module, view, &self.data)).next()?;
-        at.as_constant().is_none().then(|| at.to_string())
+        at.as_constant().is_none().then(|| text(&at))
     }
 
     fn class(&self, value: Value) -> Option<file::Class> {

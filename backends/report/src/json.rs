@@ -7,6 +7,7 @@ use crate::decisions::Decision;
 use crate::encoded::{Encoded, encoded};
 use crate::facts::{Facts, Gap, SpaceFacts};
 use crate::limits::Row;
+use crate::ranges;
 
 /// Returns the summary of a plan: pretty JSON, keys sorted, one trailing newline. Sizes are bytes,
 /// steps are positions in the schedule.
@@ -41,6 +42,9 @@ use crate::limits::Row;
 /// - `state`: `[{tensor, result}]`, results that take the storage of the state that they update.
 /// - `unpaired`: `[{result, candidates, reason}]`, outputs that may update state but share no storage,
 ///   if requested.
+/// - `free`: null if no dimension is free, else `ranges` and `limits` as in the layout, `at
+///   [{dims, arena}]` (arenas of the first space by the formula, at corners of the ranges), and `buckets
+///   [{dims, arena}]`.
 /// - `model {input_sha256, output_sha256}`, `dims` (the only extents that the plan is valid for, by
 ///   name), `target`, `io`, `memc_version`.
 pub fn json(layout: &Layout) -> String {
@@ -76,6 +80,7 @@ fn summary(layout: &Layout) -> Value {
         "memc_version": layout.memc_version,
         "model": {"input_sha256": layout.model.input_sha256, "output_sha256": layout.model.output_sha256},
         "dims": layout.model.dims,
+        "free": if layout.model.ranges.is_empty() { Value::Null } else { ranges::object(layout) },
         "target": layout.target.name,
         "io": layout.io.as_str(),
         "space": first.map(|space| space.profile.space.as_str()),
