@@ -56,22 +56,32 @@ impl Expr {
         }
     }
 
-    /// Writes the expression as text of a programming language.
+    /// Writes the expression as text of a programming language. Sums and products are not in parentheses.
     pub(crate) fn write(&self, style: &Style<'_>) -> String {
-        let all = |operands: &[Self]| operands.iter().map(|operand| operand.write(style)).collect::<Vec<_>>();
+        let joined = |operands: &[Self], sign: &str| {
+            operands.iter().map(|operand| operand.write_operand(style)).collect::<Vec<_>>().join(sign)
+        };
         let nested = |name: &str, operands: &[Self]| {
-            let mut texts = all(operands).into_iter();
+            let mut texts = operands.iter().map(|operand| operand.write(style));
             let first = texts.next().unwrap_or_default();
             texts.fold(first, |left, right| format!("{name}({left}, {right})"))
         };
         match self {
             Self::Number(value) => (style.number)(*value),
             Self::Dimension(name) => (style.dimension)(name),
-            Self::Sum(operands) => format!("({})", all(operands).join(" + ")),
-            Self::Product(operands) => format!("({})", all(operands).join(" * ")),
+            Self::Sum(operands) => joined(operands, " + "),
+            Self::Product(operands) => joined(operands, " * "),
             Self::Floor(of, by) => format!("{}({}, {})", style.floor, of.write(style), by.write(style)),
             Self::Min(operands) => nested(style.min, operands),
             Self::Max(operands) => nested(style.max, operands),
+        }
+    }
+
+    /// Writes an operand of a sum or product, in parentheses if it has several parts.
+    fn write_operand(&self, style: &Style<'_>) -> String {
+        match self {
+            Self::Sum(_) | Self::Product(_) => format!("({})", self.write(style)),
+            _ => self.write(style),
         }
     }
 }

@@ -117,11 +117,11 @@ fn aliases(layout: &Layout, find: &dyn Fn(&String) -> Option<usize>, texts: &mut
     let mut sorted = Vec::with_capacity(open.len());
     // Chains of aliases are short: most rounds after the first find nothing.
     while !open.is_empty() {
-        let (ready, rest): (Vec<_>, Vec<_>) = open.iter().partition(|(_, of, _)| !waits[*of]);
+        let (ready, rest): (Vec<_>, Vec<_>) = open.iter().copied().partition(|(_, of, _)| !waits[*of]);
         if ready.is_empty() {
             return None;
         }
-        ready.iter().for_each(|(index, ..)| waits[*index] = false);
+        ready.iter().for_each(|row: &(usize, usize, Amount)| waits[row.0] = false);
         sorted.extend(ready);
         open = rest;
     }

@@ -111,12 +111,7 @@ fn expr(plan: &ExtentPlan, at: usize) -> String {
         found.map_or_else(|| "0".to_owned(), |dimension| format!("at.{}", dimension.field))
     };
     let style = Style { number: &|value| format!("{value}"), dimension: &field, floor: "floor", min: "min", max: "max" };
-    let text = plan.exprs.get(at).map_or_else(|| "0".to_owned(), |expr| expr.write(&style));
-    // rustc warns about parentheses around a whole argument.
-    match text.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')) {
-        Some(inner) => inner.to_owned(),
-        None => text,
-    }
+    plan.exprs.get(at).map_or_else(|| "0".to_owned(), |expr| expr.write(&style))
 }
 
 /// Returns the text of a number of bytes; expressions are variables.
