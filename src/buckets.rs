@@ -11,29 +11,9 @@ use memc_plan::registry::REGISTRY;
 use crate::error::Error;
 use crate::layout::{Context, offsets};
 use crate::request::Resolved;
-use crate::request_error::RequestError;
 
-/// Most combinations: each has a list of all offsets in the layout.
-const MAX_BUCKETS: usize = 64;
 /// Pass that places the buffers of an ordered module.
 const PLACE: &str = "place";
-/// Name of all unnamed dimensions in `--dim`.
-const UNNAMED: &str = "?";
-
-/// Ascending largest extents by dimension.
-type Lists = BTreeMap<String, Vec<u64>>;
-
-/// Rejects lists with too many combinations.
-///
-/// # Errors
-/// There are more than 64 combinations, or a list is for all unnamed dimensions.
-pub(crate) fn validate(lists: &Lists) -> Result<(), RequestError> {
-    if lists.contains_key(UNNAMED) {
-        return Err(RequestError::UnnamedBuckets);
-    }
-    let count = lists.values().fold(1usize, |count, list| count.saturating_mul(list.len()));
-    if count > MAX_BUCKETS { Err(RequestError::Buckets { count, most: MAX_BUCKETS }) } else { Ok(()) }
-}
 
 /// Returns offsets for each combination of listed extents, with the order and the aliases of the plan.
 ///

@@ -1,9 +1,8 @@
 //! Contents of the layout file of a planned module.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 
-use memc_ir::{Alias, AliasKind, Definition, DimExpr, Module, Nanos, Node, SecondaryMap, SpaceData, Storage, Value, ValueType};
+use memc_ir::{Alias, AliasKind, Definition, Module, Nanos, Node, SecondaryMap, SpaceData, Storage, Value, ValueType};
 use memc_layout as file;
 use memc_onnx_export::{Exported, is_anchor, written};
 use memc_ops::families::memory::{Transfer, transfer_of};
@@ -123,18 +122,6 @@ pub(crate) fn offsets(module: &Module, exported: &Exported, context: &Context<'_
     (writer.arenas(), offsets)
 }
 
-/// Returns an expression as the layout states it: names that are no words stand in quotes.
-fn text(of: &DimExpr) -> String {
-    let mut text = String::new();
-    // Writing to a String cannot fail.
-    let _ = of.write(&mut text, &|out, symbol| {
-        let is_word = symbol.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-            && symbol.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | ':'));
-        if is_word { out.write_str(symbol) } else { write!(out, "\"{}\"", symbol.replace('\\', "\\\\").replace('"', "\\\"")) }
-    });
-    text
-}
-
 /// Whether the arena would hold a value if it had a size.
 fn is_counted(row: &file::Unplanned, io: file::Io) -> bool {
     row.class.is_some_and(|class| io.holds(class))
@@ -190,7 +177,7 @@ impl<'a> Writer<'a> {
                 .domain()
                 .limits
                 .iter()
-                .map(|limit| file::Limit { of: text(&limit.of), most: limit.most })
+                .map(|limit| file::Limit { of: limit.of.quoted(), most: limit.most })
                 .collect(),
         }
     }
@@ -286,7 +273,7 @@ impl<'a> Writer<'a> {
             *index += usize::from(!scratch.body);
             let step = self.position[scratch.node];
             let (space, offset) = self.place(scratch.storage);
-            let bytes_expr = kernel_expr(self.module, scratch, self.context.options).map(|of| text(&of));
+            let bytes_expr = kernel_expr(self.module, scratch, self.context.options).map(|of| of.quoted());
             tensors.push(file::Tensor {
                 name,
                 dtype: "uint8".to_owned(),
@@ -347,15 +334,15 @@ impl<'a> Writer<'a> {
         let own = self.module.ty(value).tensor().filter(|tensor| tensor.known_dims().is_none())?;
         let is_assumed = self.module.assumed.contains_key(&value);
         let dims = own.shape.as_ref().filter(|_| !is_assumed)?;
-        let shape = dims.iter().map(|dim| dim.expr().map(|of| text(&of))).collect::<Option<_>>()?;
-        Some((shape, text(&own.size_expr()?)))
+        let shape = dims.iter().map(|dim| dim.expr().map(|of| of.quoted())).collect::<Option<_>>()?;
+        Some((shape, own.size_expr()?.quoted()))
     }
 
     /// First byte of a sub-view in its owner as an expression, if it depends on free dimensions.
     fn alias_offset_expr(&self, value: Value, alias: Alias) -> Option<String> {
         let views = self.views.iter().filter(|view| view.part == value && view.whole == alias.of && view.offset == alias.offset);
         let at = views.filter_map(|view| first_byte(self.module, view, &self.data)).next()?;
-        at.as_constant().is_none().then(|| text(&at))
+        at.as_constant().is_none().then(|| at.quoted())
     }
 
     fn class(&self, value: Value) -> Option<file::Class> {

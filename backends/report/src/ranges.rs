@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 
 use crate::facts::{Facts, Gap};
 use crate::quantity::{bytes, shortened};
-use crate::summary::verdict;
 
 /// Most points with an arena in the summary.
 const MAX_POINTS: usize = 3;
@@ -65,8 +64,8 @@ pub(crate) fn line(facts: &Facts) -> Option<String> {
     let space = facts.first().filter(|_| !layout.model.ranges.is_empty())?;
     let at = tuple(layout.model.ranges.values().map(|extents| &extents.max));
     let bound = match space.bound {
-        Some(bound) => format!("{}, {}", bytes(bound.placement), verdict(space.gap())),
-        None => verdict(Gap::Unknown),
+        Some(bound) => format!("{}, {}", bytes(bound.placement), space.gap().verdict()),
+        None => Gap::Unknown.verdict(),
     };
     let small = small(layout);
     let small = if small.is_empty() { small } else { format!("; {small}") };

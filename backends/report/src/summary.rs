@@ -49,18 +49,6 @@ pub(crate) fn lines(facts: &Facts) -> Vec<String> {
     lines
 }
 
-/// Describes the gap between the arena and its bound.
-pub(crate) fn verdict(gap: Gap) -> String {
-    match gap {
-        Gap::Closed => "optimal".to_owned(),
-        // With one decimal, a small gap would look like none.
-        Gap::Open(fraction) if fraction < 0.001 => "gap < 0.1 %".to_owned(),
-        Gap::Open(fraction) => format!("gap {:.1} %", fraction * 100.0),
-        Gap::Unknown => "unknown".to_owned(),
-        Gap::Partial => "of values with a size".to_owned(),
-    }
-}
-
 fn sizes(space: &SpaceFacts) -> String {
     let known = |size: Option<u64>| size.map_or_else(|| "?".to_owned(), bytes);
     let peak = bytes(space.profile.peak);
@@ -76,6 +64,6 @@ fn sizes(space: &SpaceFacts) -> String {
         peak,
         bytes(space.arena),
         known(space.bound.map(|bound| bound.placement)),
-        verdict(space.gap())
+        space.gap().verdict()
     )
 }

@@ -1,4 +1,4 @@
-//! Codes of transfers, of the models' meaning, and of claimed numbers: E0545 to E0573.
+//! Codes of transfers, of the models' meaning, and of claimed numbers: E0545 to E0574.
 
 use super::{Entry, Kind, entry};
 
@@ -244,5 +244,13 @@ pub(super) const ENTRIES: &[Entry] = &[
         "Each row of `encoded_weights` names constants of the output model with codes and scales, and the matrix of the input model that they \
          stand for, with its exact errors. Only plans with the option `encode_weights` have rows, and codes without a row come from the input model.",
         "a relative error of 0.001 stated for codes that err by 0.008",
+    ),
+    entry(
+        Kind::Formula,
+        "E0574",
+        "formula",
+        "offsets that follow the extents are wrong",
+        "Rows of `formula` name owners of bytes, each on tensors of earlier rows, and a chain of rows connects tensors that are live at one step; at          the largest extents all fit the arena. Offsets of `layouts` are aligned, inside the arena, and apart, for all extents up to `dims`.",
+        "two tensors at step 7 without a chain of rows between them",
     ),
 ];

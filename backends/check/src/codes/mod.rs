@@ -158,6 +158,8 @@ pub enum Kind {
     EncodingEarly,
     /// A row of `encoded_weights` is wrong or missing.
     EncodedWeight,
+    /// Offsets that follow the extents are wrong.
+    Formula,
 }
 
 /// A kind with its name and its page.

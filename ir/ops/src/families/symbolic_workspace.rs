@@ -150,7 +150,8 @@ pub(crate) fn conv(typed: &Typed<'_>) -> Option<DimExpr> {
     let is_large = is_large.min(Size::number(1));
     let is_small = Size::number(1) + is_large.clone() * Size(Some(DimExpr::constant(-1)));
     let few = rows.clone() * positions.min(Size::number(most));
-    let exact = (is_small * few.clone() + is_large * Size::number(SEGMENT)) * each.clone();
+    // One of both is 0. A maximum has tighter bounds than a sum.
+    let exact = (is_small * few.clone()).max(is_large * Size::number(SEGMENT)) * each.clone();
     // If the expression is too large, the larger of both bounds all extents.
     let bound = |few: Size| (few.max(Size::number(SEGMENT)) * each.clone()).0;
     exact.0.or_else(|| bound(few)).or_else(|| bound(rows * Size::number(most)))
