@@ -9,16 +9,17 @@ use crate::codes::Kind;
 use crate::entries::element;
 use crate::findings::{At, Findings};
 
-/// Most rows for which chains of rows are followed: the test takes a bit for each pair. Beyond it, tensors that
-/// meet must lie directly on each other.
+/// Most rows for which chains of rows are followed: the test takes a bit for each pair. Beyond it,
+/// tensors that meet must lie directly on each other.
 const MAX_CHAINED: usize = 4096;
 
-/// Checks the formula of each space, and each entry of `layouts`. Takes sizes and live ranges as stated; other
-/// checks prove them.
+/// Checks the formula of each space, and each entry of `layouts`. Takes sizes and live ranges as
+/// stated; other checks prove them.
 pub(crate) fn check(layout: &Layout, findings: &mut Findings) {
     let mut refuse = |why: String| findings.add(Kind::Formula, At::default(), why);
     let is_ranged = !layout.model.ranges.is_empty();
-    if !is_ranged && !(layout.formula.is_empty() && layout.layouts.is_empty()) {
+    let has_none = layout.formula.is_empty() && layout.layouts.is_empty();
+    if !is_ranged && !has_none {
         refuse("offsets follow the extents, but no dimension is free".to_owned());
     }
     let curve = LiveCurve::of(layout);
@@ -35,7 +36,8 @@ pub(crate) fn check(layout: &Layout, findings: &mut Findings) {
     }
 }
 
-/// Returns the reason why the rows of a space let two tensors share a byte at some extents, or exceed the arena.
+/// Returns the reason why the rows of a space let two tensors share a byte at some extents, or exceed
+/// the arena.
 fn wrong_rows(layout: &Layout, space: &SpaceCurve, rows: &[FormulaRow]) -> Option<String> {
     let name = |owner: &Owner| layout.tensors.get(owner.tensor).map_or("", |tensor| tensor.name.as_str());
     let owners: BTreeMap<&str, &Owner> = space.owners.iter().map(|owner| (name(owner), owner)).collect();
@@ -144,8 +146,8 @@ fn wrong_bucket(layout: &Layout, curve: &LiveCurve, bucket: &Bucket) -> Option<S
     None
 }
 
-/// Returns an upper bound of a tensor's size: the smaller of the bound of the product of extents, and the product
-/// of their bounds.
+/// Returns an upper bound of a tensor's size: the smaller of the bound of the product of extents, and
+/// the product of their bounds.
 fn most(tensor: &Tensor, domain: &Domain) -> Option<u64> {
     let Some(text) = tensor.bytes_expr.as_deref() else { return Some(tensor.bytes) };
     let number = |most: i128| u64::try_from(most.max(0)).ok();
@@ -208,11 +210,11 @@ mod tests {
         let layout = ranged();
         let mut count = 0;
         for (space, rows) in &layout.formula {
-            for at in 0..rows.len() {
+            for (at, row) in rows.iter().enumerate() {
                 let mut lost = layout.clone();
                 lost.formula.get_mut(space).unwrap().remove(at);
                 assert!(found(&lost) > 0, "{at}");
-                for edge in 0..rows[at].above.len() {
+                for edge in 0..row.above.len() {
                     let mut lost = layout.clone();
                     lost.formula.get_mut(space).unwrap()[at].above.remove(edge);
                     assert!(found(&lost) > 0, "{at} {edge}");

@@ -89,8 +89,8 @@ pub(crate) fn write_extents(layout: &Layout, names: &[(usize, String)], text: &m
         text,
         "/// Number of tensors.\npub const TENSOR_COUNT: usize = {tensors};\n/// Number of arenas.\n\
          pub const ARENA_COUNT: usize = {arenas};\n\n\
-         /// Sizes and offsets of all tensors in the order of `TENSORS`, and sizes of the arenas, in bytes. Offsets of\n\
-         /// tensors that the caller holds are 0.\n\
+         /// Sizes and offsets of all tensors in the order of `TENSORS`, and sizes of the arenas.\n\
+         /// Offsets of tensors that the caller holds are 0.\n\
          #[derive(Clone, Copy, Debug)]\npub struct Placement {{\n    pub sizes: [usize; TENSOR_COUNT],\n    \
          pub offsets: [usize; TENSOR_COUNT],\n    pub arenas: [usize; ARENA_COUNT],\n}}\n\n\
          /// Sizes of all tensors in bytes, in the order of `TENSORS`.\n\
@@ -169,7 +169,7 @@ fn write_tables(layout: &Layout, plan: &ExtentPlan, text: &mut String) -> Result
     writeln!(
         text,
         "];\n\n/// Number of buckets.\npub const BUCKET_COUNT: usize = {buckets};\n\
-         /// Number of the smallest bucket that holds the extents; `BUCKET_COUNT` stands for the main offsets.\n\
+         /// Number of the smallest bucket that holds the extents, or `BUCKET_COUNT`: main offsets.\n\
          pub fn bucket_at(at: &Extents) -> usize {{\n    let _ = at;"
     )?;
     for (number, bucket) in plan.fixed.iter().take(buckets).enumerate() {

@@ -3,7 +3,7 @@
 use memc_layout::Layout;
 
 use crate::{
-    facts::{Facts, Gap, SpaceFacts},
+    facts::{Facts, SpaceFacts},
     quantity::{bytes, change_or_unknown},
 };
 

@@ -325,7 +325,6 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use std::collections::BTreeMap;
 
-    use super::*;
     use crate::families::testing::Case;
     use crate::info::Workspace;
 
