@@ -1,10 +1,18 @@
 //! Extents of a dimension as users write them: a number, a range, a list of largest extents, or an
 //! expression.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
 use memc_ir::{DimExpr, Range, RangeError};
+
+use crate::request_error::RequestError;
+
+/// Most combinations of listed extents: each has a list of all offsets in the layout.
+const MAX_BUCKETS: usize = 64;
+/// Name of all unnamed dimensions in `--dim`.
+const UNNAMED: &str = "?";
 
 /// Extents that a symbolic dimension has in the runs of a plan.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -87,6 +95,18 @@ impl From<Range> for Extent {
     fn from(range: Range) -> Self {
         Self::Range(range)
     }
+}
+
+/// Rejects lists of largest extents with too many combinations.
+///
+/// # Errors
+/// There are more than 64 combinations, or a list is for all unnamed dimensions.
+pub(crate) fn validate(lists: &BTreeMap<String, Vec<u64>>) -> Result<(), RequestError> {
+    if lists.contains_key(UNNAMED) {
+        return Err(RequestError::UnnamedBuckets);
+    }
+    let count = lists.values().fold(1usize, |count, list| count.saturating_mul(list.len()));
+    if count > MAX_BUCKETS { Err(RequestError::Buckets { count, most: MAX_BUCKETS }) } else { Ok(()) }
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use memc_layout as file;
 use memc_onnx_export::{Exported, is_anchor, written};
 use memc_ops::families::memory::{Transfer, transfer_of};
 use memc_passes::analysis::open::largest_peak;
+use memc_passes::analysis::scratch::kernel_expr;
 use memc_passes::analysis::state::{Reason, StatePair, shared, unpaired};
 use memc_passes::analysis::windows::{KnownData, SubView, first_byte, windows};
 use memc_passes::analysis::{self, Liveness, StorageClass};
@@ -99,7 +100,12 @@ pub(crate) fn layout(module: &Module, exported: &Exported, context: &Context<'_>
         stated: writer.stated(),
         encodings: writer.encodings(),
         encoded_weights: encoded_weights(module, context.encoded_weights),
+        formula: BTreeMap::new(),
+        layouts: Vec::new(),
     };
+    if !layout.model.ranges.is_empty() {
+        layout.formula = file::formula(&layout);
+    }
     layout.cost.modelled_ns_after = layout.timeline.iter().map(|busy| busy.end_ns).max().unwrap_or(0) as f64;
     // Peaks and bounds are derived from the layout itself, as its readers derive them.
     let profile = file::LiveCurve::of(&layout);
@@ -112,6 +118,14 @@ pub(crate) fn layout(module: &Module, exported: &Exported, context: &Context<'_>
     }
     layout.lower_bound = writer.lower_bounds(&layout);
     layout
+}
+
+/// Returns the arenas of a planned module, and the offset of each tensor that owns bytes in one.
+pub(crate) fn offsets(module: &Module, exported: &Exported, context: &Context<'_>) -> (Vec<file::Arena>, BTreeMap<String, u64>) {
+    let writer = Writer::new(module, exported, context);
+    let owners = writer.tensors().into_iter().filter(|tensor| tensor.alias.is_none());
+    let offsets = owners.filter_map(|tensor| Some((tensor.name, tensor.offset?))).collect();
+    (writer.arenas(), offsets)
 }
 
 /// Whether the arena would hold a value if it had a size.
@@ -169,7 +183,7 @@ impl<'a> Writer<'a> {
                 .domain()
                 .limits
                 .iter()
-                .map(|limit| file::Limit { of: limit.of.to_string(), most: limit.most })
+                .map(|limit| file::Limit { of: limit.of.quoted(), most: limit.most })
                 .collect(),
             equal: self.context.equal.clone(),
         }
@@ -266,13 +280,14 @@ impl<'a> Writer<'a> {
             *index += usize::from(!scratch.body);
             let step = self.position[scratch.node];
             let (space, offset) = self.place(scratch.storage);
+            let bytes_expr = kernel_expr(self.module, scratch, self.context.options).map(|of| of.quoted());
             tensors.push(file::Tensor {
                 name,
                 dtype: "uint8".to_owned(),
                 shape: vec![scratch.bytes.0],
                 bytes: scratch.bytes.0,
-                shape_expr: None,
-                bytes_expr: None,
+                shape_expr: bytes_expr.clone().map(|of| vec![of]),
+                bytes_expr,
                 class: file::Class::Scratch,
                 space,
                 offset,
@@ -326,15 +341,16 @@ impl<'a> Writer<'a> {
     fn expressions(&self, value: Value) -> Option<(Option<Vec<String>>, Option<String>)> {
         let own = self.module.ty(value).tensor().filter(|tensor| tensor.known_dims().is_none())?;
         let is_assumed = self.module.assumed.contains_key(&value);
-        let shape = own.shape.as_ref().filter(|_| !is_assumed)?.iter().map(ToString::to_string).collect();
-        Some((Some(shape), own.size_expr().map(|size| size.to_string())))
+        let dims = own.shape.as_ref().filter(|_| !is_assumed)?;
+        let shape = dims.iter().map(|dim| dim.expr().map(|of| of.quoted())).collect();
+        Some((shape, own.size_expr().map(|size| size.quoted())))
     }
 
     /// First byte of a sub-view in its owner as an expression, if it depends on free dimensions.
     fn alias_offset_expr(&self, value: Value, alias: Alias) -> Option<String> {
         let views = self.views.iter().filter(|view| view.part == value && view.whole == alias.of && view.offset == alias.offset);
         let at = views.filter_map(|view| first_byte(self.module, view, &self.data)).next()?;
-        at.as_constant().is_none().then(|| at.to_string())
+        at.as_constant().is_none().then(|| at.quoted())
     }
 
     fn class(&self, value: Value) -> Option<file::Class> {

@@ -24,6 +24,7 @@ extern crate self as memc;
 
 mod anchor;
 mod baseline;
+mod buckets;
 mod caches;
 #[cfg(feature = "cli")]
 pub mod cli;

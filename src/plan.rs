@@ -19,6 +19,7 @@ use memc_solve::Stop;
 
 use crate::anchor::anchor;
 use crate::baseline::baseline;
+use crate::buckets::buckets;
 use crate::error::Error;
 use crate::external::ExternalFiles;
 use crate::layout::{Context, layout};
@@ -30,6 +31,9 @@ use crate::request::{Request, Resolved};
 
 /// Passes that run once before planning, as they help every plan.
 const FIRST: &str = "tie";
+
+/// Pass that runs once after planning for ranges of dimensions.
+const LAST: &str = "settle";
 
 /// Plans a model.
 ///
@@ -95,8 +99,14 @@ pub fn plan_watched(
     let source = Source { file, given: &given, data: &data, external: &external };
     let Chosen { planned, limits, pareto, log, without } = source.plan(options, observer, tell)?;
     diagnostics.extend(unused(&without));
-    let trace = request.passes.is_none().then(|| trace(&planned));
+    let is_ranged = request.passes.is_none() && !given.domain().is_empty();
+    let last = is_ranged.then_some(LAST);
+    let trace = request.passes.is_none().then(|| trace(&planned, last));
     let mut module = planned.module;
+    if let Some(last) = last {
+        let mut ctx = PassContext::new(&options.plan, data.clone());
+        Pipeline::parse(last, module.stage, REGISTRY)?.run(&mut module, &mut ctx, request.verify, observer)?;
+    }
     let mut unpinned = Vec::new();
     if request.anchors {
         let anchored = anchor(&mut module, &options.plan);
@@ -122,6 +132,7 @@ pub fn plan_watched(
     let baseline = baseline(file, &original, &module, options)?;
     diagnostics.extend(raised(&module, baseline.own_peak, options));
 
+    let passes = trace.as_ref().map_or(planned.trace, |trace| trace.passes.clone());
     let mut context = Context {
         options: &options.plan,
         stated: &stated,
@@ -147,7 +158,8 @@ pub fn plan_watched(
     let export = ExportOptions { metadata: true, value_info: true, outside, ..ExportOptions::default() };
     let model = memc_onnx_export::export(file, &module, &export)?;
     (context.input_sha256, context.output_sha256) = hashes(file, &model);
-    let plan = layout(&module, &model, &context);
+    let mut plan = layout(&module, &model, &context);
+    plan.layouts = buckets(&module, &model, &context, options)?;
     let constants = options.plan.weights.as_ref().map(|_| near_constants(&module));
     keep_budget(&plan, constants.unwrap_or_default(), options.plan.stop.is_due())?;
     keep_weights(&plan, options)?;
@@ -170,7 +182,7 @@ pub fn plan_watched(
         unpinned,
         rewrites: planned.said.rewrites,
         reports: planned.said.reports,
-        trace: planned.trace,
+        trace: passes,
         strategy: planned.strategy,
         log,
         diagnostics,
@@ -180,7 +192,7 @@ pub fn plan_watched(
 /// Returns the dimensions that equal expressions over free dimensions, with bound ones replaced.
 fn open_equations(request: &Request, bound: &BTreeMap<String, u64>) -> BTreeMap<String, String> {
     let open = request.import.equal.iter().filter_map(|(name, of)| Some((name.clone(), of.bind(bound)?)));
-    open.filter(|(_, of)| of.as_constant().is_none()).map(|(name, of)| (name, of.to_string())).collect()
+    open.filter(|(_, of)| of.as_constant().is_none()).map(|(name, of)| (name, of.quoted())).collect()
 }
 
 /// Ends the searches of a request after its wall-clock time.
@@ -204,8 +216,9 @@ impl Timer {
 }
 
 /// How the plan was found, as the layout says it.
-fn trace(planned: &memc_plan::Planned) -> memc_layout::Trace {
-    memc_layout::Trace { strategy: planned.strategy.to_owned(), passes: planned.trace.clone() }
+fn trace(planned: &memc_plan::Planned, last: Option<&str>) -> memc_layout::Trace {
+    let passes = [planned.trace.as_str()].into_iter().chain(last).collect::<Vec<_>>().join(",");
+    memc_layout::Trace { strategy: planned.strategy.to_owned(), passes }
 }
 
 /// How a search ended, as the layout says it.

@@ -13,7 +13,7 @@ use memc_passes::{Encoding, Io, Options, Rewriting, StateNames, WeightCode};
 use memc_solve::Stop;
 
 use crate::error::Error;
-use crate::extent::Extent;
+use crate::extent::{self, Extent};
 use crate::link::LinkOption;
 use crate::outside::ExternalData;
 use crate::request_error::RequestError;
@@ -432,6 +432,7 @@ impl Request {
         {
             return Err(RequestError::ExactLossy { option }.into());
         }
+        extent::validate(&self.buckets)?;
         let mut target = self.target.clone();
         for link in &self.links {
             link.add_to(&mut target).map_err(RequestError::from)?;

@@ -40,6 +40,17 @@ pub enum RequestError {
         /// The file.
         path: PathBuf,
     },
+    /// The product of the lists of extents is too large.
+    #[error("the lists of extents make {count} layouts; a layout file has at most {most}")]
+    Buckets {
+        /// Number of combinations.
+        count: usize,
+        /// Largest number.
+        most: usize,
+    },
+    /// A list of extents for all dimensions without a name.
+    #[error("`--dim ?=` takes no list of extents")]
+    UnnamedBuckets,
     /// The extension of an output names no format.
     #[error("{}: the extension must name a format", path.display())]
     Extension {
@@ -60,6 +71,8 @@ impl RequestError {
             Self::NoLink { space } => format!("add a link with its rate: `--link {space}=16GB/s`"),
             Self::WeightsOverwritten { .. } => "use another name for the file of weights".to_owned(),
             Self::Link(_) => "name another space".to_owned(),
+            Self::Buckets { .. } => "shorten the lists, or give some dimensions a range".to_owned(),
+            Self::UnnamedBuckets => "name each dimension, as in `--dim INPUT.AXIS=128,256`, or give a range".to_owned(),
             Self::Extension { known, .. } => format!("use .{}", known.join(", .")),
         }
     }

@@ -343,3 +343,14 @@ impl PlusSymbol for DimExpr {
         self.add(&DimExpr::symbol(&format!("s{at}")))
     }
 }
+
+#[test]
+fn quoted_texts_come_back() {
+    let two = DimExpr::symbol("two words").mul(&DimExpr::symbol("q\"\\")).unwrap();
+    let all = two.add(&DimExpr::symbol("N.1")).unwrap().floor_div(&DimExpr::constant(3)).unwrap();
+    let text = all.quoted();
+    assert!(text.contains("\"two words\"") && text.contains("N.1") && !text.contains("\"N.1\""), "{text}");
+    assert_eq!(DimExpr::parse_quoted(&text), Some(all));
+    assert_eq!(DimExpr::parse(&text), None);
+    assert_eq!(DimExpr::parse_quoted("\"open"), None);
+}

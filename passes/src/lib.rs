@@ -26,6 +26,7 @@ pub mod pipeline;
 pub mod place;
 pub mod schedule;
 pub mod settings;
+pub mod settle;
 mod slices;
 pub mod tie;
 pub mod tuning;

@@ -110,7 +110,7 @@ fn wrong(why: &str) -> PassError {
     PassError::WrongAnswer { pass: INFO.name, why: why.to_owned() }
 }
 
-fn row(start: u32, end: u32, bytes: Bytes, alignment: u64) -> place::Buffer {
+pub(crate) fn row(start: u32, end: u32, bytes: Bytes, alignment: u64) -> place::Buffer {
     place::Buffer { alignment, ..place::Buffer::new(start, end, bytes.0) }
 }
 
@@ -150,7 +150,7 @@ fn space(module: &mut Module, wanted: &SpaceData) -> Space {
 }
 
 /// Returns the step of each scratch entry's node.
-fn steps_of_scratch(module: &Module) -> Vec<Step> {
+pub(crate) fn steps_of_scratch(module: &Module) -> Vec<Step> {
     let mut step_of: SecondaryMap<memc_ir::Node, u32> = SecondaryMap::default();
     for (index, node) in module.graph(module.main()).nodes.iter().enumerate() {
         step_of.set(*node, index as u32);

@@ -138,7 +138,7 @@ pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
 fn begins_at(ctx: &Ctx<'_>, alias: &Alias, first: &DimExpr) -> bool {
     match (first.as_constant(), &alias.alias_offset_expr) {
         (Some(first), None) => u64::try_from(first) == Ok(alias.alias_offset),
-        (None, Some(text)) => first.to_string() == *text && ctx.out.extents.at_most(first, alias.alias_offset.into()),
+        (None, Some(text)) => first.quoted() == *text && ctx.out.extents.at_most(first, alias.alias_offset.into()),
         _ => false,
     }
 }

@@ -127,8 +127,8 @@ fn entry(ctx: &Ctx<'_>, index: usize, value: Value, findings: &mut Findings) {
 
 /// Checks the texts of shape and size: canonical expressions if extents are free, else none.
 fn expressions(tensor: &Tensor, free: Option<&Free>, at: At<'_>, findings: &mut Findings) {
-    let shape = free.map(|free| free.dims.iter().map(ToString::to_string).collect::<Vec<_>>());
-    let bytes = free.and_then(|free| free.bytes.as_ref()).map(ToString::to_string);
+    let shape = free.map(|free| free.dims.iter().map(DimExpr::quoted).collect::<Vec<_>>());
+    let bytes = free.and_then(|free| free.bytes.as_ref()).map(DimExpr::quoted);
     if tensor.shape_expr == shape && tensor.bytes_expr == bytes {
         return;
     }

@@ -44,7 +44,7 @@ impl Extents {
             extents.ranges.insert(name.clone(), Range { min: given.min, max: Some(given.max), step: given.step });
         }
         for limit in model.limits.iter().take(MAX_LIMITS) {
-            match DimExpr::parse(&limit.of) {
+            match DimExpr::parse_quoted(&limit.of) {
                 Some(of) => extents.limits.push(Limit { of, most: limit.most }),
                 None => wrong.push(format!("the limit `{}`", limit.of)),
             }
@@ -53,7 +53,7 @@ impl Extents {
             wrong.push(format!("more than {MAX_LIMITS} limits"));
         }
         for (name, text) in &model.equal {
-            match DimExpr::parse(text) {
+            match DimExpr::parse_quoted(text) {
                 Some(of) if !model.ranges.contains_key(name) => drop(extents.equal.insert(name.clone(), of)),
                 _ => wrong.push(format!("the expression of `{name}`, `{text}`")),
             }

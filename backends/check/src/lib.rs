@@ -23,6 +23,7 @@ mod extents;
 mod fetches;
 mod findings;
 mod form;
+mod formula;
 mod header;
 mod in_place;
 mod interface;
@@ -181,6 +182,7 @@ fn run(given: &Side<'_>, out: &mut Side<'_>, layout: &Layout, options: Options, 
     alias::check(&ctx, findings);
     placement::check(&ctx, findings);
     overlap::check(&ctx, findings);
+    formula::check(layout, findings);
     transfers::check(&ctx, findings);
     state::check(&ctx, findings);
     caches::check(&ctx, findings);

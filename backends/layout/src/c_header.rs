@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use crate::{
+    c_extents::write_extents,
     identifiers::{Identifiers, c_string, comment, hexadecimal, shape},
     steps::{arena_of, element_type, inputs, outputs, scratch_note, step_tensors},
     types::{Class, Layout, Tensor},
@@ -22,6 +23,10 @@ use crate::{
 ///   tensor.
 /// - `memc_tensors`, `memc_steps` and `memc_step_tensors`, the plan as constant arrays, if
 ///   `MEMC_TABLES` is defined.
+///
+/// If dimensions are free, the macros hold for the largest extents, and functions compute the values of a run
+/// from a `memc_extents`: `memc_is_planned`, `memc_bytes_<name>` for each tensor with a macro, and
+/// `memc_offsets_at` (by the formula) or `memc_fixed_offsets_at` (by buckets), which write arrays.
 ///
 /// Names become upper-case identifiers. With prefixes and suffixes they stay below 60 characters. A
 /// number is appended if two names would become equal. Assertions at compile time check that every
@@ -57,14 +62,15 @@ fn write_header(layout: &Layout, text: &mut String) -> std::fmt::Result {
         write_ends(layout, text, word, about, &tensors)?;
     }
     // Size of each tensor, and its offset if an arena holds it.
-    let mut names = Identifiers::default();
-    for tensor in &layout.tensors {
+    let (mut names, mut named) = (Identifiers::default(), Vec::new());
+    for (index, tensor) in layout.tensors.iter().enumerate() {
         let placed = tensor.space.as_ref().zip(tensor.offset);
         let callers = matches!(tensor.class, Class::Input | Class::Output | Class::State);
         if placed.is_none() && !callers {
             continue;
         }
         let name = names.upper(&tensor.name);
+        named.push((index, name.clone()));
         write_comment(tensor, text)?;
         writeln!(text, "#define MEMC_TENSOR_{name}_SIZE {}", literal(tensor.bytes))?;
         let Some((space, offset)) = placed else { continue };
@@ -77,6 +83,7 @@ fn write_header(layout: &Layout, text: &mut String) -> std::fmt::Result {
             )?;
         }
     }
+    write_extents(layout, &named, text)?;
     write_tables(layout, text)?;
     writeln!(text, "\n#endif")
 }

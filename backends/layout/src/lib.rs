@@ -8,26 +8,36 @@
 //! - [`schema()`] is the JSON schema of the file, for readers in other languages.
 //! - [`to_c_header`], [`to_rust`] and [`to_minimalloc_csv`] convert the plan for firmware and for other
 //!   planners.
+//! - [`Placement`] computes sizes and offsets of a plan for ranges of dimensions at given extents.
 //! - [`LiveCurve`] derives from the layout alone the bytes live at each step, and their owners.
 
+mod c_extents;
 mod c_header;
+mod expr;
+mod extents;
+mod formula;
 mod identifiers;
 mod json;
 mod live_curve;
 mod minimalloc;
+mod placement;
 mod rust_constants;
+mod rust_extents;
 mod schema;
 mod steps;
 mod types;
 
 pub use c_header::to_c_header;
+pub use expr::Expr;
+pub use formula::formula;
 pub use json::{ReadError, WriteError, read, to_json};
 pub use live_curve::{LiveCurve, Owner, SpaceCurve};
 pub use minimalloc::to_minimalloc_csv;
+pub use placement::{Placement, PlacementError, Rule};
 pub use rust_constants::to_rust;
 pub use schema::{SCHEMA_ID, schema};
 pub use types::{
-    Alias, AliasKind, Arena, Baseline, Busy, Cache, Class, Cost, EncodedWeight, Encoding, Extents, Fetch, Io, Layout, Limit,
-    Link, LiveRange, LowerBound, Model, OpsetImport, ParetoPoint, Peak, Rewrite, RewrittenValue, ScheduledNode, Solver, Space,
-    StateUpdate, Stated, StatedBy, Subgraph, Target, Tensor, Trace, Transfer, Unpaired, Unplanned, VERSION,
+    Alias, AliasKind, Arena, Baseline, Bucket, Busy, Cache, Class, Cost, EncodedWeight, Encoding, Extents, Fetch, FormulaRow, Io,
+    Layout, Limit, Link, LiveRange, LowerBound, Model, OpsetImport, ParetoPoint, Peak, Rewrite, RewrittenValue, ScheduledNode,
+    Solver, Space, StateUpdate, Stated, StatedBy, Subgraph, Target, Tensor, Trace, Transfer, Unpaired, Unplanned, VERSION,
 };

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use crate::{
     identifiers::{Identifiers, comment, hexadecimal, shape},
+    rust_extents::write_extents,
     steps::{arena_of, element_type, inputs, outputs, scratch_note, step_tensors},
     types::{Class, Layout},
 };
@@ -16,6 +17,9 @@ use crate::{
 ///   inputs, outputs and state that the caller holds.
 /// - `TENSORS`, and lists of positions in it: `INPUTS`, `OUTPUTS`, and operands, results and workspace
 ///   of each of the `STEPS`.
+///
+/// If dimensions are free, constants hold for the largest extents, and functions compute the values of a run
+/// from `Extents`: `bytes_<name>`, `placement_at` (by the formula) and `fixed_placement_at` (by buckets).
 ///
 /// Names become upper-case identifiers of at most 60 characters. A number is appended if two names
 /// would become equal. Assertions at compile time check that every range fits its arena. A plan too
@@ -54,12 +58,13 @@ fn write_constants(layout: &Layout, text: &mut String) -> std::fmt::Result {
         arenas.push((&arena.space, name));
     }
     // Range or size of each tensor.
-    let mut names = Identifiers::default();
-    for tensor in &layout.tensors {
+    let (mut names, mut named) = (Identifiers::default(), Vec::new());
+    for (index, tensor) in layout.tensors.iter().enumerate() {
         let about = format!("{}: {} {}", comment(&tensor.name), comment(&tensor.dtype), shape(&tensor.shape));
         match tensor.space.as_ref().zip(tensor.offset) {
             Some((space, offset)) => {
                 let name = names.upper(&tensor.name);
+                named.push((index, name.clone()));
                 write!(text, "\n/// `{about}`, {} in {}", tensor.class.as_str(), comment(space))?;
                 for range in &tensor.live {
                     write!(text, ", steps {}..{}", range.start, range.end)?;
@@ -71,13 +76,15 @@ fn write_constants(layout: &Layout, text: &mut String) -> std::fmt::Result {
             }
             None if matches!(tensor.class, Class::Input | Class::Output | Class::State) => {
                 let name = names.upper(&tensor.name);
+                named.push((index, name.clone()));
                 writeln!(text, "\n/// Bytes of `{about}`, {} of the caller.", tensor.class.as_str())?;
                 writeln!(text, "pub const SIZE_{name}: usize = {};", tensor.bytes)?;
             }
             None => {}
         }
     }
-    write_tables(layout, text)
+    write_tables(layout, text)?;
+    write_extents(layout, &named, text)
 }
 
 /// Writes the plan as slices, for programs that iterate over it. The linker drops unused slices.

@@ -92,6 +92,38 @@ pub struct Layout {
     /// Weights that the output model holds in few bits. Absent if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub encoded_weights: Vec<EncodedWeight>,
+    /// Offsets that follow the extents, by space: rows in the order of their evaluation. Absent if no
+    /// dimension is free.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub formula: BTreeMap<String, Vec<FormulaRow>>,
+    /// Offsets for smaller largest extents, in ascending order of extents. A run takes the first entry
+    /// with all of its extents at least as large. Absent if none were requested.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub layouts: Vec<Bucket>,
+}
+
+/// Offset of a tensor as a formula: the first aligned byte above the tensors that it lies on.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FormulaRow {
+    /// A tensor that owns its bytes.
+    pub tensor: String,
+    /// Tensors of earlier rows that it lies on: its offset is the largest sum of offset and bytes of
+    /// these, rounded up to the alignment of the space. Absent if it lies at offset 0.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub above: Vec<String>,
+}
+
+/// Offsets for extents up to given ones.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bucket {
+    /// Largest extents of some dimensions. The other dimensions keep their ranges.
+    pub dims: BTreeMap<String, u64>,
+    /// The arena of each space.
+    pub arenas: Vec<Arena>,
+    /// Offset of each tensor that owns bytes in an arena, by name.
+    pub offsets: BTreeMap<String, u64>,
 }
 
 /// A value that is kept as a smaller code between two uses.

@@ -24,32 +24,9 @@ impl fmt::Display for Point {
     }
 }
 
-/// Reader of the expressions of a layout. Names that are no words get words, as expressions need them.
-struct Texts {
-    words: Vec<(String, String)>,
-}
-
-impl Texts {
-    fn new(layout: &Layout) -> Self {
-        let is_word = |name: &str| DimExpr::parse(name).is_some_and(|of| of.as_symbol() == Some(name));
-        let others = layout.model.ranges.keys().filter(|name| !is_word(name));
-        let mut words: Vec<(String, String)> =
-            others.enumerate().map(|(at, name)| (name.clone(), format!("memc_{at}_"))).collect();
-        // A name that contains another one is replaced first.
-        words.sort_by_key(|(name, _)| (std::cmp::Reverse(name.len()), name.clone()));
-        Self { words }
-    }
-
-    fn parse(&self, text: &str) -> Option<DimExpr> {
-        let text = self.words.iter().fold(text.to_owned(), |text, (name, word)| text.replace(name, word));
-        let names = self.words.iter().map(|(name, word)| (word.clone(), DimExpr::symbol(name))).collect();
-        DimExpr::parse(&text)?.substitute(&names)
-    }
-
-    /// Returns the value of an expression at a point; `None` if it is negative or has other symbols.
-    fn value(&self, text: &str, point: &Point) -> Option<u64> {
-        u64::try_from(self.parse(text)?.bind(&point.0)?.as_constant()?).ok()
-    }
+/// Returns the value of an expression at a point; `None` if it is negative or has other symbols.
+fn value(text: &str, point: &Point) -> Option<u64> {
+    u64::try_from(DimExpr::parse_quoted(text)?.bind(&point.0)?.as_constant()?).ok()
 }
 
 /// Rejects extents outside the ranges and limits of a layout.
@@ -57,7 +34,6 @@ impl Texts {
 /// # Errors
 /// Names the first dimension or limit that the extents break.
 pub fn keeps(layout: &Layout, point: &Point) -> Result<(), Error> {
-    let texts = Texts::new(layout);
     for (name, range) in &layout.model.ranges {
         let step = if range.step == 1 { String::new() } else { format!("/{}", range.step) };
         let planned = format!("{}..{}{step}", range.min, range.max);
@@ -84,7 +60,7 @@ pub fn keeps(layout: &Layout, point: &Point) -> Result<(), Error> {
         return Err(Error::Extent { extents: format!("{name}={}", point.0[name]), reason });
     }
     for limit in &layout.model.limits {
-        if texts.value(&limit.of, point).is_none_or(|value| value > limit.most) {
+        if value(&limit.of, point).is_none_or(|found| found > limit.most) {
             let reason = format!("the plan is for {}<={}", limit.of, limit.most);
             return Err(Error::Extent { extents: point.to_string(), reason });
         }
@@ -97,7 +73,6 @@ pub fn keeps(layout: &Layout, point: &Point) -> Result<(), Error> {
 /// # Errors
 /// Two arrays disagree, an extent stays unknown, or the extents are outside the ranges and limits.
 pub fn of_inputs(layout: &Layout, inputs: &dyn Inputs) -> Result<Point, Error> {
-    let texts = Texts::new(layout);
     let mut axes: Vec<(String, DimExpr, u64)> = Vec::new();
     for name in inputs.names() {
         let tensor = layout.tensors.iter().find(|tensor| tensor.name == name);
@@ -105,7 +80,7 @@ pub fn of_inputs(layout: &Layout, inputs: &dyn Inputs) -> Result<Point, Error> {
             continue;
         };
         for (text, extent) in shape.iter().zip(given) {
-            axes.extend(texts.parse(text).map(|of| (name.to_owned(), of, *extent)));
+            axes.extend(DimExpr::parse_quoted(text).map(|of| (name.to_owned(), of, *extent)));
         }
     }
     // Axes of one dimension alone come first, then those in which one dimension is left.
@@ -154,10 +129,9 @@ fn solved(layout: &Layout, symbol: &str, of: &DimExpr, value: u64) -> Option<u64
 /// The extents are outside the ranges and limits, or an expression is wrong or exceeds its upper bound.
 pub fn at(layout: &Layout, point: &Point) -> Result<Layout, Error> {
     keeps(layout, point)?;
-    let texts = Texts::new(layout);
     let mut bound = layout.clone();
     for tensor in &mut bound.tensors {
-        bind(tensor, &texts, point)?;
+        bind(tensor, point)?;
     }
     place(&mut bound)?;
     for row in &mut bound.transfers {
@@ -172,11 +146,11 @@ pub fn at(layout: &Layout, point: &Point) -> Result<Layout, Error> {
 }
 
 /// Replaces the expressions of a tensor by their values.
-fn bind(tensor: &mut Tensor, texts: &Texts, point: &Point) -> Result<(), Error> {
+fn bind(tensor: &mut Tensor, point: &Point) -> Result<(), Error> {
     let name = tensor.name.clone();
     let wrong = |reason| Error::Tensor { tensor: name.clone(), reason };
     let value = |text: &str, most: u64| {
-        let value = texts.value(text, point).ok_or_else(|| wrong("an expression of it has no value at these extents"))?;
+        let value = value(text, point).ok_or_else(|| wrong("an expression of it has no value at these extents"))?;
         if value <= most { Ok(value) } else { Err(wrong("an expression of it exceeds its upper bound")) }
     };
     let is_free = tensor.shape_expr.is_some();

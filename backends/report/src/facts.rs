@@ -49,6 +49,20 @@ pub(crate) enum Gap {
     Partial,
 }
 
+impl Gap {
+    /// Describes the gap between the arena and its bound.
+    pub(crate) fn verdict(self) -> String {
+        match self {
+            Self::Closed => "optimal".to_owned(),
+            // With one decimal, a small gap would look like none.
+            Self::Open(fraction) if fraction < 0.001 => "gap < 0.1 %".to_owned(),
+            Self::Open(fraction) => format!("gap {:.1} %", fraction * 100.0),
+            Self::Unknown => "unknown".to_owned(),
+            Self::Partial => "of values with a size".to_owned(),
+        }
+    }
+}
+
 /// Counts of a plan's tensors and nodes by kind.
 #[derive(Default)]
 pub(crate) struct Counts {

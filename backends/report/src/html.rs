@@ -159,7 +159,7 @@ fn cards(facts: &Facts) -> String {
         };
         card(&mut text, "Arena", &bytes(space.arena), &room);
         let bound = space.bound.map_or_else(|| "?".to_owned(), |bound| bytes(bound.placement));
-        card(&mut text, "Lower bound", &bound, &format!("for these live ranges, {}", summary::verdict(space.gap())));
+        card(&mut text, "Lower bound", &bound, &format!("for these live ranges, {}", space.gap().verdict()));
     }
     let mut caller = format!("{} inputs, {} state with the caller", bytes(callers.inputs), bytes(callers.state));
     if !layout.fetches.is_empty() {

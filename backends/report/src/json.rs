@@ -7,6 +7,7 @@ use crate::decisions::Decision;
 use crate::encoded::{Encoded, encoded};
 use crate::facts::{Facts, Gap, SpaceFacts};
 use crate::limits::Row;
+use crate::ranges;
 
 /// Returns the summary of a plan: pretty JSON, keys sorted, one trailing newline. Sizes are bytes,
 /// steps are positions in the schedule.
@@ -41,6 +42,9 @@ use crate::limits::Row;
 /// - `state`: `[{tensor, result}]`, results that take the storage of the state that they update.
 /// - `unpaired`: `[{result, candidates, reason}]`, outputs that may update state but share no storage,
 ///   if requested.
+/// - `free`, only if a dimension is free: `ranges` and `limits` as in the layout, `at
+///   [{dims, arena}]` (arenas of the first space by the formula, at corners of the ranges), and `buckets
+///   [{dims, arena}]`.
 /// - `model {input_sha256, output_sha256}`, `dims` (the only extents that the plan is valid for, by
 ///   name), `target`, `io`, `memc_version`.
 pub fn json(layout: &Layout) -> String {
@@ -71,7 +75,7 @@ fn summary(layout: &Layout) -> Value {
     let first = facts.first();
     let cost = &layout.cost;
     let stated = |by: StatedBy| layout.stated.iter().filter(|row| row.by == by).count();
-    json!({
+    let mut summary = json!({
         "schema": "memc.summary/1",
         "memc_version": layout.memc_version,
         "model": {"input_sha256": layout.model.input_sha256, "output_sha256": layout.model.output_sha256},
@@ -119,7 +123,11 @@ fn summary(layout: &Layout) -> Value {
         "pareto": layout.pareto,
         "state": layout.state,
         "unpaired": layout.unpaired,
-    })
+    });
+    if let Some(object) = summary.as_object_mut().filter(|_| !layout.model.ranges.is_empty()) {
+        object.insert("free".to_owned(), ranges::object(layout));
+    }
+    summary
 }
 
 fn solver_value(solver: &Solver, open: usize) -> Value {

@@ -19,6 +19,7 @@ mod options;
 mod pareto;
 mod picture;
 mod quantity;
+mod ranges;
 mod summary;
 mod text;
 mod trace;

@@ -3,7 +3,7 @@
 use memc_layout::Layout;
 
 use crate::{
-    facts::{Facts, Gap, SpaceFacts},
+    facts::{Facts, SpaceFacts},
     quantity::{bytes, change_or_unknown},
 };
 
@@ -25,7 +25,10 @@ use crate::{
 /// upper bounds, `(at most 300.0 KiB with them)` follows. The bound is then `(of values with a size)`.
 ///
 /// The line is about the target's first space. Each other space in use has a line before it:
-/// `space host  peak … (optimal)`.
+/// `space host  peak … (optimal)`. A plan for ranges of dimensions has a line too, with arenas by the formula
+/// at small extents:
+///
+/// `arena 140.0 MiB for batch 1..8, seq 1..512 (bound at (8,512) 140.0 MiB, optimal); 17.5 MiB at (1,512)`
 pub fn summary_line(layout: &Layout) -> String {
     lines(&Facts::of(layout)).join("\n")
 }
@@ -35,6 +38,7 @@ pub(crate) fn lines(facts: &Facts) -> Vec<String> {
     let mut lines: Vec<String> = (facts.spaces.iter().skip(1))
         .map(|space| format!("space {}  {}", crate::quantity::shortened(&space.profile.space, 24), sizes(space)))
         .collect();
+    lines.extend(crate::ranges::line(facts));
     let first = facts.first().map_or_else(|| "peak ? -> 0 B  arena 0 B  bound ? (unknown)".to_owned(), sizes);
     lines.push(format!(
         "{first}  +{} recompute {} time, {} transfers",
@@ -43,18 +47,6 @@ pub(crate) fn lines(facts: &Facts) -> Vec<String> {
         facts.layout.transfers.len()
     ));
     lines
-}
-
-/// Describes the gap between the arena and its bound.
-pub(crate) fn verdict(gap: Gap) -> String {
-    match gap {
-        Gap::Closed => "optimal".to_owned(),
-        // With one decimal, a small gap would look like none.
-        Gap::Open(fraction) if fraction < 0.001 => "gap < 0.1 %".to_owned(),
-        Gap::Open(fraction) => format!("gap {:.1} %", fraction * 100.0),
-        Gap::Unknown => "unknown".to_owned(),
-        Gap::Partial => "of values with a size".to_owned(),
-    }
 }
 
 fn sizes(space: &SpaceFacts) -> String {
@@ -72,6 +64,6 @@ fn sizes(space: &SpaceFacts) -> String {
         peak,
         bytes(space.arena),
         known(space.bound.map(|bound| bound.placement)),
-        verdict(space.gap())
+        space.gap().verdict()
     )
 }

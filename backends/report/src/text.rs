@@ -11,7 +11,7 @@ use crate::{
     facts::{Facts, SpaceFacts},
     picture,
     quantity::{bytes, change_or_unknown, counted, share, shortened, time},
-    summary,
+    ranges, summary,
 };
 
 /// Maximum number of lines of the whole text.
@@ -113,6 +113,17 @@ fn head(facts: &Facts) -> Vec<String> {
     if !layout.model.dims.is_empty() {
         let dims: Vec<String> = layout.model.dims.iter().map(|(name, extent)| format!("{name} = {extent}")).collect();
         lines.push(format!("bound    for {} only", shortened(&dims.join(", "), 82)));
+    }
+    if !layout.model.ranges.is_empty() {
+        lines.push(format!("ranges   {}", shortened(&ranges::ranges(layout), 90)));
+        let small = ranges::small(layout);
+        lines.extend((!small.is_empty()).then(|| format!("formula  arena {}", shortened(&small, 84))));
+        let arena = |bucket: &memc_layout::Bucket| {
+            let dims: Vec<String> = bucket.dims.iter().map(|(name, most)| format!("{name} {most}")).collect();
+            format!("{} to {}", bytes(bucket.arenas.first().map_or(0, |arena| arena.size)), dims.join(", "))
+        };
+        let buckets: Vec<String> = layout.layouts.iter().map(arena).collect();
+        lines.extend((!buckets.is_empty()).then(|| format!("buckets  {}", shortened(&buckets.join("; "), 90))));
     }
     if let Some(row) = layout.fetches.first() {
         let (stay, moved) = (bytes(callers.near_weights), bytes(callers.fetched));

@@ -1,6 +1,6 @@
 //! One entry of the operator table: all facts that memc knows about an operator.
 
-use memc_ir::{Bytes, Module, Node, NodeData, TensorType, Value};
+use memc_ir::{Bytes, DimExpr, Module, Node, NodeData, TensorType, Value};
 
 use crate::algebra::Algebra;
 use crate::context::{Infer, InferError};
@@ -249,6 +249,9 @@ pub struct OpInfo {
     pub reads: Reads,
     /// Kernel workspace.
     pub workspace: Workspace,
+    /// Kernel workspace over symbols: at all extents at least the bytes of the formula; `None` if only the
+    /// formula over numbers is known.
+    pub workspace_expr: Option<fn(&Typed<'_>) -> Option<DimExpr>>,
     /// Axes along which it can be split.
     pub split: SplitAxes,
     /// How far shares of images reach into operand 0.
@@ -295,6 +298,7 @@ impl OpInfo {
             rate: 100,
             reads: Reads::All,
             workspace: Workspace::None,
+            workspace_expr: None,
             split: SplitAxes::None,
             reach: None,
             linear: Linear::No,
@@ -382,9 +386,15 @@ impl OpInfo {
         self.reads = reads;
         self
     }
-    /// Sets the workspace of the kernel.
+    /// Sets the workspace of the kernel, which is unknown over symbols.
     pub const fn workspace(mut self, workspace: Workspace) -> Self {
         self.workspace = workspace;
+        self.workspace_expr = None;
+        self
+    }
+    /// Sets the workspace of the kernel over symbols.
+    pub const fn over_symbols(mut self, formula: fn(&Typed<'_>) -> Option<DimExpr>) -> Self {
+        self.workspace_expr = Some(formula);
         self
     }
     /// Sets the axes along which it can be split.

@@ -70,10 +70,17 @@ impl DimExpr {
     /// `floor`, `ceil`, `trunc`, `min`, `max` and `mod` under the names that exporters use. Returns
     /// `None` for any other text; the caller then treats the text as one symbol.
     pub fn parse(text: &str) -> Option<Self> {
+        Self::parse_as(text, false)
+    }
+    /// Parses an expression as [`DimExpr::parse`]; names in double quotes are symbols.
+    pub fn parse_quoted(text: &str) -> Option<Self> {
+        Self::parse_as(text, true)
+    }
+    fn parse_as(text: &str, has_quotes: bool) -> Option<Self> {
         if text.len() > MAX_BYTES {
             return None;
         }
-        let mut parser = Parser { text: text.as_bytes(), at: 0, depth: 0 };
+        let mut parser = Parser { text: text.as_bytes(), at: 0, depth: 0, has_quotes };
         let result = parser.sum()?;
         parser.skip_space();
         if parser.at == text.len() { result.exact() } else { None }
@@ -85,6 +92,7 @@ struct Parser<'a> {
     text: &'a [u8],
     at: usize,
     depth: u32,
+    has_quotes: bool,
 }
 
 impl Parser<'_> {
@@ -154,6 +162,9 @@ impl Parser<'_> {
             let inner = self.sum()?;
             return self.eat(")").then_some(inner);
         }
+        if self.has_quotes && self.eat("\"") {
+            return self.quoted();
+        }
         self.skip_space();
         let start = self.at;
         while self.text.get(self.at).is_some_and(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b':')) {
@@ -171,6 +182,25 @@ impl Parser<'_> {
             operands.push(self.sum()?);
         }
         if self.eat(")") { call(word, operands) } else { None }
+    }
+}
+
+impl Parser<'_> {
+    /// Reads a name up to its closing quote; `\` stands before a quote or a `\`.
+    fn quoted(&mut self) -> Option<Quotient> {
+        let mut name = Vec::new();
+        loop {
+            let byte = *self.text.get(self.at)?;
+            self.at += 1;
+            match byte {
+                b'"' => return Some(Quotient::whole(DimExpr::symbol(std::str::from_utf8(&name).ok()?))),
+                b'\\' => {
+                    name.push(*self.text.get(self.at)?);
+                    self.at += 1;
+                }
+                other => name.push(other),
+            }
+        }
     }
 }
 

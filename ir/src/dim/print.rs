@@ -1,6 +1,6 @@
 //! Canonical text of expressions. The text parses back to an equal expression if its symbols are words.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use super::atom::Atom;
 use super::expr::{DimExpr, Factor};
@@ -12,6 +12,21 @@ impl fmt::Display for DimExpr {
 }
 
 impl DimExpr {
+    /// Returns the canonical text with names that are no words in double quotes, which
+    /// [`DimExpr::parse_quoted`] reads.
+    pub fn quoted(&self) -> String {
+        let mut text = String::new();
+        let is_word = |symbol: &str| {
+            let is_first = |c: char| c.is_ascii_alphabetic() || c == '_';
+            symbol.starts_with(is_first) && symbol.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.:".contains(&byte))
+        };
+        // Writing to a String cannot fail.
+        let _ = self.write(&mut text, &|out, symbol| match is_word(symbol) {
+            true => out.write_str(symbol),
+            false => write!(out, "\"{}\"", symbol.replace('\\', "\\\\").replace('"', "\\\"")),
+        });
+        text
+    }
     /// Writes the canonical text; `symbol` writes the names of symbols.
     ///
     /// # Errors

@@ -19,6 +19,7 @@ pub const REGISTRY: &[&PassInfo] = &[
     &crate::budget::near::INFO,
     &crate::rewrite::INFO,
     &memc_passes::schedule::INFO,
+    &memc_passes::settle::INFO,
     &crate::split::INFO,
     &memc_passes::tie::INFO,
     &memc_passes::view::INFO,

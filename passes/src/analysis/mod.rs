@@ -2,6 +2,7 @@
 
 pub mod buffers;
 pub mod class;
+pub mod corners;
 pub mod dependence;
 pub mod forward;
 pub mod liveness;

@@ -1,7 +1,7 @@
 //! Workspace of nodes: the needs of their kernels, and the arenas of their bodies.
 
-use memc_ir::{Bytes, GraphId, Module, Node, Scratch, Step};
-use memc_ops::Typed;
+use memc_ir::{Bytes, DimExpr, GraphId, Module, Node, Scratch, Step};
+use memc_ops::{Profile, Typed};
 use memc_solve::place;
 
 use crate::analysis::liveness::Liveness;
@@ -14,7 +14,7 @@ pub fn scratch(module: &Module, options: &Options) -> Vec<Scratch> {
         // A measurement is taken on the caller's version of the runtime; the operator table is from
         // another version. So the measurement wins.
         let measured = options.cost.workspace(module, *node).and_then(|bytes| options.profile.buffer(bytes));
-        let bytes = measured.or_else(|| options.profile.workspace(&Typed::largest(module, *node)));
+        let bytes = measured.or_else(|| kernel(module, *node, options.profile));
         if let Some(bytes) = bytes.filter(|bytes| bytes.0 > 0) {
             all.push(Scratch { node: *node, body: false, bytes, storage: None });
         }
@@ -24,6 +24,29 @@ pub fn scratch(module: &Module, options: &Options) -> Vec<Scratch> {
         }
     }
     all
+}
+
+/// Returns an upper bound of the workspace of a node's kernel over all extents; `None` if it is unknown.
+///
+/// Without an expression over symbols, it is that of the largest extents: these formulas grow with extents.
+fn kernel(module: &Module, node: Node, profile: &Profile) -> Option<Bytes> {
+    let known = || profile.workspace(&Typed::largest(module, node));
+    if module.domain().is_empty() || profile.workspace(&Typed::of(module, node)).is_some() {
+        return known();
+    }
+    let over = profile.workspace_over(&Typed::of(module, node)).and_then(|of| module.domain().most(&of));
+    over.and_then(|most| u64::try_from(most.max(0)).ok()).map(Bytes).or_else(known)
+}
+
+/// Returns the bytes of a node's workspace over symbols; `None` if they do not depend on the extents, or only
+/// their upper bound is known.
+pub fn kernel_expr(module: &Module, scratch: &Scratch, options: &Options) -> Option<DimExpr> {
+    let is_fixed = scratch.body || options.cost.workspace(module, scratch.node).is_some();
+    let typed = Typed::of(module, scratch.node);
+    if is_fixed || options.profile.workspace(&typed).is_some() {
+        return None;
+    }
+    options.profile.workspace_over(&typed).filter(|of| of.as_constant().is_none())
 }
 
 /// Returns the arena of each body of a node, by the name of its attribute.
@@ -47,7 +70,7 @@ fn body_arena(module: &Module, body: GraphId, options: &Options) -> Bytes {
         }
     }
     for (index, node) in data.nodes.iter().enumerate() {
-        let own = options.profile.workspace(&Typed::largest(module, *node)).unwrap_or_default();
+        let own = kernel(module, *node, options.profile).unwrap_or_default();
         let inner = module.node(*node).bodies().map(|(_, body)| body_arena(module, body, options)).max().unwrap_or_default();
         let step = Step(index as u32);
         problem.buffers.push(buffer(step, Step(step.0 + 1), own.saturating_add(inner), options));

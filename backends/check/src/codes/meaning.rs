@@ -1,4 +1,4 @@
-//! Codes of transfers, of the models' meaning, and of claimed numbers: E0545 to E0581.
+//! Codes of transfers, of the models' meaning, and of claimed numbers: E0545 to E0582.
 
 use super::{Entry, Kind, entry};
 
@@ -297,5 +297,14 @@ pub(super) const ENTRIES: &[Entry] = &[
         "For all extents in `model.ranges` that keep `model.limits`, each extent is at most that in `shape`, and the size at most `bytes`. The \
          check proves this by intervals.",
         "`bytes` of 4,096 for float[seq,2] with seq from 1 to 513",
+    ),
+    entry(
+        Kind::Formula,
+        "E0582",
+        "formula",
+        "offsets that follow the extents are wrong",
+        "Rows of `formula` name owners of bytes, each on tensors of earlier rows, and a chain of rows connects tensors that are live at one step; at \
+         the largest extents all fit the arena. Offsets of `layouts` are aligned, inside the arena, and apart, for all extents up to `dims`.",
+        "two tensors at step 7 without a chain of rows between them",
     ),
 ];

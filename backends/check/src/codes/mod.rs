@@ -170,6 +170,8 @@ pub enum Kind {
     Expression,
     /// An extent or a size can exceed its upper bound.
     UpperBound,
+    /// Offsets that follow the extents are wrong.
+    Formula,
 }
 
 /// A kind with its name and its page.

@@ -7,6 +7,7 @@ use crate::context::{Infer, InferError};
 use crate::fact::Fact;
 use crate::families::activation::same_as_first;
 use crate::families::dims::{agree, dim_at, element_attribute, require_rank, share};
+use crate::families::symbolic_workspace;
 use crate::info::{OpInfo, SplitAxes, Typed, Work, Workspace};
 
 /// Extents of one attention: batch, heads and lengths of queries and keys, and widths of one head.
@@ -199,10 +200,12 @@ pub const OPERATORS: &[OpInfo] = &[
     OpInfo::onnx("Attention", attention)
         .work(Work::Flops(attention_flops))
         .workspace(Workspace::Bytes(attention_workspace))
+        .over_symbols(symbolic_workspace::attention)
         .split(SplitAxes::Batch),
     OpInfo::of("ai.onnx.preview", "FlexAttention", flex_attention)
         .work(Work::Flops(attention_flops))
-        .workspace(Workspace::Bytes(attention_workspace)),
+        .workspace(Workspace::Bytes(attention_workspace))
+        .over_symbols(symbolic_workspace::attention),
     OpInfo::onnx("LinearAttention", linear_attention).work(Work::Flops(linear_attention_flops)),
     OpInfo::onnx("RotaryEmbedding", same_as_first).work(Work::PerElement(3)),
     OpInfo::onnx("SwiGLU", swiglu).algebra(Algebra::KEEPS_ZERO).work(Work::PerElement(12)).split(SplitAxes::All),

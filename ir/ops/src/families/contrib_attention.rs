@@ -6,6 +6,7 @@ use memc_ir::{Dim, ElementType};
 use super::contrib_rules::{extent, extent_attribute, last_dim, like_first, microsoft, ranked, scalar_extent};
 use super::contrib_workspace;
 use super::dims::{dim_at, product};
+use super::symbolic_workspace;
 use crate::context::{Infer, InferError};
 use crate::info::{InferFn, OpInfo, Typed, Work, Workspace};
 
@@ -301,11 +302,17 @@ fn gated_delta_flops(typed: &Typed<'_>) -> Option<u64> {
 }
 
 const fn attention(name: &'static str, infer: InferFn) -> OpInfo {
-    microsoft(name, infer).work(Work::Flops(attention_flops)).workspace(Workspace::Bytes(contrib_workspace::many_heads))
+    microsoft(name, infer)
+        .work(Work::Flops(attention_flops))
+        .workspace(Workspace::Bytes(contrib_workspace::many_heads))
+        .over_symbols(symbolic_workspace::many_heads)
 }
 
 const fn projecting(name: &'static str, infer: InferFn) -> OpInfo {
-    attention(name, infer).work(Work::Flops(projected_flops)).workspace(Workspace::Bytes(contrib_workspace::projected_attention))
+    attention(name, infer)
+        .work(Work::Flops(projected_flops))
+        .workspace(Workspace::Bytes(contrib_workspace::projected_attention))
+        .over_symbols(symbolic_workspace::projected_attention)
 }
 
 /// The operators of this family.

@@ -6,6 +6,7 @@ use super::contrib_rules::{extent_attribute, like_first, microsoft, ranked, swap
 use super::contrib_workspace;
 use super::dims::dim_at;
 use super::matrix::matmul_dims;
+use super::symbolic_workspace;
 use crate::context::{Infer, InferError};
 use crate::info::{OpInfo, SplitAxes, Typed, Work, Workspace};
 use crate::pieces::rules;
@@ -193,6 +194,7 @@ pub const OPERATORS: &[OpInfo] = &[
     matrix("DynamicQuantizeMatMul", product)
         .rounds()
         .workspace(Workspace::Bytes(contrib_workspace::quantized_operand))
+        .over_symbols(symbolic_workspace::quantized_operand)
         .split(SplitAxes::None),
     matrix("FusedGemm", general).runs("MatMul").split(SplitAxes::None),
     matrix("FusedMatMul", fused).runs("MatMul").split(SplitAxes::Rule(rules::product)),
@@ -214,6 +216,7 @@ pub const OPERATORS: &[OpInfo] = &[
     matrix("QGemm", quantized_general)
         .rounds()
         .workspace(Workspace::Bytes(contrib_workspace::requantized_product))
+        .over_symbols(symbolic_workspace::requantized_product)
         .split(SplitAxes::None),
     microsoft("QMoE", like_first).work(Work::Flops(experts_flops)),
     matrix("QOrderedMatMul", ordered).rounds().split(SplitAxes::None),

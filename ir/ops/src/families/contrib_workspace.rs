@@ -16,9 +16,9 @@ use crate::info::Typed;
 /// Granularity of allocations, in bytes.
 const ALIGNMENT: u64 = 64;
 /// Size of small tables in addition to the large buffers, in bytes (at most 1,024 in measurements).
-const TABLES: u64 = 1 << 12;
+pub(super) const TABLES: u64 = 1 << 12;
 /// Largest assumed second-level cache, in bytes; blocks of keys are cut to fit it.
-const CACHE: u64 = 4 << 20;
+pub(super) const CACHE: u64 = 4 << 20;
 /// Assumed size of the buffers that a thread keeps for quantized products, in bytes (164,992 measured
 /// for a quantized convolution that multiplies columns).
 pub(crate) const QUANTIZED_BUFFERS: u64 = 3 << 16;

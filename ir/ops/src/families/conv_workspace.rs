@@ -12,7 +12,7 @@ use crate::info::Typed;
 
 /// Elements of the buffer that one thread fills with columns before it multiplies them: 64 KiB of
 /// binary32, regardless of the numbers of images and groups, as measured with ONNX Runtime 1.20 to 1.32.
-const SEGMENT: u64 = 128 * 128;
+pub(super) const SEGMENT: u64 = 128 * 128;
 
 /// Extents of a convolution that determine the kernel's algorithm; channels and filters are per group.
 struct Kernel {

@@ -6,6 +6,7 @@ use memc_ir::{Bytes, Dim, ElementType};
 use super::contrib_rules::{like_first, like_second, microsoft, set_shaped_like, unknown_dims};
 use super::contrib_workspace;
 use super::dims::{agree, dim_at, product};
+use super::symbolic_workspace;
 use crate::algebra::Algebra;
 use crate::context::{Infer, InferError};
 use crate::fact::Data;
@@ -213,14 +214,19 @@ pub const OPERATORS: &[OpInfo] = &[
     OpInfo::onnx("AveragePoolGrad", pool).work(Work::PerElement(4)).split(SplitAxes::Batch),
     OpInfo::onnx("MaxPoolGrad", pool).work(Work::PerElement(2)).split(SplitAxes::Rule(rules::unpooled)),
     microsoft("BatchNormalizationGrad", of_data_and_scale).work(Work::PerElement(12)),
-    overwriting("BiasFastGeluGrad_dX", 20).workspace(Workspace::Bytes(contrib_workspace::biased_copy)),
+    overwriting("BiasFastGeluGrad_dX", 20)
+        .workspace(Workspace::Bytes(contrib_workspace::biased_copy))
+        .over_symbols(symbolic_workspace::biased_copy),
     microsoft("BiasGeluGrad", bias_gelu).work(Work::PerElement(20)),
-    overwriting("BiasGeluGrad_dX", 20).workspace(Workspace::Bytes(contrib_workspace::biased_copy)),
+    overwriting("BiasGeluGrad_dX", 20)
+        .workspace(Workspace::Bytes(contrib_workspace::biased_copy))
+        .over_symbols(symbolic_workspace::biased_copy),
     of_dropout("BitmaskDropoutGrad"),
     microsoft("BroadcastGradientArgs", broadcast_axes).work(Work::None),
     microsoft("ConvGrad", convolution)
         .work(Work::Flops(convolution_flops))
         .workspace(Workspace::Bytes(convolution_workspace))
+        .over_symbols(symbolic_workspace::convolution_gradient)
         .split(SplitAxes::Rule(rules::convolution_gradient)),
     microsoft("ConvTransposeGrad", transposed_convolution).work(Work::Flops(convolution_flops)),
     microsoft("DivGrad", of_data_and_weight).work(Work::PerElement(6)),

@@ -61,6 +61,7 @@ pub mod shape;
 pub mod signal;
 pub mod slicing;
 pub mod softmax;
+pub(crate) mod symbolic_workspace;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod text;

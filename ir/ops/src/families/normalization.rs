@@ -6,6 +6,7 @@ use crate::algebra::Algebra;
 use crate::context::{Infer, InferError};
 use crate::families::activation::same_as_first;
 use crate::families::dims::{agree, bytes_in_full, dim_at};
+use crate::families::symbolic_workspace;
 use crate::info::{InPlace, OpInfo, Repeat, SplitAxes, Typed, Work, Workspace};
 use crate::pieces::rules;
 
@@ -127,6 +128,7 @@ pub const OPERATORS: &[OpInfo] = &[
     OpInfo::onnx("LRN", per_channel)
         .work(Work::Flops(lrn_flops))
         .workspace(Workspace::Bytes(lrn_workspace))
+        .over_symbols(symbolic_workspace::local_response)
         .split(SplitAxes::Rule(rules::across_channels)),
     OpInfo::onnx("LayerNormalization", layer_normalization)
         .work(Work::PerElement(24))

@@ -14,7 +14,7 @@ pub mod player;
 pub use ort_kernels::{Kernel, Overwrites, ort_kernel};
 pub use ort_session::{Language, Recipe, SessionNeeds};
 
-use memc_ir::{Bytes, Definition, ElementType, Module, Operator, TensorType, Value};
+use memc_ir::{Bytes, Definition, DimExpr, ElementType, Module, Operator, TensorType, Value};
 
 use crate::info::{InPlace, Typed, View, Workspace};
 use crate::repeat::may_train;
@@ -215,6 +215,19 @@ impl Profile {
         };
         let temporaries = if self.takes_temporaries { ort_temporaries::temporaries(typed)? } else { Bytes(0) };
         self.buffer(formula)?.checked_add(temporaries)
+    }
+
+    /// Returns the workspace of the node's kernel over symbols: at all extents at least
+    /// [`Profile::workspace`]. `None` if no such expression is known; types must be as stated.
+    pub fn workspace_over(&self, typed: &Typed<'_>) -> Option<DimExpr> {
+        let info = lookup(&typed.data().operator)?;
+        let formula = match info.workspace {
+            Workspace::Bytes(_) if self.takes_workspace => info.workspace_expr?(typed)?,
+            Workspace::None | Workspace::Bytes(_) => DimExpr::constant(0),
+        };
+        let rounding = DimExpr::constant(i64::try_from(self.rounding).ok()?);
+        let formula = if self.rounding == 1 { formula } else { formula.ceil_div(&rounding)?.mul(&rounding)? };
+        if self.takes_temporaries { formula.add(&ort_temporaries::temporaries_over(typed)?) } else { Some(formula) }
     }
 
     /// Returns the bytes that the kernels of `module` keep from their first run on, over all steps of

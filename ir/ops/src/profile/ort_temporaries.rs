@@ -5,7 +5,7 @@
 //! caller holds, and compared over random nodes by `benches/workspace.py`. Formulas give the measured
 //! bytes or slightly more; `SMALL` covers tables of a few hundred bytes.
 
-use memc_ir::{Bytes, Dim, ElementType, TensorType};
+use memc_ir::{Bytes, Dim, DimExpr, ElementType, TensorType};
 
 use super::ort_kernels::{Kernel, ort_kernel};
 use crate::context::{broadcast, normalize_axis};
@@ -25,6 +25,27 @@ const SMALL: u64 = 1 << 10;
 pub(super) fn temporaries(typed: &Typed<'_>) -> Option<Bytes> {
     let bytes = row(typed).and_then(|kernel| kernel.temporaries).map_or(Some(0), |formula| formula(typed))?;
     conversions(typed)?.checked_add(bytes)?.checked_next_multiple_of(ROUNDING).map(Bytes)
+}
+
+/// Returns the bytes that the node's kernel holds in addition to the table's formula, over symbols; `None`
+/// if the kernel has a formula of its own.
+pub(super) fn temporaries_over(typed: &Typed<'_>) -> Option<DimExpr> {
+    if row(typed).and_then(|kernel| kernel.temporaries).is_some() {
+        return None;
+    }
+    let data = typed.data();
+    let moves_only = lookup(&data.operator).is_some_and(|info| info.view != View::None);
+    let mut sum = DimExpr::constant(0);
+    if moves_only || has_half_precision(typed) {
+        return Some(sum);
+    }
+    let operands = (0..data.inputs.len()).filter_map(|index| typed.input(index));
+    let tensors = operands.chain((0..data.outputs.len()).filter_map(|index| typed.output(index)));
+    let rounding = DimExpr::constant(i64::try_from(ROUNDING).ok()?);
+    for ty in tensors.filter(|ty| ty.element == ElementType::Float16) {
+        sum = sum.add(&in_full(ty).size_expr()?.ceil_div(&rounding)?.mul(&rounding)?)?;
+    }
+    Some(sum)
 }
 
 fn row(typed: &Typed<'_>) -> Option<&'static Kernel> {

@@ -32,7 +32,7 @@ pub fn rows(module: &Module, options: &Options) -> Vec<Row> {
         let (first, last) = (*steps.iter().min()?, *steps.iter().max()?);
         steps = (first..=last).collect();
         let offset = module.plan.storage[owner].map(|storage| storage.offset.0);
-        Some(Row { what: module.value(owner).name.clone(), bytes: module.size(owner)?.0, steps, offset })
+        Some(Row { what: module.value(owner).name.clone(), bytes: size(module, owner)?, steps, offset })
     });
     let of_scratch = module.plan.scratch.iter().map(|scratch| {
         let step = main.nodes.iter().position(|node| *node == scratch.node).unwrap() as u32;
@@ -42,10 +42,25 @@ pub fn rows(module: &Module, options: &Options) -> Vec<Row> {
     of_values.chain(of_scratch).collect()
 }
 
+/// Returns the size of a value: the largest over all extents of its symbols.
+fn size(module: &Module, value: Value) -> Option<u64> {
+    let ty = module.ty(value);
+    if module.domain().is_empty() {
+        return ty.size().map(|size| size.0);
+    }
+    let mut points = vec![BTreeMap::new()];
+    for (name, range) in &module.domain().ranges {
+        let extents = (range.min..=range.max?).step_by(range.step as usize);
+        let with = |point: &BTreeMap<String, u64>, extent| point.clone().into_iter().chain([(name.clone(), extent)]).collect();
+        points = extents.flat_map(|extent| points.iter().map(move |point| with(point, extent))).collect();
+    }
+    points.iter().map(|point| ty.bind(point).size().map(|size| size.0)).max()?
+}
+
 /// Returns whether an owner's bytes are in the arena.
 fn needs_arena(module: &Module, owner: Value, io: Io) -> bool {
     let main = module.graph(module.main());
-    if module.size(owner).is_none() || main.nodes.is_empty() {
+    if size(module, owner).is_none() || main.nodes.is_empty() {
         return false;
     }
     match module.value(owner).definition {
@@ -107,7 +122,7 @@ pub fn working_set(module: &Module, options: &Options) -> u64 {
         owners.retain(|owner| needs_arena(module, *owner, options.io));
         owners.sort_unstable();
         owners.dedup();
-        let own: u64 = owners.iter().map(|owner| module.size(*owner).unwrap().0).sum();
+        let own: u64 = owners.iter().map(|owner| size(module, *owner).unwrap()).sum();
         let scratch: u64 = module.plan.scratch.iter().filter(|row| row.node == *node).map(|row| row.bytes.0).sum();
         most = most.max(own + scratch);
     }

@@ -17,9 +17,11 @@ mod normal;
 mod planar;
 mod problem;
 mod repair;
+mod settle;
 mod stages;
 
 pub use check::{Violation, check};
 pub use infeasible::infeasible_subset;
 pub use problem::{Buffer, Gap, Problem, ProblemError, Solution};
+pub use settle::{heights, settle};
 pub use stages::solve;
