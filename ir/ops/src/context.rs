@@ -66,6 +66,16 @@ pub trait Bodies {
     fn infer_body(&mut self, body: GraphId, inputs: &[Fact]) -> Result<Vec<Fact>, InferError>;
     /// Infers a body that never runs: its nodes may be wrong, so none of them is reported.
     fn infer_unreached(&mut self, body: GraphId);
+    /// Returns the facts of the results of two bodies, of which a condition chooses one. If some node of
+    /// only one body does not fit its operands, a run that ends takes the other: the facts of the first are
+    /// then left out, and its nodes are not reported.
+    ///
+    /// # Errors
+    /// Returns the first error in the bodies.
+    fn infer_either(&mut self, bodies: [GraphId; 2]) -> Result<[Option<Vec<Fact>>; 2], InferError> {
+        let [first, second] = bodies.map(|body| self.infer_body(body, &[]));
+        Ok([Some(first?), Some(second?)])
+    }
 }
 
 /// One node under inference.
@@ -235,6 +245,14 @@ impl<'a> Infer<'a> {
     /// Returns the first error in the body.
     pub fn infer_body(&mut self, body: GraphId, inputs: &[Fact]) -> Result<Vec<Fact>, InferError> {
         self.bodies.infer_body(body, inputs)
+    }
+    /// Returns the facts of the results of two bodies, of which a condition chooses one; see
+    /// [`Bodies::infer_either`].
+    ///
+    /// # Errors
+    /// Returns the first error in the bodies.
+    pub fn infer_either(&mut self, bodies: [GraphId; 2]) -> Result<[Option<Vec<Fact>>; 2], InferError> {
+        self.bodies.infer_either(bodies)
     }
     /// Infers a body that never runs, without reporting its nodes.
     pub fn infer_unreached(&mut self, body: GraphId) {

@@ -235,6 +235,22 @@ impl Bodies for Driver<'_> {
         }
         Ok(graph.outputs.iter().map(|value| self.facts[*value].clone()).collect())
     }
+    fn infer_either(&mut self, bodies: [GraphId; 2]) -> Result<[Option<Vec<Fact>>; 2], InferError> {
+        let [first, second] = bodies;
+        let (refused, start) = (self.refused.clone(), self.diagnostics.len());
+        let of_first = self.infer_body(first, &[])?;
+        let (is_first_wrong, middle) = (self.refused.len() > refused.len(), self.diagnostics.len());
+        let before = self.refused.len();
+        let of_second = self.infer_body(second, &[])?;
+        let is_second_wrong = self.refused.len() > before;
+        if is_first_wrong == is_second_wrong {
+            return Ok([Some(of_first), Some(of_second)]);
+        }
+        self.refused = refused;
+        let dropped = if is_first_wrong { start..middle } else { middle..self.diagnostics.len() };
+        self.diagnostics.drain(dropped);
+        Ok([Some(of_first).filter(|_| is_second_wrong), Some(of_second).filter(|_| is_first_wrong)])
+    }
     fn infer_unreached(&mut self, body: GraphId) {
         self.unreached += 1;
         // An error only leaves types unknown.
@@ -393,20 +409,23 @@ mod tests {
 
     #[test]
     fn nodes_of_a_branch_that_never_runs_are_not_refused() {
-        let refused = |range: &str| {
+        let refused = |range: &str, other: &str| {
             let text = format!(
                 "mem 1\nir_version 10\nopset \"\" 21\n{range}\ngraph @g {{\n  input %x : f32[N,3]\n  const %one : i64[1] = [1]\n  \
                 const %axis : i64[1] = [1]\n  %s = Shape(%x) {{end = 1}} : unknown\n  %c = Equal(%s, %one) : unknown\n  \
                 %y = If(%c) {{then_branch = graph @t {{\n    %a = Squeeze(%x, %axis) : unknown\n    return %a\n  }}, \
-                else_branch = graph @e {{\n    %b = Neg(%x) : unknown\n    return %b\n  }}}} : unknown\n  return %y\n}}\n"
+                else_branch = graph @e {{\n    %b = {other} : unknown\n    return %b\n  }}}} : unknown\n  return %y\n}}\n"
             );
             let mut module = memc_ir::text::parse(&text).unwrap();
             let inference = infer(&mut module);
             let ty = module.ty(module.graph(module.main()).outputs[0]).to_string();
             (inference.refused.len(), inference.diagnostics.len(), ty)
         };
-        assert_eq!(refused("range \"N\" from 2 to 8"), (0, 0, "f32[N,3]".to_owned()));
-        assert_eq!(refused("range \"N\" from 1 to 8").0, 1, "the branch may run");
+        assert_eq!(refused("range \"N\" from 2 to 8", "Neg(%x)"), (0, 0, "f32[N,3]".to_owned()));
+        // A run that ends takes the other branch.
+        assert_eq!(refused("range \"N\" from 1 to 8", "Neg(%x)"), (0, 0, "f32[N,3]".to_owned()));
+        assert_eq!(refused("range \"N\" from 1 to 8", "Squeeze(%x, %axis)"), (2, 2, "unknown".to_owned()));
+        assert_eq!(refused("range \"N\" from 1 to 1", "Neg(%x)").0, 1, "the wrong branch runs");
     }
 
     #[test]

@@ -27,18 +27,17 @@ fn branch(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     let condition = known_boolean(ctx.required(0)?);
     let (then_body, else_body) = (required_body(ctx, "then_branch")?, required_body(ctx, "else_branch")?);
     // A branch that is never taken may be wrong: exporters leave dead branches in place.
-    let (taken, other) = match condition {
+    let found = match condition {
         Some(condition) => {
             let (taken, dead) = if condition { (then_body, else_body) } else { (else_body, then_body) };
             let found = ctx.infer_body(taken, &[]);
             ctx.infer_unreached(dead);
-            (found?, None)
+            [Some(found?), None]
         }
-        None => {
-            let both = (ctx.infer_body(then_body, &[]), ctx.infer_body(else_body, &[]));
-            (both.0?, Some(both.1?))
-        }
+        None => ctx.infer_either([then_body, else_body])?,
     };
+    let mut branches = found.into_iter().flatten();
+    let (taken, other) = (branches.next().unwrap_or_default(), branches.next());
     for result in 0..ctx.output_count() {
         let fact = taken.get(result).cloned().unwrap_or_default();
         let fact = match &other {
