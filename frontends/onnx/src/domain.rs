@@ -6,7 +6,7 @@ use memc_ir::{DimExpr, Domain, Module, TensorType, Value};
 use memc_ops::Inference;
 
 use crate::ImportOptions;
-use crate::bind::UNNAMED;
+use crate::bindings::UNNAMED;
 use crate::bindings::{Bindings, By};
 use crate::error::ImportError;
 
