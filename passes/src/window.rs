@@ -10,7 +10,7 @@ use memc_ops::profile::ort_kernel;
 use crate::analysis::buffers::is_placed;
 use crate::analysis::class::{StorageClass, classes};
 use crate::analysis::dependence::has_side_effect;
-use crate::analysis::windows::{SubView, windows};
+use crate::analysis::windows::{KnownData, SubView, first_byte, windows};
 use crate::options::Options;
 use crate::pass::{Changed, PassContext, PassError, PassInfo};
 
@@ -33,7 +33,7 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     let numbers = ctx.settings.windows.as_ref();
     let is_chosen = |number: &usize| numbers.is_none_or(|numbers| numbers.contains(number));
     let chosen = candidates.iter().enumerate().filter(|(number, _)| is_chosen(number)).map(|(_, window)| window);
-    Ok(Changed::edits(join_all(module, ctx.options, chosen)))
+    Ok(Changed::edits(join_all(module, ctx, chosen)))
 }
 
 /// Takes the legal sub-views whose node and part are in `named`, as far as they are legal together.
@@ -41,7 +41,7 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
 pub fn take(module: &mut Module, ctx: &PassContext<'_>, named: &BTreeSet<(Node, Value)>) -> u64 {
     let candidates = candidates(module, ctx);
     let chosen = candidates.iter().filter(|window| named.contains(&(window.node, window.part)));
-    join_all(module, ctx.options, chosen)
+    join_all(module, ctx, chosen)
 }
 
 /// Returns the node and the part of each sub-view in the module's plan. Linear in operands and results.
@@ -55,8 +55,8 @@ pub fn taken(module: &Module, ctx: &PassContext<'_>) -> BTreeSet<(Node, Value)> 
 }
 
 /// Joins sub-views one after another, each only if it is still legal. Returns the number of aliases set.
-fn join_all<'w>(module: &mut Module, options: &Options, chosen: impl IntoIterator<Item = &'w SubView>) -> u64 {
-    let families = Families::of(module, options);
+fn join_all<'w>(module: &mut Module, ctx: &PassContext<'_>, chosen: impl IntoIterator<Item = &'w SubView>) -> u64 {
+    let families = Families::of(module, ctx.options, &ctx.data);
     let mut edits = 0;
     for window in chosen {
         if families.allow(module, window) {
@@ -72,7 +72,7 @@ pub fn candidates(module: &Module, ctx: &PassContext<'_>) -> Vec<SubView> {
         return Vec::new();
     }
     let windows = windows(module, &ctx.data);
-    let families = Families::of(module, ctx.options);
+    let families = Families::of(module, ctx.options, &ctx.data);
     in_order(&windows).filter(|window| families.allow(module, window)).copied().collect()
 }
 
@@ -89,6 +89,7 @@ fn in_order(windows: &[SubView]) -> impl Iterator<Item = &SubView> {
 /// Facts about values that share bytes.
 struct Families<'o> {
     options: &'o Options,
+    data: &'o KnownData,
     classes: SecondaryMap<Value, Option<StorageClass>>,
     /// By owner: whether some member is a graph output.
     has_output: SecondaryMap<Value, bool>,
@@ -100,7 +101,7 @@ struct Families<'o> {
 }
 
 impl<'o> Families<'o> {
-    fn of(module: &Module, options: &'o Options) -> Self {
+    fn of(module: &Module, options: &'o Options, data: &'o KnownData) -> Self {
         let (mut has_output, mut is_written, mut is_summed) =
             <(SecondaryMap<_, _>, SecondaryMap<_, _>, SecondaryMap<_, _>)>::default();
         let main = module.graph(module.main());
@@ -118,7 +119,7 @@ impl<'o> Families<'o> {
                 is_summed.set(module.plan.owner(value).0, true);
             }
         }
-        Self { options, classes: classes(module), has_output, is_written, is_summed }
+        Self { options, data, classes: classes(module), has_output, is_written, is_summed }
     }
 
     /// Returns whether the part and all values that share its bytes may move into the whole.
@@ -137,10 +138,23 @@ impl<'o> Families<'o> {
         let has_room = !window.is_operand || is_placed(module, &self.classes, self.options.io, window.whole);
         let untouched = !self.has_output[owner] && !self.is_written[owner] && !self.is_written[home];
         let offset = module.plan.owner(window.whole).1.saturating_add(window.offset);
-        // With symbols in its extents, the home has other offsets inside at other extents.
-        let is_fixed = module.ty(home).tensor().is_some_and(|ty| ty.known_dims().is_some());
-        let is_aligned = is_fixed && offset.0.is_multiple_of(self.options.profile.alignment) || !self.is_summed[owner];
+        let is_aligned = !self.is_summed[owner] || (self.is_multiple(offset) && self.stays_aligned(module, window));
         is_made && has_room && untouched && is_aligned && !moves && owner != home && depth < MAX_DEPTH
+    }
+}
+
+impl Families<'_> {
+    fn is_multiple(&self, offset: Bytes) -> bool {
+        offset.0.is_multiple_of(self.options.profile.alignment)
+    }
+
+    /// Whether a part whose first byte is aligned at the largest extents is aligned at all extents of free
+    /// dimensions. The larger value must begin where its owner begins.
+    fn stays_aligned(&self, module: &Module, window: &SubView) -> bool {
+        let ranges = &module.domain().ranges;
+        let first = || first_byte(module, window, self.data);
+        let is_multiple = || first().is_some_and(|first| first.is_multiple_of(self.options.profile.alignment, ranges));
+        module.domain().is_empty() || (module.plan.owner(window.whole).1 == Bytes(0) && is_multiple())
     }
 }
 

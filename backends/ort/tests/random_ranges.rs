@@ -13,6 +13,10 @@ use support::runtime;
 /// Seeds of the models. `MEMC_SEEDS=0..4000` names others.
 const SEEDS: std::ops::Range<u64> = 0..60;
 
+/// Seeds whose plans were once wrong: a sum over a part that is aligned at the largest extents alone
+/// (12184), and a size with too many terms (25).
+const KNOWN: [u64; 2] = [12_184, 25];
+
 /// Outcome of a model.
 #[derive(PartialEq)]
 enum Outcome {
@@ -71,11 +75,11 @@ fn plans_for_ranges_hold_at_all_extents() {
     let runtime = runtime();
     let seeds = std::env::var("MEMC_SEEDS").ok().and_then(|text| {
         let (first, end) = text.split_once("..")?;
-        Some(first.parse().ok()?..end.parse().ok()?)
+        Some(first.parse::<u64>().ok()?..end.parse().ok()?)
     });
     let (mut points, mut unfit, mut wrong) = (0, 0, Vec::new());
-    let seeds = seeds.unwrap_or(SEEDS);
-    let count = seeds.end - seeds.start;
+    let seeds: Vec<u64> = seeds.map_or_else(|| SEEDS.chain(KNOWN).collect(), Iterator::collect);
+    let count = seeds.len();
     for seed in seeds {
         match holds(&runtime, seed) {
             Ok(Outcome::Equal(more)) => points += more,

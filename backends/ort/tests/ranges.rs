@@ -197,3 +197,52 @@ fn points_are_corners_neighbors_and_points_inside() {
     layout.model.limits.clear();
     assert!((20..60).contains(&points(&layout, 7, 8).len()), "many dimensions have few points");
 }
+
+/// Returns joins of `x` and `y` with themselves, behind means of the second parts.
+fn sums() -> ModelProto {
+    let join = |inputs: &[&str], output: &str| {
+        let mut join = node("Concat", inputs, &[output]);
+        join.attribute.push(integer("axis", 0));
+        join
+    };
+    let mean = |input: &str, output: &str| {
+        let mut mean = node("ReduceMean", &[input], &[output]);
+        mean.attribute.push(integer("keepdims", 0));
+        mean
+    };
+    let nodes = vec![
+        node("Relu", &["x"], &["a"]),
+        node("Exp", &["x"], &["b"]),
+        mean("b", "m1"),
+        join(&["a", "b"], "e"),
+        node("Neg", &["e"], &["f"]),
+        node("Relu", &["y"], &["c"]),
+        node("Exp", &["y"], &["d"]),
+        mean("d", "m2"),
+        join(&["c", "d"], "g"),
+        node("Neg", &["g"], &["h"]),
+    ];
+    model(GraphProto {
+        name: Some("sums".to_owned()),
+        node: nodes,
+        input: vec![rows("x", &["n", "16"]), rows("y", &["n", "5"])],
+        output: ["m1", "m2", "f", "h"].map(|name| value(name, FLOAT, None)).to_vec(),
+        ..GraphProto::default()
+    })
+}
+
+#[test]
+fn operands_of_sums_are_aligned_at_all_extents() {
+    let given = written("range_sums", &sums());
+    let (out, layout) = plan(&given, |request| {
+        *request = std::mem::take(request).exact(true).dim("n", "1..16".parse::<memc::Extent>().unwrap());
+    });
+    let first = |name: &str| {
+        let alias = layout.tensors.iter().find(|tensor| tensor.name == name).unwrap().alias.as_ref();
+        alias.and_then(|alias| alias.alias_offset_expr.clone())
+    };
+    // `b` begins at a multiple of 64 at all extents, `d` at the largest extents alone.
+    assert_eq!((first("b").as_deref(), first("d")), (Some("64*n"), None));
+    let found = verify(&runtime(), &given, &out, &layout, None, VerifyOptions::default()).unwrap();
+    assert!(found.holds() && found.differences.is_empty(), "{:?}", found.differences);
+}
