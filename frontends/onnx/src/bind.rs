@@ -6,13 +6,9 @@ use std::collections::BTreeSet;
 use memc_ir::{Diagnostic, Dim, DimExpr, Module, Severity, TensorType, Value, ValueType};
 use memc_ops::Inference;
 
-use crate::bindings::{Bindings, By};
+use crate::bindings::{Bindings, By, UNNAMED};
 use crate::error::ImportError;
 use crate::{ImportOptions, domain, feed};
-
-/// Name in `--dim` that binds every unnamed dimension without a binding of its own. Some exporters
-/// write it as a name.
-pub(crate) const UNNAMED: &str = "?";
 
 /// Names the unnamed input dimensions, binds the dimensions in the options, and rejects unbound ones
 /// unless they are allowed. Returns the bindings, each with its source, and diagnostics.

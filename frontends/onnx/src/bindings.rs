@@ -5,6 +5,10 @@ use std::fmt;
 
 use crate::error::ImportError;
 
+/// Name in `--dim` that binds every unnamed dimension without a binding of its own. Some exporters
+/// write it as a name.
+pub(crate) const UNNAMED: &str = "?";
+
 /// The source of a binding.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum By {
