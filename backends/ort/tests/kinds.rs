@@ -198,6 +198,8 @@ fn a_verification_without_comparisons_does_not_hold() {
         first: None,
         window: None,
         played: None,
+        points: Vec::new(),
+        skipped: 0,
     };
     assert!(found(1).holds() && !found(0).holds());
 }
