@@ -77,7 +77,7 @@ fn each_is_refused_with_a_next_step_and_nothing_is_written() {
 }
 
 #[test]
-fn a_range_begins_where_the_model_computes_extents() {
+fn a_range_with_negative_extents_is_refused() {
     let folder = Folder::new("impossible-ranges-negative");
     folder.write("in.onnx", bytes(&fewer()));
     let ran = folder.memc("optimize in.onnx -o out.onnx --dim n=0..5 --dim s=3").refused(2, "E0129");

@@ -67,7 +67,7 @@ impl TensorType {
     /// Number of bits of all elements, as an expression; `None` if an extent depends on a run, or the element
     /// size is unknown.
     pub fn bits_expr(&self) -> Option<DimExpr> {
-        let bits = i64::try_from(self.element.bits()?).ok()?;
+        let bits = i64::from(self.element.bits()?);
         let dims = self.shape.as_ref()?;
         dims.iter().try_fold(DimExpr::constant(bits), |product, dim| product.mul(&dim.expr()?))
     }

@@ -26,6 +26,16 @@ enum Outcome {
     Unfit,
 }
 
+/// Writes the model of a seed to the folder in `MEMC_TO`, if there is one, and prints its ranges.
+fn write(seed: u64) {
+    let Some(folder) = std::env::var_os("MEMC_TO") else { return };
+    let made = dynamic(seed);
+    std::fs::write(std::path::Path::new(&folder).join(format!("{seed}.onnx")), made.model.encode_to_vec()).unwrap();
+    let dims = made.dims.iter().map(|(name, extent)| format!("--dim {name}={extent}"));
+    let limits = made.limits.iter().map(|limit| format!("--dim-max {limit}"));
+    eprintln!("{seed}: {} {}", dims.chain(limits).collect::<Vec<_>>().join(" "), made.told);
+}
+
 /// Plans, checks and runs the model of a seed with random options.
 fn holds(runtime: &Runtime, seed: u64) -> Result<Outcome, String> {
     let made = dynamic(seed);
@@ -81,6 +91,7 @@ fn plans_for_ranges_hold_at_all_extents() {
     let seeds: Vec<u64> = seeds.map_or_else(|| SEEDS.chain(KNOWN).collect(), Iterator::collect);
     let count = seeds.len();
     for seed in seeds {
+        write(seed);
         match holds(&runtime, seed) {
             Ok(Outcome::Equal(more)) => points += more,
             Ok(Outcome::Unfit) => unfit += 1,
@@ -93,17 +104,4 @@ fn plans_for_ranges_hold_at_all_extents() {
     eprintln!("{count} models at {points} points, {unfit} do not fit their ranges, {} wrong", wrong.len());
     assert!(wrong.is_empty(), "{wrong:?}");
     assert!(unfit * 3 < count, "{unfit} of {count} models fit no range");
-}
-
-/// Writes the model of the seed in `MEMC_SEED` to the folder in `MEMC_TO`, with the options that plan it.
-#[test]
-#[ignore = "writes a model for a look at it"]
-fn write_a_model() {
-    let seed: u64 = std::env::var("MEMC_SEED").unwrap().parse().unwrap();
-    let folder = std::path::PathBuf::from(std::env::var("MEMC_TO").unwrap());
-    let made = dynamic(seed);
-    std::fs::write(folder.join(format!("{seed}.onnx")), made.model.encode_to_vec()).unwrap();
-    let dims = made.dims.iter().map(|(name, extent)| format!("--dim {name}={extent}"));
-    let limits = made.limits.iter().map(|limit| format!("--dim-max {limit}"));
-    eprintln!("{} {}", dims.chain(limits).collect::<Vec<_>>().join(" "), made.told);
 }

@@ -6,8 +6,7 @@ use memc_ir::{DimExpr, Domain, Module, TensorType, Value};
 use memc_ops::Inference;
 
 use crate::ImportOptions;
-use crate::bindings::UNNAMED;
-use crate::bindings::{Bindings, By};
+use crate::bindings::{Bindings, By, UNNAMED};
 use crate::error::ImportError;
 
 /// Most points of the domain at which the model is checked.

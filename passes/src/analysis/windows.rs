@@ -192,7 +192,7 @@ fn place(module: &Module, index: &Dim, length: &Dim, bits: u64) -> Option<Bytes>
     let (first, end) = (most(index)?, most(&index.add(length))?);
     // Neighbors in one owner may not overlap at the largest extents of each of them.
     let is_apart = first.checked_add(most(length)?) == Some(end);
-    (bits % 8 == 0 && is_apart).then(|| first.checked_mul(bits / 8).map(Bytes))?
+    (bits.is_multiple_of(8) && is_apart).then(|| first.checked_mul(bits / 8).map(Bytes))?
 }
 
 /// Whether an extent is at most another one for all extents of the symbols.
