@@ -20,7 +20,7 @@ mod schema;
 mod steps;
 mod types;
 
-pub use c_header::to_c_header;
+pub use c_header::{CIdentifiers, c_identifiers, to_c_header};
 pub use json::{ReadError, WriteError, read, to_json};
 pub use live_curve::{LiveCurve, Owner, SpaceCurve};
 pub use minimalloc::to_minimalloc_csv;
