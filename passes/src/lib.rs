@@ -9,6 +9,7 @@ pub mod analysis;
 pub mod canonicalize;
 pub mod cse;
 pub mod dce;
+pub mod direct;
 pub mod encode;
 pub mod encode_weights;
 pub mod fold;

@@ -6,7 +6,7 @@
 //! - [`Layout`] and its parts correspond one to one to the file's keys. [`read`] and [`to_json`]
 //!   convert between text and types.
 //! - [`schema()`] is the JSON schema of the file, for readers in other languages.
-//! - [`to_c_header`], [`to_rust`] and [`to_minimalloc_csv`] convert the plan for firmware and for other
+//! - [`to_c_header`], [`to_rust`], [`to_minimalloc_csv`] and [`to_onnx2c_csv`] convert the plan for firmware and for other
 //!   planners.
 //! - [`LiveCurve`] derives from the layout alone the bytes live at each step, and their owners.
 
@@ -15,6 +15,7 @@ mod identifiers;
 mod json;
 mod live_curve;
 mod minimalloc;
+mod onnx2c;
 mod rust_constants;
 mod schema;
 mod steps;
@@ -24,6 +25,7 @@ pub use c_header::{CIdentifiers, c_identifiers, to_c_header};
 pub use json::{ReadError, WriteError, read, to_json};
 pub use live_curve::{LiveCurve, Owner, SpaceCurve};
 pub use minimalloc::to_minimalloc_csv;
+pub use onnx2c::to_onnx2c_csv;
 pub use rust_constants::to_rust;
 pub use schema::{SCHEMA_ID, schema};
 pub use types::{

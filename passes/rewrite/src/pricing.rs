@@ -40,7 +40,8 @@ pub(crate) fn price(graph: &Graph<'_>, term: &Term, facts: &Facts, setting: &Set
             let typed = Typed { module: &module, node };
             let shares = profile.view_of(&typed).is_some() || !profile.may_overwrite(&typed).is_empty();
             let own = if shares || results > 1 { 0 } else { size(facts) };
-            let workspace = profile.workspace(&typed).unwrap_or_default().0;
+            let declared = setting.cost.declared(&module, node);
+            let workspace = declared.or_else(|| profile.workspace(&typed)).unwrap_or_default().0;
             let nanos = setting.cost.nanos(&module, node).0.round() as u64;
             Price { nanos, bytes: own.saturating_add(workspace), forbidden: false }
         }

@@ -1,4 +1,4 @@
-//! Codes of transfers, of the models' meaning, and of claimed numbers: E0545 to E0573.
+//! Codes of transfers, of the models' meaning, and of claimed numbers: E0545 to E0579.
 
 use super::{Entry, Kind, entry};
 
@@ -244,5 +244,22 @@ pub(super) const ENTRIES: &[Entry] = &[
         "Each row of `encoded_weights` names constants of the output model with codes and scales, and the matrix of the input model that they \
          stand for, with its exact errors. Only plans with the option `encode_weights` have rows, and codes without a row come from the input model.",
         "a relative error of 0.001 stated for codes that err by 0.008",
+    ),
+    entry(
+        Kind::FarCompute,
+        "E0578",
+        "far-compute",
+        "a node computes in a space that it cannot access",
+        "Nodes other than transfers compute in the first space of the target, and in those that state a rate of `access`. Workspace lies in the \
+         first space.",
+        "an Add whose operands and results all lie in `host`",
+    ),
+    entry(
+        Kind::Access,
+        "E0579",
+        "access",
+        "a rate of access is wrong",
+        "`access` of a space is a number of bytes per second above 0. The first space has none: its rate is that of the machine.",
+        "an `access` of 0",
     ),
 ];

@@ -158,6 +158,10 @@ pub enum Kind {
     EncodingEarly,
     /// A row of `encoded_weights` is wrong or missing.
     EncodedWeight,
+    /// A node computes in a space that it cannot access.
+    FarCompute,
+    /// A rate of access is wrong.
+    Access,
 }
 
 /// A kind with its name and its page.
