@@ -58,10 +58,12 @@ class Source:
         self.name = name
         self.head, self.tail = text[: found.start()], text[found.end() :]
         self.signature = f"void {name}({found['parameters']})"
-        self.parameters = [part.strip() for part in found["parameters"].split(",")]
-        for part in self.parameters:
-            if not _PARAMETER.match(part):
-                raise Unreadable(f"`{part}` is no array of fixed extents")
+        self.parameters = []
+        for part in found["parameters"].split(","):
+            parameter = _PARAMETER.match(part.strip())
+            if parameter is None:
+                raise Unreadable(f"`{part.strip()}` is no array of fixed extents")
+            self.parameters.append(parameter["name"])
         self.temporaries, self.calls = [], []
         lines = iter(found["body"].splitlines())
         for line in lines:
@@ -135,17 +137,30 @@ def steps_of_calls(source, nodes, tensors, live):
 
 
 class Place:
-    """The place of a tensor: identifiers of its space and of the tensor in the header, and its size in bytes."""
+    """The place of a tensor: its address as an expression of C, and its size in bytes."""
 
-    __slots__ = ("space", "identifier", "size")
+    __slots__ = ("address", "size")
 
-    def __init__(self, space, identifier, size):
-        self.space, self.identifier, self.size = space, identifier, size
+    def __init__(self, address, size):
+        self.address, self.size = address, size
 
 
-def patched(source, places, header, arenas):
+def copies_onto_itself(node, rows):
+    """Whether a node's kernel would copy bytes onto themselves, so that no call is needed: all results are views of its
+    operands, or all operands are views of its result. `rows` are the rows of the layout by name."""
+    operands, results = [[name for name in names if name in rows] for names in node]
+    aliases = [rows[name].get("alias") or {} for name in results]
+    if results and all(alias.get("kind") == "view" and alias["of"] in operands for alias in aliases):
+        return True
+    aliases = [rows[name].get("alias") or {} for name in operands]
+    is_whole = len(results) == 1 and sum(rows[name]["bytes"] for name in operands) == rows[results[0]]["bytes"]
+    return bool(operands) and is_whole and all(alias.get("kind") == "view" and alias["of"] == results[0] for alias in aliases)
+
+
+def patched(source, places, dropped, header, arenas):
     """Returns the C with every temporary at its place. `places` has the place of each temporary by its name in C, or
-    None to leave it to the compiler; `arenas` are the identifiers of all spaces with an arena."""
+    None to leave it to the compiler; `dropped` are the numbers of calls that are not needed; `arenas` are the
+    identifiers of all spaces with an arena."""
     sizes, lines = [], []
     for temporary in source.temporaries:
         place = places[temporary.name]
@@ -154,10 +169,9 @@ def patched(source, places, header, arenas):
             continue
         inner = temporary.extents[temporary.extents.index("]") + 1 :]
         declared = f"(*{temporary.name}){inner}" if inner else f"*{temporary.name}"
-        lines.append(f"    {temporary.type} {declared} = (void *)(memc_arena_{place.space.lower()} + MEMC_TENSOR_{place.identifier}_OFFSET);")
-        whole = f"sizeof({temporary.type}{temporary.extents})"
-        sizes.append(f"MEMC_ASSERT(SIZE_{place.identifier}, {whole} == MEMC_TENSOR_{place.identifier}_SIZE);")
-    lines += [f"    {call.line}" for call in source.calls]
+        lines.append(f"    {temporary.type} {declared} = (void *)({place.address});")
+        sizes.append(f"MEMC_ASSERT({temporary.name}, sizeof({temporary.type}{temporary.extents}) == {place.size}UL);")
+    lines += [f"    {call.line}" for number, call in enumerate(source.calls) if number not in dropped]
     # A copy of a view onto itself: memcpy does not allow it.
     head = source.head.replace("memcpy(", "memmove(")
     made = [_arena(space) for space in arenas]

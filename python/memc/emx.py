@@ -32,6 +32,12 @@ STEPS = 1
 # Options that change the sizes of the model itself, so that the model without a plan gets them too.
 _SIZES = ("--dim", "--dim-from", "--assume")
 
+# Workspace of the kernels of emx-onnx-cgen: they compute in place of their results, with single numbers on the stack.
+_SCRATCH = os.path.join(os.path.dirname(__file__), "emx.scratch.json")
+
+# Domain of the nodes that copy a tensor to another space and back.
+_TRANSFERS = "ai.memc"
+
 # NumPy's names of element types.
 _TYPES = {"float": "float32", "double": "float64", "float16": "float16", "bool": "bool"}
 
@@ -125,6 +131,17 @@ def _kept(words, names):
     return kept
 
 
+def build(model, folder, *words):
+    """Does the work of the command with further words, and returns the numbers: `arenas` by space, `temporaries` of the
+    planned C without a plan and `given` of that of the given model, in bytes; with a bench also `equal`, whether the
+    bits are those of the C without a plan, `same`, whether they are those of the given model's C, and `apart`, the
+    difference from ONNX Runtime in steps of integers and as a share of the largest number.
+
+    Raises `EmxError`, and the errors of `memc.optimize`."""
+    options, planning = _parsed([str(model), "-o", str(folder), *words])
+    return _Job(options, planning).run()
+
+
 class _Job:
     """One run of the command."""
 
@@ -145,10 +162,12 @@ class _Job:
     def run(self):
         os.makedirs(self.folder, exist_ok=True)
         self._plan()
-        source = self._compile(self.model, self.folder, self.name)
+        self._load()
+        with tempfile.TemporaryDirectory(prefix="memc-emx-") as scratch:
+            source = self._compile(self._with_copies(scratch), self.folder, self.name)
         places = self._places(source)
         header = f"{self.name}_plan.h"
-        written = c.patched(source, places, header, self.arenas)
+        written = c.patched(source, places, self.dropped, header, self.arenas)
         with open(self.path(".c"), "w", encoding="utf-8") as file:
             file.write(written)
         with open(self.path(".h"), "w", encoding="utf-8") as file:
@@ -156,8 +175,11 @@ class _Job:
         placed = sum(place is not None for place in places.values())
         whole = f"{source.bytes_of_temporaries():,} B without a plan"
         print(f"{self.path('.c')}: {placed} of {len(places)} temporaries in {self._sizes()}; {whole}")
+        sizes = {row["space"]: row["size"] for row in self.layout["arenas"]}
+        self.numbers = {"arenas": sizes, "temporaries": source.bytes_of_temporaries()}
         if not self.options.no_bench:
             self._bench(source)
+        return self.numbers
 
     def _sizes(self):
         arenas = [f"{row['size']:,} B of {row['space']}" for row in self.layout["arenas"]]
@@ -169,6 +191,7 @@ class _Job:
         words = ["-o", self.model, "--layout", self.path(".layout.json"), "--layout", self.path("_plan.h"), "--std-ops"]
         # The entry function of the C takes pointers to inputs and outputs.
         words += [] if _states(self.planning, ["--io"]) else ["--io", "external"]
+        words += [] if _states(self.planning, ["--scratch"]) else ["--scratch", _SCRATCH]
         words += [] if self.options.align is None else ["--align", str(self.options.align)]
         planned = _memc.plan([*words, *self.planning, "--", self.options.model], None, None)
         for said in planned.diagnostics:
@@ -203,12 +226,34 @@ class _Job:
             help = f"the releases of emx-onnx-cgen differ: memc-emx was tested with {TESTED}"
             raise EmxError(f"the C of emx-onnx-cgen has an unknown form: {error}", help) from None
 
-    def _nodes(self):
-        """Returns operands and results of the nodes of the planned model."""
+    def _load(self):
+        """Reads the nodes and ends of the planned model, without its weights."""
+        try:
+            import onnx
+        except ImportError:
+            raise EmxError("memc-emx needs the package onnx", "install it beside memc: `pip install onnx`") from None
+
+        self.graph = onnx.load(self.model, load_external_data=False).graph
+        self.nodes = [(list(node.input), list(node.output)) for node in self.graph.node]
+
+    def _with_copies(self, folder):
+        """Returns the path of the planned model, with an Identity for each transfer between two spaces: its operand and
+        its result have their places in these spaces, so the kernel copies from one to the other."""
+        if all(node.domain != _TRANSFERS for node in self.graph.node):
+            return self.model
         import onnx
 
-        graph = onnx.load(self.model, load_external_data=False).graph
-        return [(list(node.input), list(node.output)) for node in graph.node]
+        model = onnx.load(self.model)
+        for node in model.graph.node:
+            if node.domain == _TRANSFERS:
+                node.op_type, node.domain = "Identity", ""
+                del node.attribute[:]
+        kept = [function for function in model.functions if function.domain != _TRANSFERS]
+        del model.functions[:]
+        model.functions.extend(kept)
+        path = os.path.join(folder, "copies.onnx")
+        onnx.save(model, path)
+        return path
 
     def _places(self, source):
         """Returns the place of each temporary by its name in C."""
@@ -218,24 +263,41 @@ class _Job:
         identifier = {row["name"]: name for row, name in zip(self.layout["tensors"], identifiers)}
         self.space, self.identifier = space, identifier
         help = "`--keep-unplaced` leaves these to the compiler, in addition to the arena"
-        nodes = self._nodes()
-        tensors, unplaced = c.matched(source, nodes)
+        tensors, unplaced = c.matched(source, self.nodes)
         try:
             live = {row["name"]: row["live"] for row in self.layout["tensors"]}
-            c.steps_of_calls(source, nodes, tensors, live)
+            steps = c.steps_of_calls(source, self.nodes, tensors, live)
         except c.Unmatched as error:
             raise EmxError(f"the C does not follow the plan: {error}", f"memc-emx was tested with emx-onnx-cgen {TESTED}") from None
+        self.dropped = {k for k, step in enumerate(steps) if c.copies_onto_itself(self.nodes[step], self.tensors)}
+        ends = [end.name for kind in ("input", "output") for end in self._ends(kind)]
+        if len(ends) != len(source.parameters):
+            raise EmxError(f"the C takes {len(source.parameters)} pointers for {len(ends)} inputs and outputs")
+        parameters = dict(zip(ends, source.parameters))
         places = dict.fromkeys(unplaced)
         for name, tensor in tensors.items():
-            row = self.tensors.get(tensor, {})
-            is_placed = row.get("space") in space and row.get("bytes")
-            places[name] = c.Place(space[row["space"]], identifier[tensor], row["bytes"]) if is_placed else None
+            places[name] = self._place(tensor, parameters)
             # Tensors without elements need no place.
-            if not is_placed and row.get("bytes") != 0:
+            if places[name] is None and self.tensors.get(tensor, {}).get("bytes") != 0:
                 unplaced.append(name)
         if unplaced and not self.options.keep_unplaced:
             raise EmxError(f"the layout has no place for {', '.join(unplaced[:8])} ({len(unplaced)} temporaries)", help)
         return places
+
+    def _place(self, tensor, parameters):
+        """Returns the place of a tensor: in an arena, or inside an input or output of the caller; None without one."""
+        row = self.tensors.get(tensor)
+        if not row or not row["bytes"]:
+            return None
+        if row.get("space") in self.space:
+            arena = f"memc_arena_{self.space[row['space']].lower()}"
+            return c.Place(f"{arena} + MEMC_TENSOR_{self.identifier[tensor]}_OFFSET", row["bytes"])
+        owner, offset = row, 0
+        while owner.get("alias") and owner["name"] not in parameters:
+            offset += owner["alias"]["alias_offset"]
+            owner = self.tensors[owner["alias"]["of"]]
+        name = parameters.get(owner["name"])
+        return None if name is None else c.Place(f"(unsigned char *){name} + {offset}", row["bytes"])
 
     def _declarations(self, source, header):
         """Returns the header of the written C."""
@@ -249,12 +311,9 @@ class _Job:
 
     def _ends(self, kind):
         """Returns the graph's inputs or outputs, with their places in the arena."""
-        import onnx
-
-        graph = onnx.load(self.model, load_external_data=False).graph
-        constant = {tensor.name for tensor in graph.initializer}
+        constant = {tensor.name for tensor in self.graph.initializer}
         ends = []
-        for value in graph.input if kind == "input" else graph.output:
+        for value in self.graph.input if kind == "input" else self.graph.output:
             if value.name in constant:
                 continue
             row, place = self.tensors[value.name], None
@@ -285,7 +344,7 @@ class _Job:
         model = os.path.join(scratch, "given.onnx")
         given = ["-o", model, "--passes", _memc.FILE_ORDER, "--io", "external", *_kept(self.planning, _SIZES)]
         _memc.plan([*given, "--", self.options.model], None, None)
-        programs = {"the planned model": self._plain(scratch, self.model, "own", inputs, outputs)}
+        programs = {"the planned model": self._plain(scratch, self._with_copies(scratch), "own", inputs, outputs)}
         try:
             programs["the given model"] = self._plain(scratch, model, "given", inputs, outputs)
         except EmxError as error:
@@ -320,6 +379,7 @@ class _Job:
         with open(os.path.join(folder, f"{name}_bench.c"), "w", encoding="utf-8") as file:
             file.write(bench.main_of(source, *callers, weights=weights))
         self._build(folder, f"{name}_bench", name)
+        self.numbers["temporaries" if name == "own" else "given"] = source.bytes_of_temporaries()
         return folder, f"{name}_bench"
 
     def _from_onnxruntime(self, inputs, outputs, arrays, made):
@@ -344,6 +404,7 @@ class _Job:
     def _tell(self, equal, apart, runs):
         """Prints the comparison; raises an error if the C with the plan is wrong."""
         own, given = equal["the planned model"], equal.get("the given model")
+        self.numbers.update(equal=own, same=given, apart=apart)
         words = {True: "equal bits", False: "other rounding", None: "not compiled"}
         print(f"{runs} runs. C without a plan: {'equal' if own else 'other'} bits; C of the given model: {words[given]}")
         if apart is None:

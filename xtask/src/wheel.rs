@@ -15,6 +15,9 @@ const ZIG: &str = "ziglang==0.17.1";
 /// Build tools that the examples of `examples/pipelines` run with.
 const PIPELINES: [&str; 2] = ["cmake==4.4.5", "pre-commit==4.7.0"];
 
+/// Compiler of models to C, whose tests also need a C compiler.
+const EMX: [&str; 1] = ["emx-onnx-cgen==1.4.0"];
+
 /// Oldest system for which wheels are published: Linux with glibc 2.17, the oldest that Rust's standard
 /// library supports.
 const PLATFORM: &str = "manylinux2014";
@@ -40,8 +43,11 @@ pub(crate) fn test() -> Result<(), Failure> {
     // First without any other package, then with those of the tests' environment.
     suite("test_module.py")?;
     suite("test_pipelines.py")?;
-    share(&packages, &python)?;
+    let emx = tools(root, "emx", &EMX)?.join("bin/python");
+    // Packages that both have come from the environment of the tests.
+    share(&[&packages, &emx], &python)?;
     suite("test_runtime.py")?;
+    suite("test_emx.py")?;
     suite("test_pages.py")
 }
 
@@ -101,12 +107,14 @@ fn environment(packages: &Path, folder: &Path, wheel: &Path) -> Result<PathBuf, 
     Ok(python)
 }
 
-/// Lets an environment import the packages of another one, without copies.
-fn share(packages: &Path, python: &Path) -> Result<(), Failure> {
+/// Lets an environment import the packages of other ones, without copies; the first one with a package
+/// counts.
+fn share(packages: &[&Path], python: &Path) -> Result<(), Failure> {
     let folder = |python: &Path| -> Result<String, Failure> {
         let output = Command::new(python).args(["-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]).output()?;
         Ok(String::from_utf8(output.stdout)?.trim().to_owned())
     };
-    fs::write(Path::new(&folder(python)?).join("packages.pth"), folder(packages)?)?;
+    let folders: Vec<String> = packages.iter().map(|packages| folder(packages)).collect::<Result<_, _>>()?;
+    fs::write(Path::new(&folder(python)?).join("packages.pth"), folders.join("\n"))?;
     Ok(())
 }
