@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use memc_cost::{ScratchError, ScratchRules, Target};
 use memc_cost::timings::{self, ProfileError, Timings};
+use memc_cost::{ScratchError, ScratchRules, Target};
 use memc_ir::{Bytes, SecondaryMap, Value};
 use memc_onnx_import::ImportOptions;
 use memc_ops::{Assumption, Data, Profile};

@@ -69,7 +69,9 @@ impl RequestError {
             Self::StateInArena => "leave out `--io`, or use `--io external`".to_owned(),
             Self::ExactBatch { .. } | Self::ExactLossy { .. } => "leave out one of both".to_owned(),
             Self::BlocksWithoutKernels => "add `--runtime ort` or `--runtime player`".to_owned(),
-            Self::ScratchOfSession { .. } => "leave out `--runtime`; measured workspace of ONNX Runtime comes from `--profile`".to_owned(),
+            Self::ScratchOfSession { .. } => {
+                "leave out `--runtime`; measured workspace of ONNX Runtime comes from `--profile`".to_owned()
+            }
             Self::Alignment { .. } => "use `--align 16`, 32 or 64".to_owned(),
             Self::NoLink { space } => format!("add a link with its rate: `--link {space}=16GB/s`"),
             Self::WeightsOverwritten { .. } => "use another name for the file of weights".to_owned(),

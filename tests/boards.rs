@@ -262,7 +262,8 @@ fn tensors_live_in_a_slow_space_if_the_first_one_is_full() {
     folder.write("deaf.json", text.replace("\"access\": 100000000,", ""));
     let ran = folder.memc("check in.onnx out.onnx deaf.json");
     assert!(ran.code == Some(1) && format!("{}{}", ran.out, ran.err).contains("E0527"), "{ran:#?}");
-    // Nothing near: all tensors live in the bank. A bank that is too small is no help, and with room no tensor leaves.
+    // Nothing near: all tensors live in the bank. A bank that is too small is no help, and with room no
+    // tensor leaves.
     plan(0, access).done();
     assert_eq!(json(&folder.read("out.layout.json"))["arenas"][0]["size"], 0);
     folder.memc("check in.onnx out.onnx out.layout.json").done();
@@ -308,7 +309,9 @@ fn scratch_of_foreign_kernels_has_a_place() {
 fn offsets_have_the_requested_alignment() {
     let folder = folder("align", &momentum(3));
     for bytes in [1, 16, 32, 4096] {
-        folder.memc(&format!("optimize in.onnx -o out.onnx --align {bytes} --layout out.layout.json --layout plan.onnx2c.csv")).done();
+        folder
+            .memc(&format!("optimize in.onnx -o out.onnx --align {bytes} --layout out.layout.json --layout plan.onnx2c.csv"))
+            .done();
         let layout = json(&folder.read("out.layout.json"));
         assert_eq!(layout["arenas"][0]["alignment"], bytes);
         let rows = layout["tensors"].as_array().unwrap();

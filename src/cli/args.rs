@@ -212,7 +212,8 @@ pub struct Optimize {
     /// Allow only rewrites that keep every bit of the results (implied if random operators have seeds)
     #[arg(long, help_heading = heading::USUAL)]
     pub exact: bool,
-    /// Layout to write, by extension: .json, .h, .rs, .csv, .onnx2c.csv (repeatable) [default: OUT.layout.json]
+    /// Layout to write, by extension: .json, .h, .rs, .csv, .onnx2c.csv (repeatable)
+    /// [default: OUT.layout.json]
     #[arg(long, value_name = "PATH", help_heading = heading::USUAL)]
     pub layout: Vec<PathBuf>,
     /// Report to write, by extension: .html, .txt, .json (repeatable)

@@ -6,8 +6,8 @@
 //! - [`Layout`] and its parts correspond one to one to the file's keys. [`read`] and [`to_json`]
 //!   convert between text and types.
 //! - [`schema()`] is the JSON schema of the file, for readers in other languages.
-//! - [`to_c_header`], [`to_rust`], [`to_minimalloc_csv`] and [`to_onnx2c_csv`] convert the plan for firmware and for other
-//!   planners.
+//! - [`to_c_header`], [`to_rust`], [`to_minimalloc_csv`] and [`to_onnx2c_csv`] convert the plan for
+//!   firmware and for other planners.
 //! - [`LiveCurve`] derives from the layout alone the bytes live at each step, and their owners.
 
 mod c_header;

@@ -65,9 +65,11 @@ pub fn check(problem: &Problem, leaves: &[bool]) -> Result<(), Violation> {
         return Err(Violation::Count { given: leaves.len(), wanted: problem.candidates.len() });
     }
     for (step, fixed) in problem.fixed.iter().enumerate() {
-        let stays = problem.candidates.iter().zip(leaves).filter(|(candidate, leaves)| {
-            !**leaves && (candidate.start as usize) <= step && step < candidate.end as usize
-        });
+        let stays = problem
+            .candidates
+            .iter()
+            .zip(leaves)
+            .filter(|(candidate, leaves)| !**leaves && (candidate.start as usize) <= step && step < candidate.end as usize);
         let bytes = stays.fold(*fixed, |sum, (candidate, _)| sum.saturating_add(candidate.bytes));
         if bytes > problem.limit {
             return Err(Violation::Beyond { step, bytes });
@@ -314,11 +316,18 @@ mod tests {
     use proptest::prelude::*;
 
     fn problems() -> impl Strategy<Value = Problem> {
-        let candidate = (0u32..8, 0u32..6, 0u64..50, 0u64..30)
-            .prop_map(|(start, length, bytes, cost)| Candidate { start, end: start + length, bytes, cost });
+        let candidate = (0u32..8, 0u32..6, 0u64..50, 0u64..30).prop_map(|(start, length, bytes, cost)| Candidate {
+            start,
+            end: start + length,
+            bytes,
+            cost,
+        });
         let fixed = proptest::collection::vec(0u64..40, 0..9);
-        (proptest::collection::vec(candidate, 0..9), fixed, 0u64..90)
-            .prop_map(|(candidates, fixed, limit)| Problem { candidates, fixed, limit })
+        (proptest::collection::vec(candidate, 0..9), fixed, 0u64..90).prop_map(|(candidates, fixed, limit)| Problem {
+            candidates,
+            fixed,
+            limit,
+        })
     }
 
     /// Returns the least cost by trying all subsets.

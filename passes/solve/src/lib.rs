@@ -20,8 +20,8 @@
 //!
 //! - *Reproducible.* Effort is counted in steps, never in seconds; ties are broken by the order of the
 //!   input. Equal inputs give equal answers on every machine.
-//! - *Checked.* [`place::check`], [`order::check`], [`budget::check`] and [`direct::check`] judge answers and share no code
-//!   with the solvers.
+//! - *Checked.* [`place::check`], [`order::check`], [`budget::check`] and [`direct::check`] judge answers
+//!   and share no code with the solvers.
 //! - *Never worse.* A solver that is given a starting point returns it unless it finds a strictly better
 //!   solution.
 //!

@@ -150,7 +150,8 @@ pub fn misplaced(module: &Module, options: &Options) -> Vec<String> {
             wrong.push(format!("{} has no place", row.what));
             continue;
         };
-        let alignment = module.plan.spaces.iter().find(|(_, space)| space.name == row.space).map_or(1, |(_, space)| space.alignment);
+        let alignment =
+            module.plan.spaces.iter().find(|(_, space)| space.name == row.space).map_or(1, |(_, space)| space.alignment);
         if offset % alignment != 0 {
             wrong.push(format!("{} is not aligned", row.what));
         }
