@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use memc_cost::ScratchError;
 use memc_ir::{Bytes, Diagnostic, Severity};
 use memc_onnx_export::ExportError;
 use memc_onnx_import::ImportError;
@@ -131,6 +132,14 @@ pub enum Error {
         /// The error in its contents.
         source: memc_cost::timings::ProfileError,
     },
+    /// A scratch file cannot be used.
+    #[error("{} is not a scratch file", path.display())]
+    Scratch {
+        /// The file.
+        path: PathBuf,
+        /// The error in its contents.
+        source: ScratchError,
+    },
     /// The model has nothing to compute (the model's fault): runtimes load no graph without outputs.
     #[error("the graph `{graph}` has no outputs: there is nothing to compute")]
     NoOutputs {
@@ -205,6 +214,7 @@ impl Error {
             | Self::Layout { .. }
             | Self::Target { .. }
             | Self::Profile { .. }
+            | Self::Scratch { .. }
             | Self::NoOutputs { .. }
             | Self::WeightFile { .. }
             | Self::File { .. } => 1,
@@ -249,6 +259,9 @@ impl Error {
             Self::Budget { .. } => "E0301",
             Self::Slow { .. } => "E0310",
             Self::UnknownSpace { .. } => "E0305",
+            Self::Scratch { source: ScratchError::Form { .. } | ScratchError::Version { .. }, .. } => "E0320",
+            Self::Scratch { .. } => "E0321",
+            Self::Request(RequestError::ScratchOfSession { .. }) => "E0322",
             Self::UnknownValue { .. } | Self::State { .. } | Self::Request(_) => "E0306",
             Self::Weights { .. } => "E0312",
             Self::Target { .. } => "E0308",
@@ -310,6 +323,7 @@ impl Error {
             Self::Layout { .. } => {
                 Some("give the .layout.json that `memc optimize` wrote; `memc schema layout` prints its schema".to_owned())
             }
+            Self::Scratch { .. } => Some("write rows like `\"Conv\": \"in1_1 * in1_2 * in1_3 * in0_width\"`".to_owned()),
             Self::Profile { .. } => Some("give the file that `memc profile` wrote for this model".to_owned()),
             Self::Target { .. } => Some("`memc targets cpu` prints a file to start from".to_owned()),
             Self::Export(_) => Some("start from an .onnx file that keeps its weights in external files".to_owned()),

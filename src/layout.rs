@@ -207,6 +207,7 @@ impl<'a> Writer<'a> {
             name: space.name.clone(),
             capacity: space.capacity.map(|bytes| bytes.0),
             alignment: space.alignment,
+            access: target.space(&space.name).and_then(|index| target.spaces.get(index)?.access),
         };
         let link = |link: &memc_cost::Link| {
             let name = |index: usize| target.spaces.get(index).map(|space| space.name.clone()).unwrap_or_default();

@@ -69,7 +69,7 @@ pub use outputs::{Outputs, read};
 pub use outside::{ExternalData, ExternalDataError};
 pub use plan::{plan, plan_watched};
 pub use planned::{LAYOUTS, Planned, REPORTS, known_extension};
-pub use request::{Budget, Measurements, Request, Runtime};
+pub use request::{Budget, Measurements, Request, Runtime, ScratchFile};
 pub use request_error::RequestError;
 pub use session::session_recipe;
 pub use size::{Size, SizeError};

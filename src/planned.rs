@@ -89,6 +89,7 @@ impl Planned {
             "json" => memc_layout::to_json(&self.layout)?,
             "h" => memc_layout::to_c_header(&self.layout),
             "rs" => memc_layout::to_rust(&self.layout),
+            "csv" if is_for_onnx2c(path) => memc_layout::to_onnx2c_csv(&self.layout),
             "csv" => {
                 let space = self.layout.arenas.first().map(|arena| arena.space.as_str()).unwrap_or_default();
                 memc_layout::to_minimalloc_csv(&self.layout, space)
@@ -132,6 +133,11 @@ pub fn known_extension(path: &Path, known: &'static [&'static str]) -> Result<()
 }
 
 /// Extension of a path; empty if it has none.
+/// Whether a path ends with `.onnx2c.csv`.
+fn is_for_onnx2c(path: &Path) -> bool {
+    path.file_stem().is_some_and(|stem| Path::new(stem).extension().is_some_and(|extension| extension == "onnx2c"))
+}
+
 fn extension(path: &Path) -> &str {
     path.extension().and_then(|extension| extension.to_str()).unwrap_or_default()
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use memc_cost::Target;
 use memc_cost::timings::{self, ProfileError, Timings};
+use memc_cost::{ScratchError, ScratchRules, Target};
 use memc_ir::{Bytes, Limit, Range, SecondaryMap, Value};
 use memc_onnx_import::ImportOptions;
 use memc_ops::{Assumption, Data, Profile};
@@ -18,6 +18,9 @@ use crate::link::LinkOption;
 use crate::outside::ExternalData;
 use crate::request_error::RequestError;
 use crate::size::Size;
+
+/// Largest alignment of an arena, in bytes: huge pages of one gigabyte, as in target files.
+const MAX_ALIGNMENT: u64 = 1 << 30;
 
 /// Elements of small tensors that inference knows, by value.
 pub(crate) type Known = SecondaryMap<Value, Option<Arc<Data>>>;
@@ -89,6 +92,26 @@ impl Measurements {
     }
 }
 
+/// A scratch file: the workspace of kernels, by operator.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ScratchFile {
+    /// Workspace by operator.
+    pub(crate) rules: Arc<ScratchRules>,
+    /// SHA-256 of the file.
+    pub(crate) sha256: String,
+}
+
+impl ScratchFile {
+    /// Reads a scratch file, `memc.scratch/1`.
+    ///
+    /// # Errors
+    /// The text is no scratch file.
+    pub fn from_json(text: &str) -> Result<Self, ScratchError> {
+        let sha256 = memc_onnx_export::sha256(text.as_bytes());
+        Ok(Self { rules: Arc::new(ScratchRules::from_json(text)?), sha256 })
+    }
+}
+
 /// A request for a plan. The default plans for a runtime that obeys the layout, on the CPU target,
 /// without a budget.
 ///
@@ -113,6 +136,10 @@ pub struct Request {
     pub links: Vec<LinkOption>,
     /// Measured times and workspace, which replace modelled ones.
     pub measured: Option<Measurements>,
+    /// Workspace of the runtime's kernels; `None` for those that memc knows.
+    pub scratch: Option<ScratchFile>,
+    /// Alignment of all offsets and arenas in bytes, a power of two; `None` for that of the target.
+    pub alignment: Option<u64>,
     /// Limits of arenas.
     pub budgets: Vec<Budget>,
     /// Number of further budgets to plan, between the smallest reachable arena and the need without a
@@ -162,6 +189,8 @@ impl Default for Request {
             target: Target::default(),
             links: Vec::new(),
             measured: None,
+            scratch: None,
+            alignment: None,
             budgets: Vec::new(),
             pareto: 0,
             rewrite: options.rewrite,
@@ -364,6 +393,20 @@ impl Request {
         self
     }
 
+    /// Counts the workspace that a scratch file states.
+    #[must_use]
+    pub fn scratch(mut self, file: ScratchFile) -> Self {
+        self.scratch = Some(file);
+        self
+    }
+
+    /// Sets the alignment of all offsets and arenas, in bytes.
+    #[must_use]
+    pub fn alignment(mut self, bytes: u64) -> Self {
+        self.alignment = Some(bytes);
+        self
+    }
+
     /// Sets the search effort, in nodes of an exact search.
     #[must_use]
     pub fn effort(mut self, nodes: u64) -> Self {
@@ -433,6 +476,12 @@ impl Request {
             return Err(RequestError::ExactLossy { option }.into());
         }
         extent::validate(&self.buckets)?;
+        if self.scratch.is_some() && self.runtime != Runtime::Arena {
+            return Err(RequestError::ScratchOfSession { runtime: self.runtime.name() }.into());
+        }
+        if let Some(bytes) = self.alignment.filter(|bytes| !bytes.is_power_of_two() || *bytes > MAX_ALIGNMENT) {
+            return Err(RequestError::Alignment { bytes }.into());
+        }
         let mut target = self.target.clone();
         for link in &self.links {
             link.add_to(&mut target).map_err(RequestError::from)?;
@@ -442,6 +491,11 @@ impl Request {
         {
             return Err(RequestError::NoLink { space: space.clone() }.into());
         }
+        for space in &mut target.spaces {
+            space.alignment = self.alignment.or(space.alignment);
+        }
+        let mut options = Options::on(self.runtime.profile(), target);
+        options.cost.scratch = self.scratch.as_ref().map(|file| file.rules.clone());
         Ok(Options {
             io: self.chosen_io(),
             max_fold_bytes: self.max_fold_bytes,
@@ -453,7 +507,7 @@ impl Request {
             weights: self.weights.clone(),
             stop: self.stop.clone(),
             pipelines: self.pipelines.clone(),
-            ..Options::on(self.runtime.profile(), target)
+            ..options
         })
     }
 
@@ -507,6 +561,8 @@ impl Request {
         given("nchwc", self.rewrite.nchwc.map(|block| block.to_string()));
         given("passes", self.passes.clone());
         given("pareto", (self.pareto > 0).then(|| self.pareto.to_string()));
+        given("scratch", self.scratch.as_ref().map(|file| file.sha256.clone()));
+        given("align", self.alignment.map(|bytes| bytes.to_string()));
         given("profile", self.measured.as_ref().map(|measured| measured.sha256.clone()));
         stated
     }

@@ -25,6 +25,18 @@ pub enum RequestError {
     /// Blocks of channels for a runtime without kernels for them.
     #[error("`--nchwc` makes operators that only ONNX Runtime has kernels for")]
     BlocksWithoutKernels,
+    /// Scratch of kernels for a runtime whose kernels memc knows.
+    #[error("`--scratch` states the workspace of a runtime's own kernels, and `--runtime {runtime}` runs those of ONNX Runtime")]
+    ScratchOfSession {
+        /// The runtime.
+        runtime: &'static str,
+    },
+    /// An alignment that is no power of two, or too large.
+    #[error("{bytes} bytes are no alignment: it is a power of two of at most 1073741824")]
+    Alignment {
+        /// The alignment.
+        bytes: u64,
+    },
     /// No link leads from the space of the weights to the first space.
     #[error("the target has no link from a space named `{space}` to its first space")]
     NoLink {
@@ -68,6 +80,10 @@ impl RequestError {
             Self::StateInArena => "leave out `--io`, or use `--io external`".to_owned(),
             Self::ExactBatch { .. } | Self::ExactLossy { .. } => "leave out one of both".to_owned(),
             Self::BlocksWithoutKernels => "add `--runtime ort` or `--runtime player`".to_owned(),
+            Self::ScratchOfSession { .. } => {
+                "leave out `--runtime`; measured workspace of ONNX Runtime comes from `--profile`".to_owned()
+            }
+            Self::Alignment { .. } => "use `--align 16`, 32 or 64".to_owned(),
             Self::NoLink { space } => format!("add a link with its rate: `--link {space}=16GB/s`"),
             Self::WeightsOverwritten { .. } => "use another name for the file of weights".to_owned(),
             Self::Link(_) => "name another space".to_owned(),

@@ -237,3 +237,109 @@ fn this_machine_is_a_target_and_its_file_makes_equal_plans() {
         assert!(spaces(&now)[0]["capacity"].as_u64().unwrap() > 1 << 20, "{file}");
     }
 }
+
+/// Returns three products of which each reads the results of two nodes: 48 KiB at one step.
+fn products() -> ModelProto {
+    let nodes = vec![
+        node("Relu", &["x"], &["a"]),
+        node("Neg", &["x"], &["b"]),
+        node("MatMul", &["a", "b"], &["c"]),
+        node("MatMul", &["c", "b"], &["d"]),
+        node("MatMul", &["d", "d"], &["y"]),
+    ];
+    with(nodes, |graph| {
+        graph.input = vec![fixed("x", &[64, 64])];
+        graph.output = vec![fixed("y", &[64, 64])];
+    })
+}
+
+#[test]
+fn tensors_live_in_a_slow_space_if_the_first_one_is_full() {
+    let folder = folder("slow-space", &products());
+    let plan = |near: u64, bank: &str| {
+        let near = format!("[[spaces]]\nname = \"sram\"\ncapacity = {near}\n");
+        folder.write("board.toml", board(&format!("{near}[[spaces]]\nname = \"bank\"\nconstants = false\n{bank}")));
+        folder.memc("optimize in.onnx -o out.onnx --exact --target board.toml")
+    };
+    let access = "access_bytes_per_second = 1e8\n";
+    plan(40_960, "").refused(3, "E0301");
+    plan(40_960, access).done();
+    let text = folder.read("out.layout.json");
+    let layout = json(&text);
+    let spaces = layout["target"]["spaces"].as_array().unwrap();
+    assert_eq!((&spaces[0]["access"], &spaces[1]["access"]), (&Value::Null, &Value::from(100_000_000)));
+    let rows = layout["tensors"].as_array().unwrap();
+    let count = |space: &str| rows.iter().filter(|row| row["space"] == space && row["alias"].is_null()).count();
+    assert!(count("bank") >= 1 && count("sram") >= 2, "{text}");
+    let size = |index: usize| layout["arenas"][index]["size"].as_u64().unwrap();
+    assert!(size(0) <= 40_960 && size(0) + size(1) >= 49_152);
+    // The accesses take time, and the summary says so.
+    let nanos = |key: &str| layout["cost"][key].as_f64().unwrap();
+    assert!(nanos("modelled_ns_after") > nanos("modelled_ns_before"));
+    folder.memc("check in.onnx out.onnx out.layout.json").done();
+    folder.memc("verify in.onnx out.onnx").equal();
+    // A checker that does not know the rate refuses the plan.
+    folder.write("deaf.json", text.replace("\"access\": 100000000,", ""));
+    let ran = folder.memc("check in.onnx out.onnx deaf.json");
+    assert!(ran.code == Some(1) && format!("{}{}", ran.out, ran.err).contains("E0527"), "{ran:#?}");
+    // Nothing near: all tensors live in the bank. A bank that is too small is no help, and with room no
+    // tensor leaves.
+    plan(0, access).done();
+    assert_eq!(json(&folder.read("out.layout.json"))["arenas"][0]["size"], 0);
+    folder.memc("check in.onnx out.onnx out.layout.json").done();
+    folder.memc("verify in.onnx out.onnx").equal();
+    plan(40_960, &format!("{access}capacity = 8192\n")).refused(3, "E0301");
+    plan(65_536, access).done();
+    assert_eq!(json(&folder.read("out.layout.json"))["arenas"].as_array().unwrap().len(), 1);
+    // The first space has the machine's rate.
+    folder.write("board.toml", board(&format!("[[spaces]]\nname = \"sram\"\n{access}")));
+    folder.memc("optimize in.onnx -o out.onnx --target board.toml").refused(1, "E0308");
+}
+
+#[test]
+fn scratch_of_foreign_kernels_has_a_place() {
+    let folder = folder("scratch", &products());
+    let plan = |rows: &str, more: &str| {
+        folder.write("kernels.json", format!("{{\"schema\": \"memc.scratch/1\", {rows}}}"));
+        folder.memc(&format!("optimize in.onnx -o out.onnx --exact --no-rewrite --scratch kernels.json {more}"))
+    };
+    plan("\"operators\": {\"MatMul\": \"in0_0 * in0_width + 5\", \"Relu\": \"0\"}", "").done();
+    let layout = json(&folder.read("out.layout.json"));
+    let rows = layout["tensors"].as_array().unwrap();
+    let scratch: Vec<u64> =
+        rows.iter().filter(|row| row["class"] == "scratch").map(|row| row["bytes"].as_u64().unwrap()).collect();
+    assert_eq!(scratch, [261, 261, 261]);
+    assert_eq!(layout["options"]["scratch"].as_str().map(str::len), Some(64));
+    folder.memc("check in.onnx out.onnx out.layout.json").done();
+    // The budget counts it.
+    plan("\"default\": \"in0_bytes\"", "").done();
+    let with = json(&folder.read("out.layout.json"))["arenas"][0]["size"].as_u64().unwrap();
+    plan("\"default\": \"0\"", "").done();
+    let without = json(&folder.read("out.layout.json"))["arenas"][0]["size"].as_u64().unwrap();
+    assert_eq!((without, with), (49_152, 65_536));
+    plan("\"default\": \"in0_bytes\"", &format!("--budget {without}")).refused(3, "E0301");
+    // A convolution without a row keeps the workspace of the table.
+    plan("\"operator\": {}", "").refused(1, "E0320");
+    plan("\"operators\": {\"MatMul\": \"channels\"}", "").refused(1, "E0321");
+    plan("\"operators\": {\"MatMul\": \"in0_0 +\"}", "").refused(1, "E0321");
+    plan("\"default\": \"0\"", "--runtime ort").refused(2, "E0322");
+}
+
+#[test]
+fn offsets_have_the_requested_alignment() {
+    let folder = folder("align", &momentum(3));
+    for bytes in [1, 16, 32, 4096] {
+        folder
+            .memc(&format!("optimize in.onnx -o out.onnx --align {bytes} --layout out.layout.json --layout plan.onnx2c.csv"))
+            .done();
+        let layout = json(&folder.read("out.layout.json"));
+        assert_eq!(layout["arenas"][0]["alignment"], bytes);
+        let rows = layout["tensors"].as_array().unwrap();
+        let placed: Vec<&Value> = rows.iter().filter(|row| row["offset"].is_u64()).collect();
+        assert!(placed.iter().all(|row| row["offset"].as_u64().unwrap() % bytes == 0));
+        folder.memc("check in.onnx out.onnx out.layout.json").done();
+        let table = folder.read("plan.onnx2c.csv");
+        assert_eq!((table.lines().next(), table.lines().count()), (Some("name,offset"), placed.len() + 1));
+    }
+    folder.memc("optimize in.onnx -o out.onnx --align 24").refused(2, "E0306");
+}

@@ -11,6 +11,7 @@ pub mod cache;
 pub mod canonicalize;
 pub mod cse;
 pub mod dce;
+pub mod direct;
 pub mod encode;
 pub mod encode_weights;
 pub mod fold;

@@ -262,7 +262,7 @@ impl Options {
         let space = spaces.next().unwrap_or_else(unlimited);
         let farther = spaces.collect();
         let effort = memc_solve::Limit::default().nodes;
-        let cost = CostModel { target, measured: None };
+        let cost = CostModel { target, measured: None, scratch: None };
         Self {
             profile,
             io: Io::default(),

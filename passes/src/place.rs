@@ -114,7 +114,8 @@ pub(crate) fn row(start: u32, end: u32, bytes: Bytes, alignment: u64) -> place::
     place::Buffer { alignment, ..place::Buffer::new(start, end, bytes.0) }
 }
 
-/// Assigns offsets in a farther space to the values that transfers send there.
+/// Assigns offsets in a farther space to the values that transfers send there, and to those that live
+/// there.
 fn place_far(module: &mut Module, ctx: &PassContext<'_>, data: &SpaceData) -> Result<(), PassError> {
     let liveness = Liveness::of(module, module.main(), ctx.options.profile);
     let buffers = far_buffers(module, &liveness, &classes(module), ctx.options.io, &data.name);
@@ -129,7 +130,10 @@ fn place_far(module: &mut Module, ctx: &PassContext<'_>, data: &SpaceData) -> Re
     let solution = outcome.solution.ok_or_else(|| wrong("the solver found no placement, although no capacity is set"))?;
     place::check(&problem, &solution).map_err(|violation| wrong(&violation.to_string()))?;
     for (buffer, offset) in buffers.iter().zip(&solution.offsets) {
-        module.plan.storage.set(buffer.owner, Some(Storage { space, offset: Bytes(*offset) }));
+        for value in &buffer.members {
+            let (_, within) = module.plan.owner(*value);
+            module.plan.storage.set(*value, Some(Storage { space, offset: Bytes(*offset).saturating_add(within) }));
+        }
     }
     let (size, lower_bound) = (Bytes(solution.height), Bytes(outcome.lower_bound.min(solution.height)));
     module.plan.arenas.push(ArenaSize { space, size, lower_bound, order_lower_bound: None });

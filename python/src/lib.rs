@@ -18,7 +18,7 @@ use errors::raised;
 #[pymodule]
 mod _memc {
     #[pymodule_export]
-    use super::{check, planning::Planned, planning::plan, render, run, session_recipe};
+    use super::{check, identifiers, planning::Planned, planning::plan, render, run, session_recipe};
 
     /// Version of memc.
     #[pymodule_export]
@@ -79,6 +79,15 @@ fn check(py: Python<'_>, given: Source, written: Source, layout: &str) -> PyResu
 fn render(py: Python<'_>, layout: &str, format: &str, title: &str) -> PyResult<String> {
     let layout = parsed(layout).map_err(|error| raised(py, &error.into(), None))?;
     planning::rendered(&layout, format, title)
+}
+
+/// Returns the identifiers of the C header of a layout: those of its arenas, and those of its tensors,
+/// with None for tensors without macros.
+#[pyfunction]
+fn identifiers(py: Python<'_>, layout: &str) -> PyResult<(Vec<String>, Vec<Option<String>>)> {
+    let layout = parsed(layout).map_err(|error| raised(py, &error.into(), None))?;
+    let names = memc_layout::c_identifiers(&layout);
+    Ok((names.arenas, names.tensors))
 }
 
 /// Returns the Python program that creates session options for a layout by a recipe.

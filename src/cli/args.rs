@@ -145,6 +145,12 @@ pub struct Machine {
     /// (repeatable; latency is 10us by default)
     #[arg(long = "link", value_name = "SPACE=RATE[,LATENCY]", help_heading = heading::MACHINE, hide_short_help = true)]
     pub links: Vec<LinkOption>,
+    /// Workspace of the runtime's own kernels: a file of expressions over extents, by operator
+    #[arg(long, value_name = "FILE.json", help_heading = heading::MACHINE, hide_short_help = true)]
+    pub scratch: Option<PathBuf>,
+    /// Alignment of all offsets and of the arenas' addresses, a power of two [default: the target's]
+    #[arg(long, value_name = "BYTES", help_heading = heading::MACHINE, hide_short_help = true)]
+    pub align: Option<u64>,
     /// Farther space for the weights that the first space has no room for: they are fetched before they
     /// are read, and the budget counts the weights that stay
     #[arg(long, value_name = "SPACE", help_heading = heading::MACHINE, hide_short_help = true)]
@@ -211,7 +217,8 @@ pub struct Optimize {
     /// Allow only rewrites that keep every bit of the results (implied if random operators have seeds)
     #[arg(long, help_heading = heading::USUAL)]
     pub exact: bool,
-    /// Layout to write, by extension: .json, .h, .rs, .csv (repeatable) [default: OUT.layout.json]
+    /// Layout to write, by extension: .json, .h, .rs, .csv, .onnx2c.csv (repeatable)
+    /// [default: OUT.layout.json]
     #[arg(long, value_name = "PATH", help_heading = heading::USUAL)]
     pub layout: Vec<PathBuf>,
     /// Report to write, by extension: .html, .txt, .json (repeatable)

@@ -6,15 +6,15 @@ use memc::Model;
 
 use super::args::Machine;
 
-/// Files that every plan of a model reads: the model, those of its weight files that exist, and the target
-/// file. Make would look for a rule for a missing file.
+/// Files that every plan of a model reads: the model, those of its weight files that exist, the target
+/// file and the scratch file. Make would look for a rule for a missing file.
 pub fn sources(input: &Path, file: &Model, machine: &Machine) -> Vec<PathBuf> {
     let folder = input.parent().unwrap_or(Path::new(""));
     let weights = memc_onnx_export::weight_files(file).into_iter().map(|name| folder.join(name)).filter(|path| path.is_file());
     let target = PathBuf::from(&machine.target);
     let target = target.extension().is_some_and(|extension| extension == "toml").then_some(target);
     let model = (!super::is_stream(input)).then(|| input.to_owned());
-    model.into_iter().chain(weights).chain(target).collect()
+    model.into_iter().chain(weights).chain(target).chain(machine.scratch.clone()).collect()
 }
 
 /// Returns the rule `outputs: sources`, with the characters escaped that make treats specially.

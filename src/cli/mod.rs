@@ -33,7 +33,7 @@ use std::io::{IsTerminal as _, Read as _, Write as _};
 use std::path::Path;
 
 use clap::Parser as _;
-use memc::{Error, Extent, Model, Request, Runtime, read};
+use memc::{Error, Extent, Model, Request, Runtime, ScratchFile, read};
 use memc_cost::target::{self, Target};
 use memc_ir::{Bytes, Diagnostic, Severity};
 use memc_passes::Io;
@@ -230,6 +230,8 @@ impl Machine {
             alias_state: self.alias_state,
             state: self.state.clone(),
             weights: self.weights.clone(),
+            scratch: self.scratch.as_deref().map(scratch).transpose()?,
+            alignment: self.align,
             max_fold_bytes: Bytes(self.max_fold_bytes.resolve(Bytes(0))),
             effort: self.effort,
             passes: self.passes.clone(),
@@ -249,6 +251,12 @@ impl Machine {
         };
         Ok(Target::parse(&text).map_err(|source| Error::Target { path: path.to_owned(), source })?)
     }
+}
+
+/// Reads a scratch file.
+fn scratch(path: &Path) -> Result<ScratchFile, Failure> {
+    let wrong = |source| Error::Scratch { path: path.to_owned(), source };
+    Ok(ScratchFile::from_json(&read(path)?).map_err(wrong)?)
 }
 
 /// Help for a mistyped name: the nearest known name, then `list`, which says how to list all names.

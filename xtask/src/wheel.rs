@@ -41,6 +41,8 @@ const OLIVE: [&str; 20] = [
     "opentelemetry-semantic-conventions==0.66b2",
     "typing_extensions==4.16.0",
 ];
+/// Compiler of models to C, whose tests also need a C compiler.
+const EMX: [&str; 1] = ["emx-onnx-cgen==1.4.0"];
 
 /// Oldest system for which wheels are published: Linux with glibc 2.17, the oldest that Rust's standard
 /// library supports.
@@ -71,9 +73,12 @@ pub(crate) fn test() -> Result<(), Failure> {
     // First without any other package, then with those of the tests' environment.
     suite("test_module.py")?;
     suite("test_pipelines.py")?;
-    share(&packages, &python)?;
+    let emx = tools(root, "emx", &EMX)?.join("bin/python");
+    // Packages that both have come from the environment of the tests.
+    share(&[&packages, &emx], &python)?;
     suite("test_runtime.py")?;
     suite("test_olive.py")?;
+    suite("test_emx.py")?;
     suite("test_pages.py")
 }
 
@@ -134,9 +139,11 @@ fn environment(packages: &Path, folder: &Path, wheel: &Path) -> Result<PathBuf, 
     Ok(python)
 }
 
-/// Lets an environment import the packages of another one, without copies.
-fn share(packages: &Path, python: &Path) -> Result<(), Failure> {
-    fs::write(Path::new(&site_packages(python)?).join("packages.pth"), site_packages(packages)?)?;
+/// Lets an environment import the packages of other ones, without copies; the first one with a package
+/// counts.
+fn share(packages: &[&Path], python: &Path) -> Result<(), Failure> {
+    let folders: Vec<String> = packages.iter().map(|packages| site_packages(packages)).collect::<Result<_, _>>()?;
+    fs::write(Path::new(&site_packages(python)?).join("packages.pth"), folders.join("\n"))?;
     Ok(())
 }
 

@@ -47,7 +47,19 @@ pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
             findings.add(Kind::Budget, At::default(), message);
         }
     }
-    mixed(ctx, findings);
+    rates(&layout.target.spaces, findings);
+    mixed(ctx, &spaces, findings);
+}
+
+/// Checks the rates at which nodes access farther spaces.
+fn rates(spaces: &[Space], findings: &mut Findings) {
+    for (index, space) in spaces.iter().enumerate() {
+        let Some(rate) = space.access else { continue };
+        if index == 0 || !rate.is_finite() || rate <= 0.0 {
+            let message = format!("`{}` states an access of {rate} bytes per second", space.name);
+            findings.add(Kind::Access, At::default(), message);
+        }
+    }
 }
 
 /// Checks that a tensor is in an arena exactly if its class and `io` require it.
@@ -123,12 +135,18 @@ fn sizes(arena: &Arena, space: Option<&Space>, top: u64, findings: &mut Findings
     }
 }
 
-/// Checks that every node except transfers uses a single space.
-fn mixed(ctx: &Ctx<'_>, findings: &mut Findings) {
+/// Checks that every node except transfers uses the first space and those that nodes access directly.
+fn mixed(ctx: &Ctx<'_>, spaces: &BTreeMap<&str, &Space>, findings: &mut Findings) {
+    let first = ctx.layout.target.spaces.first().map_or("", |space| space.name.as_str());
+    let is_near = |name: &str| name == first || spaces.get(name).is_some_and(|space| space.access.is_some());
     let mut scratch: BTreeMap<u64, Vec<&str>> = BTreeMap::new();
     for tensor in ctx.layout.tensors.iter().filter(|tensor| tensor.class == Class::Scratch) {
         if let (Some(step), Some(space)) = (tensor.step, &tensor.space) {
             scratch.entry(step).or_default().push(space);
+            if space != first && is_near(space) {
+                let message = format!("`{}` lies in `{space}`, but workspace lies in `{first}`", tensor.name);
+                findings.add(Kind::FarCompute, At::tensor(&tensor.name), message);
+            }
         }
     }
     for (step, row) in ctx.order.iter().enumerate() {
@@ -139,8 +157,12 @@ fn mixed(ctx: &Ctx<'_>, findings: &mut Findings) {
         let values = row.reads.iter().copied().chain(ctx.out.module.node(row.node).results());
         let mut used: BTreeSet<&str> = values.filter_map(|value| ctx.tensor(ctx.tensor_of[value]?).space.as_deref()).collect();
         used.extend(scratch.get(&(step as u64)).into_iter().flatten());
-        if used.len() > 1 {
-            let name = ctx.node_at(step);
+        let Some(far) = used.iter().find(|space| !is_near(space)) else { continue };
+        let name = ctx.node_at(step);
+        if used.len() == 1 {
+            let message = format!("step {step}: `{name}` computes in `{far}`, which nodes cannot access");
+            findings.add(Kind::FarCompute, At::node(step, name), message);
+        } else {
             let spaces: Vec<&str> = used.into_iter().collect();
             let message = format!("step {step}: operands and results of `{name}` lie in several spaces: {}", spaces.join(", "));
             findings.add(Kind::SpaceMix, At::node(step, name), message);

@@ -210,6 +210,16 @@ const PLACES: &[Damage] = &[
     (Kind::Space, "a space without an arena", |c| c.tensor("d").space = Some("sram".into())),
     (Kind::Space, "a space that is not in the target", |c| c.layout().target.spaces[1].name = "disk".into()),
     (Kind::SpaceMix, "computing on the host", |c| c.tensor("h").space = Some("host".into())),
+    (Kind::FarCompute, "computing on the host alone", |c| {
+        let tensors = c.layout().tensors.iter_mut();
+        tensors.filter(|tensor| tensor.space.is_some()).for_each(|tensor| tensor.space = Some("host".into()));
+    }),
+    (Kind::FarCompute, "a workspace on the host", |c| {
+        c.layout().target.spaces[1].access = Some(1e9);
+        c.tensor("scratch:choose:body").space = Some("host".into());
+    }),
+    (Kind::Access, "a rate of access in the first space", |c| c.layout().target.spaces[0].access = Some(1e9)),
+    (Kind::Access, "an access of nothing", |c| c.layout().target.spaces[1].access = Some(0.0)),
     (Kind::Arena, "an arena that is not in the target", |c| c.layout().target.spaces[1].name = "disk".into()),
     (Kind::Arena, "another alignment", |c| c.layout().arenas[0].alignment = 32),
     (Kind::Arena, "two arenas in one space", |c| {

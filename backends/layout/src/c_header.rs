@@ -62,14 +62,10 @@ fn write_header(layout: &Layout, text: &mut String) -> std::fmt::Result {
         write_ends(layout, text, word, about, &tensors)?;
     }
     // Size of each tensor, and its offset if an arena holds it.
-    let (mut names, mut named) = (Identifiers::default(), Vec::new());
-    for (index, tensor) in layout.tensors.iter().enumerate() {
-        let placed = tensor.space.as_ref().zip(tensor.offset);
-        let callers = matches!(tensor.class, Class::Input | Class::Output | Class::State);
-        if placed.is_none() && !callers {
-            continue;
-        }
-        let name = names.upper(&tensor.name);
+    let mut named = Vec::new();
+    let tensors = layout.tensors.iter().zip(c_identifiers(layout).tensors).enumerate();
+    for (index, (tensor, name)) in tensors {
+        let (placed, Some(name)) = (tensor.space.as_ref().zip(tensor.offset), name) else { continue };
         named.push((index, name.clone()));
         write_comment(tensor, text)?;
         writeln!(text, "#define MEMC_TENSOR_{name}_SIZE {}", literal(tensor.bytes))?;
@@ -88,12 +84,33 @@ fn write_header(layout: &Layout, text: &mut String) -> std::fmt::Result {
     writeln!(text, "\n#endif")
 }
 
+/// Identifiers in the names of a C header's macros.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CIdentifiers {
+    /// Identifier of each arena, in the layout's order: `SRAM` of `MEMC_ARENA_SRAM_SIZE`.
+    pub arenas: Vec<String>,
+    /// Identifier of each tensor, in the layout's order: `X` of `MEMC_TENSOR_X_SIZE`; `None` for
+    /// tensors without macros, which have no place and are not the caller's.
+    pub tensors: Vec<Option<String>>,
+}
+
+/// Returns the identifiers that [`to_c_header`] uses, for generators of C that includes the header.
+pub fn c_identifiers(layout: &Layout) -> CIdentifiers {
+    let mut names = Identifiers::default();
+    let arenas = layout.arenas.iter().map(|arena| names.upper(&arena.space)).collect();
+    let mut names = Identifiers::default();
+    let tensors = layout.tensors.iter().map(|tensor| {
+        let is_placed = tensor.space.is_some() && tensor.offset.is_some();
+        let is_callers = matches!(tensor.class, Class::Input | Class::Output | Class::State);
+        (is_placed || is_callers).then(|| names.upper(&tensor.name))
+    });
+    CIdentifiers { arenas, tensors: tensors.collect() }
+}
+
 /// Writes the arenas. Returns pairs of space name and identifier.
 fn write_arenas(layout: &Layout, text: &mut String) -> Result<Vec<(String, String)>, std::fmt::Error> {
-    let mut names = Identifiers::default();
     let mut spaces = Vec::new();
-    for arena in &layout.arenas {
-        let name = names.upper(&arena.space);
+    for (arena, name) in layout.arenas.iter().zip(c_identifiers(layout).arenas) {
         writeln!(text, "/* Space {}. {} */", comment(&arena.space), comment(&scratch_note(layout, &arena.space)))?;
         writeln!(text, "#define MEMC_ARENA_{name}_SIZE {}", literal(arena.size))?;
         writeln!(text, "#define MEMC_ARENA_{name}_ALIGNMENT {}", literal(arena.alignment))?;

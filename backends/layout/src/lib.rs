@@ -6,8 +6,8 @@
 //! - [`Layout`] and its parts correspond one to one to the file's keys. [`read`] and [`to_json`]
 //!   convert between text and types.
 //! - [`schema()`] is the JSON schema of the file, for readers in other languages.
-//! - [`to_c_header`], [`to_rust`] and [`to_minimalloc_csv`] convert the plan for firmware and for other
-//!   planners.
+//! - [`to_c_header`], [`to_rust`], [`to_minimalloc_csv`] and [`to_onnx2c_csv`] convert the plan for
+//!   firmware and for other planners.
 //! - [`Placement`] computes sizes and offsets of a plan for ranges of dimensions at given extents.
 //! - [`LiveCurve`] derives from the layout alone the bytes live at each step, and their owners.
 
@@ -20,6 +20,7 @@ mod identifiers;
 mod json;
 mod live_curve;
 mod minimalloc;
+mod onnx2c;
 mod placement;
 mod rust_constants;
 mod rust_extents;
@@ -27,12 +28,13 @@ mod schema;
 mod steps;
 mod types;
 
-pub use c_header::to_c_header;
+pub use c_header::{CIdentifiers, c_identifiers, to_c_header};
 pub use expr::Expr;
 pub use formula::formula;
 pub use json::{ReadError, WriteError, read, to_json};
 pub use live_curve::{LiveCurve, Owner, SpaceCurve};
 pub use minimalloc::to_minimalloc_csv;
+pub use onnx2c::to_onnx2c_csv;
 pub use placement::{Placement, PlacementError, Rule};
 pub use rust_constants::to_rust;
 pub use schema::{SCHEMA_ID, schema};

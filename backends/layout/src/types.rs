@@ -363,7 +363,7 @@ pub struct OpsetImport {
 pub struct Target {
     /// Name of the target description.
     pub name: String,
-    /// Memory spaces. Operators compute in the first.
+    /// Memory spaces. Operators compute in the first, and in those with a rate of access.
     pub spaces: Vec<Space>,
     /// Directed connections between spaces.
     pub links: Vec<Link>,
@@ -371,7 +371,7 @@ pub struct Target {
 
 /// A memory space.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Space {
     /// Name of the space, such as `device`, `host`, `sram`.
     pub name: String,
@@ -380,6 +380,10 @@ pub struct Space {
     pub capacity: Option<u64>,
     /// Alignment in bytes: every offset in the space is a multiple of it.
     pub alignment: u64,
+    /// Bytes per second at which operators access tensors that live in the space; absent for the first
+    /// space, and for spaces in which operators cannot compute.
+    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "optional_number")]
+    pub access: Option<f64>,
 }
 
 /// A directed connection between two spaces.

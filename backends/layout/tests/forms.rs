@@ -7,7 +7,7 @@ use std::{
     process::{Command, Output},
 };
 
-use memc_layout::{Layout, read, to_c_header, to_minimalloc_csv, to_rust};
+use memc_layout::{Layout, c_identifiers, read, to_c_header, to_minimalloc_csv, to_onnx2c_csv, to_rust};
 
 /// Names that a hostile or careless exporter could write: ends of comments, quotes, line ends, and
 /// three names that map to one identifier.
@@ -187,4 +187,48 @@ fn rust_constants_outside_the_arena_do_not_compile() {
     let mut layout = block();
     layout.arenas[0].size -= 1;
     assert!(!compile("outside", &to_rust(&layout)).status.success());
+}
+
+#[test]
+fn the_onnx2c_form_has_a_row_for_each_tensor_of_the_first_arena() {
+    let mut layout = block();
+    let text = to_onnx2c_csv(&layout);
+    let placed = |layout: &Layout| {
+        let first = Some(layout.arenas[0].space.clone());
+        layout.tensors.iter().filter(|tensor| tensor.space == first && tensor.step.is_none()).count()
+    };
+    let mut lines = text.lines();
+    assert_eq!(lines.next(), Some("name,offset"));
+    assert_eq!(lines.count(), placed(&layout));
+    for tensor in layout.tensors.iter().filter(|tensor| tensor.step.is_none()) {
+        let row = tensor.offset.map(|offset| format!("\n{},{offset}\n", tensor.name));
+        let is_first = tensor.space == Some(layout.arenas[0].space.clone());
+        assert_eq!(row.is_some_and(|row| text.contains(&row)), is_first, "{}", tensor.name);
+    }
+    // Tensors of other spaces and workspace have no row.
+    let moved = layout.tensors.iter_mut().find(|tensor| tensor.space.is_some()).unwrap();
+    moved.space = Some("host".to_owned());
+    assert_eq!(to_onnx2c_csv(&layout).lines().count(), placed(&layout) + 1);
+    layout.arenas.clear();
+    assert_eq!(to_onnx2c_csv(&layout), "name,offset\n");
+}
+
+#[test]
+fn identifiers_are_those_of_the_header() {
+    for layout in [block(), hostile(), long()] {
+        let (names, text) = (c_identifiers(&layout), to_c_header(&layout));
+        assert_eq!((names.arenas.len(), names.tensors.len()), (layout.arenas.len(), layout.tensors.len()));
+        for (tensor, name) in layout.tensors.iter().zip(&names.tensors) {
+            let Some(name) = name else {
+                assert!(tensor.offset.is_none(), "{}", tensor.name);
+                continue;
+            };
+            assert!(text.contains(&format!("#define MEMC_TENSOR_{name}_SIZE {}UL", tensor.bytes)), "{name}");
+            let place = text.contains(&format!("#define MEMC_TENSOR_{name}_OFFSET {}UL", tensor.offset.unwrap_or(u64::MAX)));
+            assert_eq!(place, tensor.offset.is_some(), "{name}");
+        }
+        for (arena, name) in layout.arenas.iter().zip(&names.arenas) {
+            assert!(text.contains(&format!("#define MEMC_ARENA_{name}_SIZE {}UL", arena.size)), "{name}");
+        }
+    }
 }

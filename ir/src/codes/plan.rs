@@ -113,6 +113,34 @@ pub(super) const ERRORS: &[CodeInfo] = &[
         action: "Plan the model with `memc optimize --budget`, make the model smaller, or raise the limit.",
     },
     CodeInfo {
+        code: "E0320",
+        title: "a scratch file cannot be read",
+        fault: Fault::File,
+        meaning: "A file given with `--scratch` is not JSON, lacks the key `schema` with the value `memc.scratch/1`, or has an unknown key. The \
+            message names the line and column.",
+        example: "{\"schema\": \"memc.scratch/1\", \"operator\": {}}",
+        action: "Write the keys `schema`, `default` and `operators`; the page Scratch files describes them.",
+    },
+    CodeInfo {
+        code: "E0321",
+        title: "the scratch of an operator is no expression over extents",
+        fault: Fault::File,
+        meaning: "A row of a scratch file gives the bytes of a kernel's workspace as a sum of products of numbers and extents. Names are `in0_2` \
+            (operand 0, axis 2), `out0_last1` (last axis of result 0), `in1_elements`, `in1_bytes` and `in1_width`; functions are `min`, `max`, \
+            `floor` and `ceil`; `//` rounds down, and a quotient by `/` must be exact.",
+        example: "\"Conv\": \"channels * 4\"",
+        action: "Repair the row that the message names.",
+    },
+    CodeInfo {
+        code: "E0322",
+        title: "a scratch file with a runtime whose kernels are known",
+        fault: Fault::Request,
+        meaning: "`--scratch` states the workspace of kernels that memc does not know, of generated C or firmware. With `--runtime ort` and \
+            `--runtime player` the kernels are those of ONNX Runtime.",
+        example: "memc optimize model.onnx -o out.onnx --runtime ort --scratch kernels.json",
+        action: "Leave out one of both options; `memc profile` measures the workspace of ONNX Runtime's kernels.",
+    },
+    CodeInfo {
         code: "E0324",
         title: "a cache is not its old value with rows appended",
         fault: Fault::Request,

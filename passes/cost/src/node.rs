@@ -68,30 +68,39 @@ pub fn gathered(module: &Module, node: Node) -> Option<u64> {
 /// Returns the traffic of a node; `None` if a size is unknown. Reshape-like nodes move nothing, and a
 /// lookup in a table counts only the entries found.
 pub fn traffic(module: &Module, node: Node) -> Option<Traffic> {
+    let mut traffic = Traffic::default();
+    accesses(module, node, |value, bytes| {
+        let is_constant = matches!(module.value(value).definition, Definition::Constant(..));
+        let sum = if is_constant { &mut traffic.constant } else { &mut traffic.made };
+        *sum = sum.saturating_add(bytes);
+    })?;
+    Some(traffic)
+}
+
+/// Calls `found` with each value that a node reads or writes, and the number of bytes: an operand once
+/// for each position, then the results. `None` if a size is unknown; calls until then have been made.
+pub fn accesses(module: &Module, node: Node, mut found: impl FnMut(Value, u64)) -> Option<()> {
     let data = module.node(node);
     let info = lookup(&data.operator);
     if info.is_some_and(|info| info.view == View::Reshape) {
-        return Some(Traffic::default());
+        return Some(());
     }
     let reads = info.map_or(Reads::All, |info| info.reads);
     let size = |value: Value| module.largest(value).and_then(TensorType::size).map(|bytes| bytes.0);
-    let found = || size(data.outputs.first().copied().flatten()?);
-    let mut traffic = Traffic::default();
+    let picked = || size(data.outputs.first().copied().flatten()?);
     for (position, operand) in data.inputs.iter().enumerate() {
         let Some(operand) = *operand else { continue };
         let bytes = match reads {
             Reads::Extents if position == 0 => 0,
-            Reads::Picked(tables) if tables.contains(&position) => size(operand).unwrap_or(u64::MAX).min(found()?),
+            Reads::Picked(tables) if tables.contains(&position) => size(operand).unwrap_or(u64::MAX).min(picked()?),
             Reads::All | Reads::Picked(_) | Reads::Extents => size(operand)?,
         };
-        let is_constant = matches!(module.value(operand).definition, Definition::Constant(..));
-        let sum = if is_constant { &mut traffic.constant } else { &mut traffic.made };
-        *sum = sum.saturating_add(bytes);
+        found(operand, bytes);
     }
     for value in data.results() {
-        traffic.made = traffic.made.saturating_add(size(value)?);
+        found(value, size(value)?);
     }
-    Some(traffic)
+    Some(())
 }
 
 /// Returns the modelled time of a node on a machine; [`UNKNOWN_NANOS`] if extents are unknown.

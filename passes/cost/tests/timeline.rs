@@ -41,7 +41,7 @@ fn costs() -> CostModel {
     target.machine.flops_per_second.float = 1e24;
     target.machine.overhead = Nanos(1_000.0);
     target.connect("host", 4e9, Nanos(500.0));
-    CostModel { target, measured: None }
+    CostModel { target, measured: None, scratch: None }
 }
 
 fn spans(module: &Module) -> Vec<(f64, f64)> {

@@ -44,7 +44,7 @@ fn measured(text: &str, module: &Module) -> CostModel {
     let mut target = Target::default();
     (target.machine.cache, target.machine.overhead) = (None, Nanos(2_000.0));
     let measured = Measured::new(timings::read(text).unwrap(), module, &target.machine);
-    CostModel { target, measured: Some(Arc::new(measured)) }
+    CostModel { target, measured: Some(Arc::new(measured)), scratch: None }
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn fused_and_renamed_nodes_take_the_timings_of_their_kernel() {
     let workspace: Vec<Option<Bytes>> = nodes(&rewritten).iter().map(|node| costs.workspace(&rewritten, *node)).collect();
     assert_eq!(workspace, [Some(Bytes(4096)), None, Some(Bytes(128))]);
     // Each node is scaled by the ratio of the measured node of its kernel, also with other padding.
-    let modelled = CostModel { target: costs.target.clone(), measured: None };
+    let modelled = CostModel { target: costs.target.clone(), measured: None, scratch: None };
     let ratio = |module: &Module, node: Node| costs.nanos(module, node).0 / modelled.nanos(module, node).0;
     let (before, after) = (nodes(&given), nodes(&rewritten));
     for (fused, source) in [(0, 0), (1, 0), (2, 2)] {
@@ -144,7 +144,7 @@ fn fused_and_renamed_nodes_take_the_timings_of_their_kernel() {
 fn an_empty_profile_changes_nothing() {
     let module = module();
     let costs = measured(r#"{"schema": "memc.profile/1", "nodes": []}"#, &module);
-    let modelled = CostModel { target: costs.target.clone(), measured: None };
+    let modelled = CostModel { target: costs.target.clone(), measured: None, scratch: None };
     assert_eq!(costs.total_nanos(&module), modelled.total_nanos(&module));
     assert_eq!(costs.nanos(&module, nodes(&module)[0]), Nanos(2800.0));
 }

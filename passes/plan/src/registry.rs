@@ -9,6 +9,7 @@ pub const REGISTRY: &[&PassInfo] = &[
     &memc_passes::canonicalize::INFO,
     &memc_passes::cse::INFO,
     &memc_passes::dce::INFO,
+    &memc_passes::direct::INFO,
     &memc_passes::encode_weights::INFO,
     &memc_passes::fold::INFO,
     &memc_passes::in_place::INFO,

@@ -162,6 +162,11 @@ impl<'m> Search<'m> {
         self.found.get(strategy)
     }
 
+    /// Returns the best plan of each strategy that found one, in the order of their names.
+    pub(crate) fn all_found(&self) -> Vec<Planned> {
+        self.found.values().cloned().collect()
+    }
+
     /// Offers a plan that was searched for the limit.
     pub(crate) fn offer(&mut self, candidate: impl Into<String>, plan: Planned) -> Verdict {
         let plan = Planned { strategy: self.asked, ..plan };

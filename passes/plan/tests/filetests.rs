@@ -104,6 +104,7 @@ fn sound(case: &Case, module: &Module) {
     let (arena, peak, least) = (oracle::arena(module), oracle::peak(module, options), oracle::working_set(module, options));
     assert!(arena >= peak && peak >= least, "{}: arena {arena}, peak {peak}, working set {least}", case.name);
     for space in &module.plan.arenas {
+        let peak = oracle::peak_in(module, options, &module.plan.spaces[space.space].name);
         assert!(space.lower_bound.0 >= peak && space.lower_bound <= space.size, "{}: {space:?}, peak {peak}", case.name);
         assert!(space.order_lower_bound.is_none_or(|bound| bound.0 <= peak), "{}: {space:?}, peak {peak}", case.name);
     }
@@ -114,7 +115,7 @@ fn output(case: &Case, module: &Module) -> String {
     let mut printed = text::print(module);
     for arena in &module.plan.arenas {
         let name = &module.plan.spaces[arena.space].name;
-        let (peak, size, bound) = (oracle::peak(module, &case.options), arena.size.0, arena.lower_bound.0);
+        let (peak, size, bound) = (oracle::peak_in(module, &case.options, name), arena.size.0, arena.lower_bound.0);
         printed.push_str(&format!("// memory @{name}: peak {peak}, arena {size}, bound {bound}\n"));
     }
     printed

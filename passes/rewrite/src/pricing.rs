@@ -41,7 +41,8 @@ pub(crate) fn price(graph: &Graph<'_>, term: &Term, facts: &Facts, setting: &Set
             let typed = Typed::of(&module, node);
             let shares = profile.view_of(&typed).is_some() || !profile.may_overwrite(&typed).is_empty();
             let own = if shares || results > 1 { 0 } else { size };
-            let workspace = profile.workspace(&Typed::largest(&module, node)).unwrap_or_default().0;
+            let table = || profile.workspace(&Typed::largest(&module, node));
+            let workspace = setting.cost.declared(&module, node).or_else(table).unwrap_or_default().0;
             let nanos = setting.cost.nanos(&module, node).0.round() as u64;
             Price { nanos, bytes: own.saturating_add(workspace), forbidden: false }
         }

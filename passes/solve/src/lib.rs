@@ -9,6 +9,7 @@
 //!   together never share a byte and the arena is as small as possible?
 //! - [`budget`]: which values should be kept, recomputed or moved to another space, so that memory stays
 //!   within a capacity at the least extra time?
+//! - [`direct`]: which buffers should live in a slower space, so that the rest fits at the least cost?
 //!
 //! These problems are NP-hard, so the solvers are portfolios: cheap heuristics run first, a search
 //! follows, and the best answer is kept. Every answer is an [`Outcome`]: a solution, its value, a *lower
@@ -19,8 +20,8 @@
 //!
 //! - *Reproducible.* Effort is counted in steps, never in seconds; ties are broken by the order of the
 //!   input. Equal inputs give equal answers on every machine.
-//! - *Checked.* [`place::check`], [`order::check`] and [`budget::check`] judge answers and share no code
-//!   with the solvers.
+//! - *Checked.* [`place::check`], [`order::check`], [`budget::check`] and [`direct::check`] judge answers
+//!   and share no code with the solvers.
 //! - *Never worse.* A solver that is given a starting point returns it unless it finds a strictly better
 //!   solution.
 //!
@@ -32,6 +33,7 @@
 
 mod basics;
 pub mod budget;
+pub mod direct;
 pub mod order;
 pub mod place;
 pub mod tuning;

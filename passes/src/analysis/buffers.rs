@@ -38,7 +38,8 @@ pub fn buffers(module: &Module, liveness: &Liveness, classes: &SecondaryMap<Valu
     all
 }
 
-/// Returns all buffers of a farther space, named as transfers name it.
+/// Returns all buffers of a farther space, by its name: values that transfers send there, and values that
+/// live there.
 pub fn far_buffers(
     module: &Module,
     liveness: &Liveness,
@@ -51,10 +52,15 @@ pub fn far_buffers(
     all
 }
 
-/// Returns the farther space to which a transfer sends a value; `None` for values in the first space.
+/// Returns the farther space of a value: to which a transfer sends it, or in which the plan lets it live;
+/// `None` for values in the first space.
 pub fn far_space(module: &Module, value: Value) -> Option<&str> {
-    let node = module.node(module.producer(value)?);
-    (transfer_of(&node.operator) == Some(Transfer::Out)).then(|| node.string("to"))?
+    let node = module.producer(value).map(|node| module.node(node));
+    let sent = node.filter(|node| transfer_of(&node.operator) == Some(Transfer::Out)).and_then(|node| node.string("to"));
+    sent.or_else(|| {
+        let (first, storage) = (module.plan.arenas.first()?.space, module.plan.storage[value]?);
+        (storage.space != first).then(|| module.plan.spaces[storage.space].name.as_str())
+    })
 }
 
 fn all_buffers(module: &Module, liveness: &Liveness, classes: &SecondaryMap<Value, Option<StorageClass>>, io: Io) -> Vec<Buffer> {

@@ -12,9 +12,10 @@ pub fn scratch(module: &Module, options: &Options) -> Vec<Scratch> {
     let mut all = Vec::new();
     for node in &module.graph(module.main()).nodes {
         // A measurement is taken on the caller's version of the runtime; the operator table is from
-        // another version. So the measurement wins.
-        let measured = options.cost.workspace(module, *node).and_then(|bytes| options.profile.buffer(bytes));
-        let bytes = measured.or_else(|| kernel(module, *node, options.profile));
+        // another version. So the measurement wins, and the user's statement over both.
+        let measured = || options.cost.workspace(module, *node).and_then(|bytes| options.profile.buffer(bytes));
+        let declared = options.cost.declared(module, *node).or_else(measured);
+        let bytes = declared.or_else(|| kernel(module, *node, options.profile));
         if let Some(bytes) = bytes.filter(|bytes| bytes.0 > 0) {
             all.push(Scratch { node: *node, body: false, bytes, storage: None });
         }
@@ -70,7 +71,8 @@ fn body_arena(module: &Module, body: GraphId, options: &Options) -> Bytes {
         }
     }
     for (index, node) in data.nodes.iter().enumerate() {
-        let own = kernel(module, *node, options.profile).unwrap_or_default();
+        let table = || kernel(module, *node, options.profile);
+        let own = options.cost.declared(module, *node).or_else(table).unwrap_or_default();
         let inner = module.node(*node).bodies().map(|(_, body)| body_arena(module, body, options)).max().unwrap_or_default();
         let step = Step(index as u32);
         problem.buffers.push(buffer(step, Step(step.0 + 1), own.saturating_add(inner), options));

@@ -60,7 +60,8 @@ pub(super) fn way(steps: &[Step], nodes: &[Node], results: &[Operand], module: &
     }
     let mut way = Way::default();
     for (at, node) in nodes.iter().enumerate().filter(|(at, _)| !is_view(&steps[*at])) {
-        let own = options.profile.workspace(&Typed::largest(module, *node)).unwrap_or_default();
+        let table = || options.profile.workspace(&Typed::largest(module, *node));
+        let own = options.cost.declared(module, *node).or_else(table).unwrap_or_default();
         let live = slots.iter().filter(|slot| slot.first <= at && at <= slot.last).map(|slot| slot.bytes);
         way.scratch = way.scratch.max(live.fold(options.aligned(own), Bytes::saturating_add));
         way.nanos = way.nanos.saturating_add(options.nanos(module, *node));

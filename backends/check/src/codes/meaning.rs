@@ -281,6 +281,23 @@ pub(super) const ENTRIES: &[Entry] = &[
         "a row of `caches` without its row of `state`",
     ),
     entry(
+        Kind::FarCompute,
+        "E0578",
+        "far-compute",
+        "a node computes in a space that it cannot access",
+        "Nodes other than transfers compute in the first space of the target, and in those that state a rate of `access`. Workspace lies in the \
+         first space.",
+        "an Add whose operands and results all lie in `host`",
+    ),
+    entry(
+        Kind::Access,
+        "E0579",
+        "access",
+        "a rate of access is wrong",
+        "`access` of a space is a number of bytes per second above 0. The first space has none: its rate is that of the machine.",
+        "an `access` of 0",
+    ),
+    entry(
         Kind::Expression,
         "E0580",
         "expression",

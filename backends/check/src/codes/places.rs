@@ -25,7 +25,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         "E0527",
         "space-mix",
         "a node reads and writes in different spaces",
-        "Only transfers cross spaces; all operands, results and workspace of another node lie in one space.",
+        "Only transfers cross spaces; all operands, results and workspace of another node lie in one space, or in spaces with a rate of `access`.",
         "an Add with one operand in `host`",
     ),
     entry(

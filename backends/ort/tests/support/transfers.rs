@@ -149,7 +149,7 @@ pub fn plan_with_transfers(given: &ModelFile, space: &str, alignment: u64, pause
     let near_alignment = layout.arenas[0].alignment;
     place(&mut layout, &near, near_alignment);
     place(&mut layout, space, alignment);
-    layout.target.spaces.push(Space { name: space.to_owned(), capacity: None, alignment });
+    layout.target.spaces.push(Space { name: space.to_owned(), capacity: None, alignment, access: None });
     for (from, to) in [(&near, space), (&space.to_owned(), near.as_str())] {
         layout.target.links.push(Link { from: from.clone(), to: to.to_owned(), bytes_per_second: 1e9, latency_ns: 0.0 });
     }

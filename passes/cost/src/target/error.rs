@@ -33,6 +33,12 @@ pub enum TargetError {
         /// Name in the file.
         name: String,
     },
+    /// The first space states a rate of its own.
+    #[error("line {line}: the first space takes its rate from `[machine]`: remove `access_bytes_per_second`")]
+    FirstAccess {
+        /// Line of the rate.
+        line: usize,
+    },
     /// The file has no memory space.
     #[error("the target has no `[[spaces]]`: it needs at least one, in which operators compute")]
     NoSpace,

@@ -27,7 +27,7 @@ pub struct Target {
 }
 
 /// A memory space of a target.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Space {
     /// Name, such as `device` or `sram`.
     pub name: String,
@@ -39,6 +39,9 @@ pub struct Space {
     /// this is true if no link leads to the space, since then nothing else can be written there. False
     /// for a space added by a requested link.
     pub constants: bool,
+    /// Bytes per second at which nodes read and write tensors that live in the space, above 0; `None` if
+    /// nodes cannot. `None` for the first space, whose rate is that of the machine.
+    pub access: Option<f64>,
 }
 
 /// Memory needs of the machine's kernels, for runtimes that obey the layout. The needs of ONNX Runtime's
@@ -95,7 +98,7 @@ impl Default for Target {
             overhead: Nanos(1_500.0),
             sustained: 1.0,
         };
-        let space = Space { name: "device".to_owned(), capacity: None, alignment: None, constants: false };
+        let space = Space { name: "device".to_owned(), capacity: None, alignment: None, constants: false, access: None };
         let summary = "one core of a current server processor".to_owned();
         Self { name: "cpu".to_owned(), summary, machine, kernels: Kernels::default(), spaces: vec![space], links: Vec::new() }
     }
@@ -140,7 +143,7 @@ impl Target {
     /// them. An unknown space is added without a limit.
     pub fn connect(&mut self, name: &str, bytes_per_second: f64, latency: Nanos) {
         let far = self.space(name).unwrap_or_else(|| {
-            self.spaces.push(Space { name: name.to_owned(), capacity: None, alignment: None, constants: false });
+            self.spaces.push(Space { name: name.to_owned(), capacity: None, alignment: None, constants: false, access: None });
             self.spaces.len() - 1
         });
         self.links.retain(|link| !matches!((link.from, link.to), (0, to) if to == far) && (link.from, link.to) != (far, 0));

@@ -77,6 +77,7 @@ struct SpaceTable {
     capacity: Option<Spanned<SizeEntry>>,
     alignment: Option<Spanned<u64>>,
     constants: Option<bool>,
+    access_bytes_per_second: Option<Spanned<f64>>,
 }
 
 #[derive(Deserialize)]
@@ -204,7 +205,12 @@ impl Reader<'_> {
             }
             let alignment = table.alignment.as_ref().map(|entry| self.alignment(entry)).transpose()?;
             let capacity = table.capacity.as_ref().map(|entry| self.size(entry)).transpose()?;
-            spaces.push(Space { name, capacity, alignment, constants: false });
+            let rate = |entry| self.rate("access_bytes_per_second", entry);
+            let access = table.access_bytes_per_second.as_ref().map(rate).transpose()?;
+            if let Some(entry) = table.access_bytes_per_second.as_ref().filter(|_| spaces.is_empty()) {
+                return Err(TargetError::FirstAccess { line: self.line_of(entry) });
+            }
+            spaces.push(Space { name, capacity, alignment, constants: false, access });
         }
         Ok(spaces)
     }

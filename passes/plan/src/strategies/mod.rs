@@ -2,6 +2,7 @@
 
 mod batch;
 mod codes;
+mod direct;
 mod order;
 mod own;
 mod recompute;
@@ -27,7 +28,7 @@ pub(crate) struct Strategy {
 
 /// All strategies, in the order in which they run: whether a later strategy is worth running depends on
 /// the plans of earlier ones.
-pub(crate) const STRATEGIES: [Strategy; 16] = [
+pub(crate) const STRATEGIES: [Strategy; 18] = [
     Strategy {
         name: "order",
         summary: "orders the nodes as given, rewritten, and with split regions, without recomputation",
@@ -52,6 +53,12 @@ pub(crate) const STRATEGIES: [Strategy; 16] = [
         summary: "keeps values of known plans as codes between two uses, and recomputes nothing",
         is_worth: codes::is_worth,
         seek: codes::seek,
+    },
+    Strategy {
+        name: "direct",
+        summary: "lets buffers of known plans live in a slower space that nodes access directly",
+        is_worth: direct::is_worth,
+        seek: direct::seek,
     },
     Strategy {
         name: "regions-for-time",
@@ -112,6 +119,12 @@ pub(crate) const STRATEGIES: [Strategy; 16] = [
         summary: "splits regions for smaller limits, and recomputes other values",
         is_worth: |search| kept(search).and_then(|()| very_slow(search)).and_then(|()| regions::may_split(search)),
         seek: regions_and_recompute::within_less,
+    },
+    Strategy {
+        name: "direct-again",
+        summary: "lets buffers of the plans found since then live in a slower space",
+        is_worth: direct::is_worth,
+        seek: direct::again,
     },
     Strategy { name: "own-pipelines", summary: "runs the caller's pipelines", is_worth: own::is_worth, seek: own::seek },
 ];

@@ -155,6 +155,20 @@ fn options<'a>(name: &str, words: &mut impl Iterator<Item = &'a str>) -> (Option
                 let (symbol, extent) = value.split_once('=').unwrap();
                 options.growing.insert(symbol.to_owned(), extent.parse().unwrap());
             }
+            // A second space that nodes access directly: NAME=RATE or NAME=RATE,CAPACITY.
+            "--bank" => {
+                let (space, rest) = value.split_once('=').unwrap();
+                let (rate, capacity) = rest.split_once(',').map_or((rest, None), |(rate, most)| (rate, Some(most)));
+                let mut target = options.cost.target.clone();
+                target.spaces.push(memc_cost::Space {
+                    name: space.to_owned(),
+                    capacity: capacity.map(|bytes| Bytes(bytes.parse().unwrap())),
+                    alignment: None,
+                    constants: false,
+                    access: Some(rate.parse().unwrap()),
+                });
+                options = Options { io: options.io, ..Options::on(options.profile, target) };
+            }
             "--budget" => settings.limit = Some(Bytes(value.parse().unwrap())),
             "--effort" => options.effort = value.parse().unwrap(),
             other => panic!("{name}: unknown option {other}"),

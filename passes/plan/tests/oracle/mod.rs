@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use memc_ir::{Definition, Module, Node, Value};
+use memc_ir::{Definition, Module, Node, Storage, Value};
 use memc_passes::{Io, Options};
 
 /// Bytes that must not be shared: a value with its aliases, or workspace.
@@ -13,6 +13,8 @@ pub struct Row {
     /// Steps at which the bytes are needed.
     pub steps: Vec<u32>,
     pub offset: Option<u64>,
+    /// Name of the space; that of the first arena without a place.
+    pub space: String,
 }
 
 /// Returns the rows of a module in its own order. An owner is placed if the runtime makes it; `io`
@@ -32,12 +34,14 @@ pub fn rows(module: &Module, options: &Options) -> Vec<Row> {
         let (first, last) = (*steps.iter().min()?, *steps.iter().max()?);
         steps = (first..=last).collect();
         let offset = module.plan.storage[owner].map(|storage| storage.offset.0);
-        Some(Row { what: module.value(owner).name.clone(), bytes: size(module, owner)?, steps, offset })
+        let space = space_of(module, module.plan.storage[owner]);
+        Some(Row { what: module.value(owner).name.clone(), bytes: size(module, owner)?, steps, offset, space })
     });
     let of_scratch = module.plan.scratch.iter().map(|scratch| {
         let step = main.nodes.iter().position(|node| *node == scratch.node).unwrap() as u32;
         let offset = scratch.storage.map(|storage| storage.offset.0);
-        Row { what: format!("scratch of step {step}"), bytes: scratch.bytes.0, steps: vec![step], offset }
+        let space = space_of(module, scratch.storage);
+        Row { what: format!("scratch of step {step}"), bytes: scratch.bytes.0, steps: vec![step], offset, space }
     });
     of_values.chain(of_scratch).collect()
 }
@@ -55,6 +59,12 @@ fn size(module: &Module, value: Value) -> Option<u64> {
         points = extents.flat_map(|extent| points.iter().map(move |point| with(point, extent))).collect();
     }
     points.iter().map(|point| ty.bind(point).size().map(|size| size.0)).max()?
+}
+
+/// Returns the name of a space: of a place, or of the first arena.
+fn space_of(module: &Module, storage: Option<Storage>) -> String {
+    let space = storage.map(|storage| storage.space).or(module.plan.arenas.first().map(|arena| arena.space));
+    space.map_or(String::new(), |space| module.plan.spaces[space].name.clone())
 }
 
 /// Returns whether an owner's bytes are in the arena.
@@ -98,18 +108,28 @@ fn steps(module: &Module, nodes: &[Node], value: Value, holds_unread: bool) -> V
     if nodes.is_empty() { Vec::new() } else { (made.unwrap_or(0) as u32..=last as u32).collect() }
 }
 
-/// Returns the live bytes at each step.
+/// Returns the live bytes of the first space at each step.
 pub fn live(module: &Module, options: &Options) -> Vec<u64> {
+    live_in(module, options, &space_of(module, None))
+}
+
+/// Returns the live bytes of a space at each step.
+pub fn live_in(module: &Module, options: &Options, space: &str) -> Vec<u64> {
     let mut live = vec![0; module.graph(module.main()).nodes.len()];
-    for row in rows(module, options) {
+    for row in rows(module, options).into_iter().filter(|row| row.space == space) {
         row.steps.iter().for_each(|step| live[*step as usize] += row.bytes);
     }
     live
 }
 
-/// Returns the maximum of live bytes at a step.
+/// Returns the maximum of live bytes of the first space at a step.
 pub fn peak(module: &Module, options: &Options) -> u64 {
     live(module, options).into_iter().max().unwrap_or(0)
+}
+
+/// Returns the maximum of live bytes of a space at a step.
+pub fn peak_in(module: &Module, options: &Options, space: &str) -> u64 {
+    live_in(module, options, space).into_iter().max().unwrap_or(0)
 }
 
 /// Returns the largest need of a single node in any order: operands, results and workspace, shared bytes
@@ -119,7 +139,8 @@ pub fn working_set(module: &Module, options: &Options) -> u64 {
     for node in &module.graph(module.main()).nodes {
         let touched = module.reads(*node).into_iter().chain(module.node(*node).results());
         let mut owners: Vec<Value> = touched.map(|value| module.plan.owner(value).0).collect();
-        owners.retain(|owner| needs_arena(module, *owner, options.io));
+        let first = space_of(module, None);
+        owners.retain(|owner| needs_arena(module, *owner, options.io) && space_of(module, module.plan.storage[*owner]) == first);
         owners.sort_unstable();
         owners.dedup();
         let own: u64 = owners.iter().map(|owner| size(module, *owner).unwrap()).sum();
@@ -129,27 +150,29 @@ pub fn working_set(module: &Module, options: &Options) -> u64 {
     most
 }
 
-/// Returns the size of the arena in bytes.
+/// Returns the size of the first space's arena in bytes.
 pub fn arena(module: &Module) -> u64 {
-    module.plan.arenas.iter().map(|arena| arena.size.0).max().unwrap_or(0)
+    module.plan.arenas.first().map_or(0, |arena| arena.size.0)
 }
 
 /// Describes the errors in the placement of a planned module.
 pub fn misplaced(module: &Module, options: &Options) -> Vec<String> {
     let mut wrong = Vec::new();
-    let alignment = module.plan.spaces.iter().next().map_or(1, |(_, space)| space.alignment);
     let rows = rows(module, options);
-    let mut highest = 0;
+    let mut highest: BTreeMap<&str, u64> = BTreeMap::new();
     for (at, row) in rows.iter().enumerate() {
         let Some(offset) = row.offset else {
             wrong.push(format!("{} has no place", row.what));
             continue;
         };
+        let alignment =
+            module.plan.spaces.iter().find(|(_, space)| space.name == row.space).map_or(1, |(_, space)| space.alignment);
         if offset % alignment != 0 {
             wrong.push(format!("{} is not aligned", row.what));
         }
-        highest = highest.max(offset + row.bytes);
-        for other in &rows[..at] {
+        let end = highest.entry(&row.space).or_default();
+        *end = (*end).max(offset + row.bytes);
+        for other in rows[..at].iter().filter(|other| other.space == row.space) {
             let meet = row.steps.iter().any(|step| other.steps.contains(step));
             let overlap = other.offset.is_some_and(|start| offset < start + other.bytes && start < offset + row.bytes);
             if meet && overlap && row.bytes > 0 && other.bytes > 0 {
@@ -159,14 +182,19 @@ pub fn misplaced(module: &Module, options: &Options) -> Vec<String> {
     }
     for value in module.values().keys() {
         let (owner, within) = module.plan.owner(value);
-        let expected = module.plan.storage[owner].map(|storage| storage.offset.0 + within.0);
-        let found = module.plan.storage[value].map(|storage| storage.offset.0);
+        let expected = module.plan.storage[owner].map(|storage| (storage.space, storage.offset.0 + within.0));
+        let found = module.plan.storage[value].map(|storage| (storage.space, storage.offset.0));
         if found != expected || found.is_some() && !needs_arena(module, owner, options.io) {
             wrong.push(format!("{} lies at {found:?}, its owner says {expected:?}", module.value(value).name));
         }
     }
-    if highest != arena(module) {
-        wrong.push(format!("the arena states {} bytes and takes {highest}", arena(module)));
+    for arena in &module.plan.arenas {
+        let name = module.plan.spaces[arena.space].name.as_str();
+        let end = highest.remove(name).unwrap_or(0);
+        if end != arena.size.0 {
+            wrong.push(format!("the arena of {name} states {} bytes and takes {end}", arena.size.0));
+        }
     }
+    wrong.extend(highest.keys().map(|name| format!("{name} has no arena")));
     wrong
 }
