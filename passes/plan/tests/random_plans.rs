@@ -107,6 +107,45 @@ proptest! {
     }
 
     #[test]
+    fn plans_with_a_slow_space_keep_the_limit_and_take_its_time(
+        numbers in prop::collection::vec(any::<u64>(), 10..120),
+        nodes in 1usize..24,
+        share in 0u64..100,
+    ) {
+        let text = module_text(numbers, nodes);
+        for io in [Io::Outputs, Io::Arena, Io::External] {
+            let mut case = case(&text, &Profile::ARENA, io);
+            let mut target = memc_cost::Target::default();
+            target.kernels.workspace = false;
+            let bank = memc_cost::Space { name: "bank".to_owned(), access: Some(1e9), ..target.spaces[0].clone() };
+            target.spaces.push(bank);
+            case.options = Options { io, effort: 2_000, ..Options::on(&Profile::ARENA, target) };
+            let (module, inference) = case.module();
+            let mut base = module.clone();
+            run(&case, &mut base, &inference, FILE_ORDER);
+            let limit = oracle::arena(&base) * share / 100;
+            case.settings.limit = Some(memc_ir::Bytes(limit));
+            let Ok(found) = case.plan() else {
+                // All buffers may leave, but not the arenas of bodies.
+                prop_assert!(base.plan.scratch.iter().any(|row| row.bytes.0 > 0), "{}", case.name);
+                continue;
+            };
+            let (planned, options) = (&found.planned.module, &case.options);
+            case.verify(planned);
+            let wrong = oracle::misplaced(planned, options);
+            prop_assert!(wrong.is_empty(), "{wrong:?}\n{}\n{}", case.name, text::print(planned));
+            prop_assert!(oracle::arena(planned) <= limit, "{}", case.name);
+            // The score has the time of the accesses, and a plan without them has none.
+            let mut near = planned.clone();
+            near.plan.arenas.truncate(1);
+            let [whole, near] = [planned, &near].map(|module| options.cost.total_nanos(module).0);
+            let is_direct = planned.plan.arenas.len() > 1;
+            prop_assert!(if is_direct { whole >= near } else { whole == near }, "{}: {whole} {near}", case.name);
+            prop_assert!(found.planned.nanos(options).abs_diff(whole.round() as u64) <= 1, "{}", case.name);
+        }
+    }
+
+    #[test]
     fn orders_of_small_graphs_keep_to_brute_force(numbers in prop::collection::vec(any::<u64>(), 10..60), nodes in 1usize..8) {
         let text = module_text(numbers, nodes);
         for case in each_case(&text) {
