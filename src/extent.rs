@@ -116,10 +116,11 @@ mod tests {
 
     #[test]
     fn extents_parse_and_print() {
-        for text in ["64", "1..512", "32..960/32", "128,256,512", "past+seq", "0..7"] {
+        for text in ["64", "1..512", "32..960/32", "128,256,512", "seq+past", "0..7"] {
             assert_eq!(text.parse::<Extent>().unwrap().to_string(), text);
         }
         assert_eq!("8..8".parse(), Ok(Extent::Only(8)));
+        assert_eq!("past+seq".parse::<Extent>(), "seq+past".parse());
         assert_eq!("128, 256".parse(), Ok(Extent::Buckets(vec![128, 256])));
     }
 

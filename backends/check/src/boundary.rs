@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use memc_ir::Value;
+use memc_ir::{DimExpr, Value};
 
 use crate::caches;
 use crate::codes::Kind;
 use crate::ctx::Ctx;
 use crate::findings::{At, Findings};
+use crate::side::Known;
 
 /// Compares graph inputs and outputs of the two models.
 pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
@@ -38,7 +39,7 @@ fn changed(ctx: &Ctx<'_>, old: Value, new: Value) -> Option<String> {
     let (given, out) = (ctx.given, ctx.out);
     let (before, after) = (given.module.ty(old), out.module.ty(new));
     let differs = match (&given.known[old], &out.known[new]) {
-        (Some(before), Some(after)) => before != after,
+        (Some(before), Some(after)) => before != after && (out.is_input(new) || !are_equal(ctx, before, after)),
         // An output may have a more precise type in one of the models. An input may not.
         _ => out.is_input(new) && before != after,
     };
@@ -55,4 +56,13 @@ fn changed(ctx: &Ctx<'_>, old: Value, new: Value) -> Option<String> {
         _ => false,
     };
     (!same).then(|| "its default differs from the input model's".to_owned())
+}
+
+/// Whether two types are provably equal for all extents of the free dimensions, although their texts differ:
+/// inference can know more about one of two models.
+fn are_equal(ctx: &Ctx<'_>, before: &Known, after: &Known) -> bool {
+    let (Some(old), Some(new)) = (before.dim_exprs(), after.dim_exprs()) else { return false };
+    let extents = ctx.out.extents;
+    let is_equal = |(old, new): (&DimExpr, &DimExpr)| old == new || (extents.in_order(old, new) && extents.in_order(new, old));
+    before.element == after.element && old.len() == new.len() && old.iter().zip(&new).all(is_equal)
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use fixture::*;
 use memc_check::{Kind, Report};
 use memc_ir::DimExpr;
-use memc_layout::{AliasKind, Extents, Limit};
+use memc_layout::{AliasKind, Extents, FormulaRow, Layout, Limit, Tensor};
 use memc_onnx_proto::onnx::NodeProto;
 
 /// Shapes of the values of a case, over `batch` from 1 to 4. Other values have the shape `batch,16`.
@@ -80,6 +80,7 @@ fn planned(nodes: Vec<NodeProto>, shapes: Shapes, shares: Shares) -> Case {
     let layout = case.layout();
     (layout.model.dims, layout.model.bound) = (BTreeMap::new(), false);
     layout.model.ranges = BTreeMap::from([("batch".to_owned(), Extents { min: 1, max: 4, step: 1 })]);
+    layout.formula = formula(layout);
     for tensor in layout.tensors.iter_mut().filter(|tensor| tensor.dtype == "float") {
         let text = shapes.iter().find(|(name, _)| *name == tensor.name).map_or("batch,16", |(_, text)| text);
         let dims = dims(text);
@@ -95,6 +96,21 @@ fn planned(nodes: Vec<NodeProto>, shapes: Shapes, shares: Shares) -> Case {
         }
     }
     case
+}
+
+/// Returns rows in which each owner lies on the owner before it, as the case places them.
+fn formula(layout: &Layout) -> BTreeMap<String, Vec<FormulaRow>> {
+    let mut rows: BTreeMap<String, Vec<FormulaRow>> = BTreeMap::new();
+    let mut owners: Vec<&Tensor> = layout.tensors.iter().filter(|tensor| tensor.alias.is_none()).collect();
+    owners.sort_by_key(|tensor| tensor.offset);
+    for tensor in owners {
+        if let Some(space) = &tensor.space {
+            let rows = rows.entry(space.clone()).or_default();
+            let above = rows.last().map(|row| row.tensor.clone()).into_iter().collect();
+            rows.push(FormulaRow { tensor: tensor.name.clone(), above });
+        }
+    }
+    rows
 }
 
 fn case() -> Case {
@@ -273,4 +289,26 @@ fn a_part_may_be_overwritten_beside_a_moving_one() {
     case.layout().baseline.file_order_peak.insert("device".into(), 1280);
     // At all extents `a` ends where `c` begins, although `c` at one row begins inside `a` at four rows.
     assert!(case.report().holds(), "{:#?}", told(&case.report()));
+}
+
+#[test]
+fn outputs_of_other_texts_are_compared_for_all_extents() {
+    // A join of `x` with a part of itself that is empty at all extents, and one that is not.
+    for (from, kind) in [(4, None), (3, Some(Kind::Interface))] {
+        let nodes = vec![node("start", "Relu", &["x"], &["a"]), node("front", "Abs", &["a"], &["v"])];
+        let mut case = planned(nodes, &[], &[]);
+        case.layout().baseline.file_order_peak.insert("device".into(), 512);
+        let given = case.given.graph.as_mut().unwrap();
+        given.output[0].r#type = None;
+        given.initializer.push(ints("from", &[from]));
+        given.node = vec![
+            node("start", "Relu", &["x"], &["a"]),
+            node("cut", "Slice", &["a", "from", "end"], &["none"]),
+            with(node("join", "Concat", &["a", "none"], &["all"]), int("axis", 0)),
+            node("front", "Abs", &["all"], &["v"]),
+        ];
+        let report = case.report();
+        let found = report.violations.iter().find(|violation| violation.kind == Kind::Interface).map(|violation| violation.kind);
+        assert_eq!(found, kind, "{from}: {:#?}", told(&report));
+    }
 }

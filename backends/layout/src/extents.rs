@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::expr::Expr;
 use crate::identifiers::Identifiers;
-use crate::types::{Extents, Layout};
+use crate::ranges::{Extents, FormulaRow};
+use crate::types::Layout;
 
 /// A number of bytes.
 #[derive(Clone, Copy, Debug)]
@@ -72,8 +73,7 @@ impl ExtentPlan {
         let sizes = layout.tensors.iter().map(|tensor| texts.amount(tensor.bytes_expr.as_ref(), tensor.bytes));
         let sizes = sizes.collect::<Option<_>>()?;
         let aliases = aliases(layout, &find, &mut texts)?;
-        let row =
-            |row: &crate::types::FormulaRow| Some((find(&row.tensor)?, row.above.iter().map(find).collect::<Option<Vec<_>>>()?));
+        let row = |row: &FormulaRow| Some((find(&row.tensor)?, row.above.iter().map(find).collect::<Option<Vec<_>>>()?));
         let rows = |space: &String| layout.formula.get(space).into_iter().flatten().map(row).collect::<Option<Vec<_>>>();
         let rows = layout.arenas.iter().map(|arena| rows(&arena.space)).collect::<Option<_>>()?;
         Some(Self { dimensions, limits, sizes, aliases, rows, fixed: fixed(layout)?, exprs: texts.exprs })

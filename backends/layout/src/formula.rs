@@ -9,7 +9,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::live_curve::{LiveCurve, Owner};
-use crate::types::{FormulaRow, Layout};
+use crate::ranges::FormulaRow;
+use crate::types::Layout;
 
 /// Most owners of a space for which rows that follow from other rows are removed: the test takes a bit for
 /// each pair of owners, 2 MB in total.

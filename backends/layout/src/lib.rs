@@ -22,6 +22,7 @@ mod live_curve;
 mod minimalloc;
 mod onnx2c;
 mod placement;
+mod ranges;
 mod rust_constants;
 mod rust_extents;
 mod schema;
@@ -36,10 +37,11 @@ pub use live_curve::{LiveCurve, Owner, SpaceCurve};
 pub use minimalloc::to_minimalloc_csv;
 pub use onnx2c::to_onnx2c_csv;
 pub use placement::{Placement, PlacementError, Rule};
+pub use ranges::{Extents, FormulaRow, Limit};
 pub use rust_constants::to_rust;
 pub use schema::{SCHEMA_ID, schema};
 pub use types::{
-    Alias, AliasKind, Arena, Baseline, Bucket, Busy, Cache, Class, Cost, EncodedWeight, Encoding, Extents, Fetch, FormulaRow, Io,
-    Layout, Limit, Link, LiveRange, LowerBound, Model, OpsetImport, ParetoPoint, Peak, Rewrite, RewrittenValue, ScheduledNode,
-    Solver, Space, StateUpdate, Stated, StatedBy, Subgraph, Target, Tensor, Trace, Transfer, Unpaired, Unplanned, VERSION,
+    Alias, AliasKind, Arena, Baseline, Bucket, Busy, Cache, Class, Cost, EncodedWeight, Encoding, Fetch, Io, Layout, Link,
+    LiveRange, LowerBound, Model, OpsetImport, ParetoPoint, Peak, Rewrite, RewrittenValue, ScheduledNode, Solver, Space,
+    StateUpdate, Stated, StatedBy, Subgraph, Target, Tensor, Trace, Transfer, Unpaired, Unplanned, VERSION,
 };

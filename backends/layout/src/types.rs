@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize, Serializer, ser::Error as _};
 
+use crate::ranges::{Extents, FormulaRow, Limit};
+
 /// Value of the key `schema` in this version of the file.
 pub const VERSION: &str = "memc.layout/1";
 
@@ -100,30 +102,6 @@ pub struct Layout {
     /// with all of its extents at least as large. Absent if none were requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub layouts: Vec<Bucket>,
-}
-
-/// Offset of a tensor as a formula: the first aligned byte above the tensors that it lies on.
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FormulaRow {
-    /// A tensor that owns its bytes.
-    pub tensor: String,
-    /// Tensors of earlier rows that it lies on: its offset is the largest sum of offset and bytes of
-    /// these, rounded up to the alignment of the space. Absent if it lies at offset 0.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub above: Vec<String>,
-}
-
-/// Offsets for extents up to given ones.
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Bucket {
-    /// Largest extents of some dimensions. The other dimensions keep their ranges.
-    pub dims: BTreeMap<String, u64>,
-    /// The arena of each space.
-    pub arenas: Vec<Arena>,
-    /// Offset of each tensor that owns bytes in an arena, by name.
-    pub offsets: BTreeMap<String, u64>,
 }
 
 /// A value that is kept as a smaller code between two uses.
@@ -325,26 +303,16 @@ pub struct Model {
     pub equal: BTreeMap<String, String>,
 }
 
-/// Extents of a free dimension: `min`, `min + step`, and so on up to `max`.
+/// Offsets for extents up to given ones.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Extents {
-    /// Smallest extent.
-    pub min: u64,
-    /// Largest extent.
-    pub max: u64,
-    /// Distance of neighboring extents, at least 1.
-    pub step: u64,
-}
-
-/// An expression over free dimensions with its largest value.
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Limit {
-    /// The expression, such as `height*width`.
-    pub of: String,
-    /// Its largest value.
-    pub most: u64,
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bucket {
+    /// Largest extents of some dimensions. The other dimensions keep their ranges.
+    pub dims: BTreeMap<String, u64>,
+    /// The arena of each space.
+    pub arenas: Vec<Arena>,
+    /// Offset of each tensor that owns bytes in an arena, by name.
+    pub offsets: BTreeMap<String, u64>,
 }
 
 /// One operator set that a model imports.

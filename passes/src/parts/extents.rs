@@ -1,24 +1,12 @@
 //! Extents that a run computes from the extents of graph inputs: operands of nodes whose shapes have
 //! symbols.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use memc_ir::{Atom, Attribute, Dim, DimExpr, ElementType, Factor, Module, Node, TensorType, Value, ValueType};
 
 use super::maker::Maker;
 
 /// First version of the operator set in which kernels take minima and maxima of integers.
 const INTEGERS: i64 = 12;
-
-/// Extents computed so far, each as a vector with one element.
-#[derive(Debug, Default)]
-pub(super) struct Computed {
-    values: BTreeMap<DimExpr, Value>,
-    vectors: BTreeMap<Vec<DimExpr>, Value>,
-    shapes: BTreeMap<Value, Value>,
-    /// Nodes that compute them, in running order.
-    nodes: Vec<Node>,
-}
 
 /// Returns whether a run can compute every extent of a module: each symbol of its domain is the extent of
 /// an axis of a graph input, and the operator set has the operators.
@@ -159,12 +147,5 @@ impl Maker<'_> {
         let result = self.module().node(node).results().next();
         // The node was made with one result.
         result.or(first).unwrap_or_else(|| self.integers(&[0]))
-    }
-}
-
-impl Computed {
-    /// Returns the nodes as a set.
-    pub(super) fn nodes(&self) -> BTreeSet<Node> {
-        self.nodes.iter().copied().collect()
     }
 }

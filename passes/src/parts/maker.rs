@@ -1,17 +1,33 @@
 //! Maker of the nodes and constants that parts need, in the name of one pass.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use super::extents::Computed;
 use memc_ir::{
-    Attribute, ConstData, ConstOrigin, Dim, ElementType, Module, NewNode, Node, Operator, Origin, Payload, Rewriter, TensorType,
-    Value, ValueType,
+    Attribute, ConstData, ConstOrigin, Dim, DimExpr, ElementType, Module, NewNode, Node, Operator, Origin, Payload, Rewriter,
+    TensorType, Value, ValueType,
 };
 
 /// First version of the operator set in which the ranges of a slice are operands.
 const RANGES: i64 = 10;
+
+/// Extents computed so far, each as a vector with one element.
+#[derive(Debug, Default)]
+pub(super) struct Computed {
+    pub(super) values: BTreeMap<DimExpr, Value>,
+    pub(super) vectors: BTreeMap<Vec<DimExpr>, Value>,
+    pub(super) shapes: BTreeMap<Value, Value>,
+    /// Nodes that compute them, in running order.
+    pub(super) nodes: Vec<Node>,
+}
+
+impl Computed {
+    /// Returns the nodes as a set.
+    pub(super) fn nodes(&self) -> BTreeSet<Node> {
+        self.nodes.iter().copied().collect()
+    }
+}
 
 /// Maker of nodes in the main graph.
 pub(crate) struct Maker<'m> {
