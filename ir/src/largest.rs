@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::dim::{Dim, DimExpr, Domain};
-use crate::entity::{SecondaryMap, Value};
+use crate::dim::{Dim, DimExpr, Domain, Limit};
+use crate::entity::Value;
 use crate::module::Module;
 use crate::types::{TensorType, ValueType};
 use crate::units::Bytes;
@@ -101,15 +101,24 @@ impl Module {
         let bounded = || self.largest[value].as_ref().map(|largest| &largest.ty);
         self.assumed.get(&value).or_else(bounded).or_else(|| self.values[value].ty.tensor())
     }
-    /// Returns a copy of the module for one point of its domain: symbols are replaced by their extents.
+    /// Returns a copy of the module in which symbols are replaced by their extents; see [`Module::bind`].
     pub fn at(&self, extents: &BTreeMap<String, u64>) -> Self {
-        let mut bound = Self { domain: Domain::default(), largest: SecondaryMap::default(), ..self.clone() };
-        for value in self.values.keys() {
-            if self.largest[value].is_some() {
-                bound.values[value].ty = self.values[value].ty.bind(extents);
-            }
-        }
+        let mut bound = self.clone();
+        bound.bind(extents);
         bound
+    }
+    /// Replaces symbols by their extents in all types, and leaves them out of the domain. Results of
+    /// inference stay as they are otherwise. Linear in the values.
+    pub fn bind(&mut self, extents: &BTreeMap<String, u64>) {
+        self.domain.ranges.retain(|name, _| !extents.contains_key(name));
+        let limits = std::mem::take(&mut self.domain.limits);
+        let left = limits.into_iter().map(|limit| Limit { of: limit.of.bind(extents).unwrap_or(limit.of), ..limit });
+        self.domain.limits = left.filter(|limit| limit.of.as_constant().is_none()).collect();
+        let values: Vec<Value> = self.values.keys().collect();
+        for value in values {
+            let bound = self.values[value].ty.bind(extents);
+            self.set_type(value, bound);
+        }
     }
     /// Upper bound of a value's size over the domain, also if an extent depends on a run; `None` if an
     /// extent has no bound.
@@ -192,6 +201,18 @@ mod tests {
         let found: Vec<Option<u64>> = all.iter().map(|value| module.largest_size(*value).map(|size| size.0)).collect();
         assert_eq!(found, [Some(64), Some(64), None, None]);
         assert_eq!(sizes(&module), [None; 4]);
+    }
+
+    #[test]
+    fn binding_replaces_symbols_in_types_and_domain() {
+        let shapes: [&[&str]; 3] = [&["N", "M"], &["N*M", "K"], &["floor(N/2)"]];
+        let module = module(&[("N", "1..8"), ("M", "1..8")], &[("N*M", 32), ("N", 7)], &shapes);
+        let bound = module.at(&BTreeMap::from([("N".to_owned(), 5)]));
+        let types: Vec<String> = bound.values().keys().map(|value| bound.ty(value).to_string()).collect();
+        assert_eq!(types, ["f32[5,M]", "f32[5*M,K]", "f32[2]"], "also of values without an upper bound");
+        assert_eq!(sizes(&bound), [Some(20 * 6), None, Some(8)]);
+        assert_eq!(bound.domain().ranges.keys().collect::<Vec<_>>(), ["M"]);
+        assert_eq!(bound.domain().limits.iter().map(ToString::to_string).collect::<Vec<_>>(), ["5*M<=32"]);
     }
 
     #[test]

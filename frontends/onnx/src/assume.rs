@@ -15,12 +15,7 @@ pub(crate) fn assume(stated: &Module, module: &mut Module, options: &ImportOptio
     if options.assume.is_empty() && options.dims.keys().all(|name| module.dims.contains_key(name)) {
         return Ok(());
     }
-    let mut assumed = stated.clone();
-    let values: Vec<Value> = assumed.values().keys().collect();
-    for value in values {
-        let bound = assumed.ty(value).bind(&options.dims);
-        assumed.set_type(value, bound);
-    }
+    let mut assumed = stated.at(&options.dims);
     let main = stated.graph(stated.main());
     let results = main.nodes.iter().flat_map(|node| stated.node(*node).results());
     let named: BTreeMap<&str, Value> =

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use memc_ir::{Diagnostic, Dim, DimExpr, Module, Severity, TensorType, Value, ValueType};
+use memc_ir::{Diagnostic, Dim, DimExpr, Module, Severity, TensorType, ValueType};
 use memc_ops::Inference;
 
 use crate::bindings::{Bindings, By, UNNAMED};
@@ -46,11 +46,7 @@ pub(crate) fn bind(module: &mut Module, options: &ImportOptions) -> Result<(Bind
     // Replace bound symbols in all types, and reject unbound ones unless they are allowed.
     let equal = domain::equations(options, &known, &mut bindings)?;
     module.dims = bindings.dims();
-    let values: Vec<Value> = module.values().keys().collect();
-    for value in values {
-        let bound = module.ty(value).bind(&module.dims);
-        module.set_type(value, bound);
-    }
+    module.bind(&module.dims.clone());
     domain::substitute(module, &equal);
     module.set_domain(domain::domain(options, &known, &unnamed, &module.dims, &equal)?);
     let mut open: BTreeSet<String> = inputs.iter().flat_map(|input| symbols(module.ty(*input))).collect();

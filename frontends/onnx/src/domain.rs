@@ -133,12 +133,7 @@ fn check_at(point: &BTreeMap<String, u64>, stated: &Module, module: &Module, inf
             return Err(ImportError::Negative { at: at(), name: data.name.clone(), shape, extent });
         }
     }
-    let mut bound = stated.clone();
-    let values: Vec<Value> = bound.values().keys().collect();
-    for value in values {
-        let ty = bound.ty(value).bind(point);
-        bound.set_type(value, ty);
-    }
+    let mut bound = stated.at(point);
     let found = memc_ops::infer(&mut bound);
     let new = found.refused.iter().find(|(node, _)| !inference.refused.contains_key(*node));
     match new {

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use memc_ir::{Diagnostic, Module, Node, Severity, Value};
+use memc_ir::{Diagnostic, Module, Node, Severity};
 use memc_ops::Inference;
 
 use crate::bind::symbols;
@@ -80,12 +80,7 @@ fn tie(
 /// Returns the first node of the main graph that does not fit its operands for these extents, although it
 /// fits unknown ones.
 fn first_refused(stated: &Module, extents: &BTreeMap<String, u64>, before: &Inference) -> Option<Refusal> {
-    let mut bound = stated.clone();
-    let values: Vec<Value> = bound.values().keys().collect();
-    for value in values {
-        let ty = bound.ty(value).bind(extents);
-        bound.set_type(value, ty);
-    }
+    let mut bound = stated.at(extents);
     let after = memc_ops::infer(&mut bound);
     let nodes = &bound.graph(bound.main()).nodes;
     let mut refused = nodes.iter().filter(|node| !before.refused.contains_key(node));

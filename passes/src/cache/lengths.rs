@@ -198,15 +198,7 @@ impl Lengths {
 
 /// Binds symbols of a module and derives all types again.
 fn bound(module: &Module, symbols: &BTreeMap<String, u64>) -> Result<Bound, CacheError> {
-    let mut module = module.clone();
-    let values: Vec<Value> = module.values().keys().collect();
-    for value in values {
-        let ty = module.ty(value).bind(symbols);
-        module.set_type(value, ty);
-    }
-    let mut domain = module.domain().clone();
-    domain.ranges.retain(|name, _| !symbols.contains_key(name));
-    module.set_domain(domain);
+    let mut module = module.at(symbols);
     module.dims.extend(symbols.iter().map(|(name, extent)| (name.clone(), *extent)));
     let inference = memc_ops::infer(&mut module);
     if let Some((node, reason)) = inference.refused.iter().next() {
