@@ -202,6 +202,8 @@ fn texts_of_exporters_have_one_canonical_form() {
         ("min(N, N+M)", "N"),
         ("min(N, min(M, 3))", "min(3,M,N)"),
         ("max(min(N, 4), min(N, 4))", "min(4,N)"),
+        ("max(2*max(3, N), 2*M)", "2*max(3,M,N)"),
+        ("min(h + 2*min(3, N), h + 2*M)", "2*min(3,M,N)+h"),
         ("0.5*N + 0.5*N", "N"),
         ("floor(1.5*N)", "floor(N/2)+N"),
         ("N/2 + N/2", "N"),

@@ -289,9 +289,19 @@ fn smallest(operands: Vec<DimExpr>) -> Option<DimExpr> {
     for operand in &mut kept {
         *operand = scaled_down(operand, content)?;
     }
-    let (atom, sign) = if is_max { (Atom::Max(kept), -1) } else { (Atom::Min(kept), 1) };
-    let outside = DimExpr::constant(shift).times(sign)?;
-    atom.into_expr()?.times(content.checked_mul(sign)?)?.add(&outside)?.add(&common)
+    let outside = common.plus(if is_max { shift.checked_neg()? } else { shift })?;
+    let smallest = minimum(kept, is_max)?;
+    smallest.times(content)?.add(&outside)
+}
+
+/// Builds the atom of a minimum: of the operands, or, as the negated maximum, of the negated operands.
+/// Operands that are minima, now that terms and factors are outside, become operands of this one.
+fn minimum(operands: Vec<DimExpr>, is_max: bool) -> Option<DimExpr> {
+    let plain = if is_max { negated(&operands)? } else { operands.clone() };
+    if plain.iter().any(|operand| spread(operand).is_some()) {
+        return smallest(plain);
+    }
+    if is_max { Atom::Max(operands).into_expr()?.neg() } else { Atom::Min(operands).into_expr() }
 }
 
 /// Replaces nested minima by their operands.
