@@ -24,7 +24,7 @@ pub const INFO: PassInfo = PassInfo {
 };
 
 /// Most placements of one space: each one makes room for the bytes that the last one lost between
-/// buffers.
+/// buffers, and the last one lets every buffer leave.
 const MAX_ROUNDS: u32 = 8;
 
 fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassError> {
@@ -127,6 +127,8 @@ fn relieve(module: &mut Module, ctx: &mut PassContext<'_>, level: &Level, next: 
     };
     let fixed = fixed(module, &bound, liveness.steps, is_first);
     let mut problem = direct::Problem { candidates: free.iter().map(candidate).collect(), fixed, limit: limit.0 };
+    // Bytes that no choice frees.
+    let least = problem.fixed.iter().copied().max().unwrap_or(0);
     let kept = module.clone();
     while found.rounds < MAX_ROUNDS {
         let outcome = direct::solve(&problem, &Limit::nodes(ctx.effort()));
@@ -147,7 +149,15 @@ fn relieve(module: &mut Module, ctx: &mut PassContext<'_>, level: &Level, next: 
         }
         // Gaps between buffers take bytes too.
         let gap = size.0.saturating_sub(limit.0).max(level.data.alignment);
-        let Some(smaller) = problem.limit.checked_sub(gap) else { break };
+        let smaller = match problem.limit.checked_sub(gap) {
+            _ if found.rounds + 1 == MAX_ROUNDS => least,
+            Some(smaller) if smaller >= least => smaller,
+            // Less than a gap is left: few buffers stay.
+            _ => least.midpoint(problem.limit),
+        };
+        if smaller == problem.limit {
+            break;
+        }
         problem.limit = smaller;
     }
     Ok(None)

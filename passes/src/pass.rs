@@ -69,7 +69,7 @@ pub struct Shortage {
     /// Requested limit, in bytes.
     pub budget: Bytes,
     /// Proven lower bound for these nodes, in bytes: every plan needs at least this, with any
-    /// recomputation and transfers.
+    /// recomputation and transfers. Zero if none is proven.
     pub bound: Bytes,
     /// Whether the bound covers only plans without split operators, although operators may also be
     /// split.
@@ -145,7 +145,8 @@ impl fmt::Display for Shortage {
                 "{limit} is too small: {whole}every plan needs at least {bound}; the smallest plan found{parts} needs {least}"
             )
         } else {
-            write!(f, "{limit} may be too small: the smallest plan found needs {least}; no plan can need less than {bound}")
+            write!(f, "{limit} may be too small: the smallest plan found needs {least}")?;
+            if self.bound > Bytes(0) { write!(f, "; no plan can need less than {bound}") } else { Ok(()) }
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use memc_cost::timeline;
 use memc_ir::{Bytes, Module, Node, Value};
 use memc_passes::analysis::near_constants;
 use memc_passes::analysis::windows::KnownData;
@@ -151,12 +152,15 @@ impl Planned {
         need(&self.module, options)
     }
 
-    /// Returns the modelled time in nanoseconds: the end of the last transfer if the plan may have
-    /// transfers, else the sum over all nodes.
+    /// Returns the modelled time in nanoseconds: the end of the last node or transfer if the plan may have
+    /// transfers, else the sum over all nodes. The number of the `budget` pass leaves out nodes that only
+    /// make views.
     pub fn nanos(&self, options: &Options) -> u64 {
-        let moves = !options.farther.is_empty();
-        let makespan = self.budgeted().filter(|_| moves).map(|budgeted| budgeted.makespan);
-        makespan.unwrap_or_else(|| options.total_nanos(&self.module))
+        if options.farther.is_empty() || self.budgeted().is_none() {
+            return options.total_nanos(&self.module);
+        }
+        let ends = timeline(&self.module, &options.cost).into_iter().map(|span| span.end.0.round() as u64);
+        ends.max().unwrap_or(0)
     }
 
     /// Returns the report of the `budget` pass, or `None` if that pass changed nothing.

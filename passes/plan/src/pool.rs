@@ -202,10 +202,13 @@ impl<'o> Pool<'o> {
     }
 
     /// Returns the refusal for all strategies: the refusal of the search without splitting, with the
-    /// need of the smallest plan of any strategy.
+    /// need of the smallest plan of any strategy. Its bound holds for operands in the first space, so there
+    /// is none if operators also access others.
     pub(crate) fn shortage(&self, only_whole: bool) -> Option<Box<Shortage>> {
         let shortage = self.shortage.clone()?;
-        Some(Box::new(Shortage { least: self.smallest, only_whole, ..*shortage }))
+        let is_alone = self.options.cost.target.spaces.iter().all(|space| space.access.is_none());
+        let bound = if is_alone { shortage.bound } else { Bytes(0) };
+        Some(Box::new(Shortage { least: self.smallest, bound, only_whole, ..*shortage }))
     }
 
     /// Adds the time, bound and effort to a plan with split operators. Bounds of its module do not hold
