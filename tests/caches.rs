@@ -27,6 +27,8 @@ fn plain(mask: Mask) -> Decoder {
         mask,
         heads_first: true,
         past: None,
+        free_rows: false,
+        free_batch: false,
     }
 }
 
@@ -52,8 +54,60 @@ fn random(seed: u64) -> (Decoder, u64) {
         mask: [Mask::None, Mask::Input, Mask::Ranges, Mask::Buffer][below(4) as usize],
         heads_first: below(2) == 0,
         past: None,
+        free_rows: false,
+        free_batch: false,
     };
     (decoder, 1 + below(20))
+}
+
+/// Returns a decoder whose new rows are free, and options with ranges, that depend on a seed; and the
+/// capacity.
+fn random_free(seed: u64) -> (Decoder, String, u64) {
+    let mut state = seed.wrapping_mul(0xd134_2543_de82_ef95) | 1;
+    let mut below = |count: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 33) % count
+    };
+    let groups = 1 + below(2) as i64;
+    let opset = [13, 15, 17, 20, 21, 24][below(6) as usize];
+    let mask = [Mask::None, Mask::Input, Mask::Ranges, Mask::Buffer, Mask::Both, Mask::Triangle][below(6) as usize];
+    let decoder = Decoder {
+        seed,
+        opset,
+        layers: 1 + below(2) as usize,
+        batch: 1 + below(2) as i64,
+        heads: groups * (1 + below(2) as i64),
+        groups,
+        width: [1, 2, 4][below(3) as usize],
+        rows: 1,
+        mask: if opset < 14 && mask == Mask::Triangle { Mask::Ranges } else { mask },
+        heads_first: below(2) == 0,
+        past: None,
+        free_rows: true,
+        free_batch: below(2) == 0,
+    };
+    let (past, rows) = (1 + below(16), 1 + below(7));
+    let (seq, least) = match below(4) {
+        0 => (format!("1,{}", rows + 1), 1),
+        1 => (format!("0..{}", rows + 1), 0),
+        2 => (format!("2..{}/{rows}", 2 + rows), 2),
+        _ => (format!("1..{}", rows + 1), 1),
+    };
+    let most = if least == 2 { rows + 2 } else { rows + 1 };
+    let mut options = format!("--dim past=0..{past} --dim seq={seq} --dim total=past+seq");
+    if decoder.free_batch {
+        options += [" --dim batch=2", " --dim batch=1..3"][below(2) as usize];
+    }
+    let capacity = match below(3) {
+        0 if past > least => {
+            options += &format!(" --dim-max past+seq<={}", past + least);
+            past + least
+        }
+        _ => past + most,
+    };
+    (decoder, options, capacity.max(least))
 }
 
 fn layout(folder: &Folder) -> Value {
@@ -84,6 +138,29 @@ fn random_decoders_compute_equal_tokens_step_by_step() {
         let verified = folder.memc(&format!("verify in.onnx out.onnx -n 2 --seed {seed}"));
         if !verified.err.contains("E0701") {
             assert_eq!(verified.code, Some(0), "{decoder:?} past {past}: {verified:#?}");
+            assert!(verified.err.contains(" steps: the written model, and the plan played"), "{verified:#?}");
+        }
+    }
+}
+
+#[test]
+fn random_decoders_with_free_rows_compute_equal_tokens() {
+    let of = std::env::var("MEMC_CACHE_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(24);
+    for seed in 0..of {
+        let (decoder, options, capacity) = random_free(seed);
+        let folder = Folder::new(&format!("caches-free-{seed}"));
+        folder.write("in.onnx", bytes(&decoder.model()));
+        let ran = folder.memc(&format!("optimize in.onnx -o out.onnx {STATE} {options} --effort fast"));
+        assert_eq!(ran.code, Some(0), "{decoder:?} {options}: {ran:#?}");
+        let layout = layout(&folder);
+        let rows = layout["caches"].as_array().unwrap_or_else(|| panic!("{decoder:?}: {ran:#?}"));
+        assert_eq!((rows.len(), layout["state"].as_array().unwrap().len()), (2 * decoder.layers, 2 * decoder.layers));
+        assert_eq!((&rows[0]["capacity"], &rows[0]["rows_expr"]), (&json!(capacity), &json!("seq")), "{options}");
+        let checked = folder.memc("check in.onnx out.onnx out.layout.json");
+        assert_eq!(checked.code, Some(0), "{decoder:?} {options}: {checked:#?}");
+        let verified = folder.memc(&format!("verify in.onnx out.onnx --seed {seed} --points 4"));
+        if !verified.err.contains("E0701") {
+            assert_eq!(verified.code, Some(0), "{decoder:?} {options}: {verified:#?}");
             assert!(verified.err.contains(" steps: the written model, and the plan played"), "{verified:#?}");
         }
     }
