@@ -42,6 +42,8 @@ pub struct Decoder {
     pub heads_first: bool,
     /// Rows of the caches; `None` for the symbol `past`.
     pub past: Option<i64>,
+    /// Whether positions are looked up in the first rows of their table, as many as rows after a run.
+    pub short_table: bool,
     /// Whether new rows are the symbol `seq`, and rows after a run `total`; `rows` has no effect then.
     pub free_rows: bool,
     /// Whether the batch is the symbol `batch`; `batch` has no effect then.
@@ -118,7 +120,15 @@ impl Decoder {
             scalar("axis", if self.heads_first { 2 } else { 1 }),
         ];
         self.positions(&mut nodes, &mut inputs, &mut constants);
-        nodes.push(node("Gather", &["places", "position"], &["place"]));
+        let mut table = "places";
+        if self.short_table {
+            nodes.extend([
+                node("Unsqueeze", &["after", "v0"], &["all_rows1"]),
+                node("Slice", &["places", "v0", "all_rows1", "v0", "v1"], &["short"]),
+            ]);
+            table = "short";
+        }
+        nodes.push(node("Gather", &[table, "position"], &["place"]));
         nodes.push(node("Add", &["token", "place"], &["x0"]));
         let mut outputs = vec![value("logits", 1, &[&batch, &rows, &TOKENS.to_string()])];
         for layer in 0..self.layers {
@@ -143,9 +153,11 @@ impl Decoder {
     fn positions(&self, nodes: &mut Vec<NodeProto>, inputs: &mut Vec<ValueInfoProto>, constants: &mut Vec<TensorProto>) {
         let [_, total] = self.lengths();
         let [batch, rows] = self.extents();
-        if matches!(self.mask, Mask::None | Mask::Input) {
+        let is_given = matches!(self.mask, Mask::None | Mask::Input);
+        if is_given {
             inputs.push(value("position", 7, &[&batch, &rows]));
-        } else {
+        }
+        if !is_given || self.short_table {
             match self.free_rows {
                 true => nodes.extend([node("Shape", &["ids"], &["ids_extents"]), node("Gather", &["ids_extents", "n1"], &["count"])]),
                 false => constants.push(scalar("count", self.rows)),
@@ -154,6 +166,10 @@ impl Decoder {
                 node("Shape", &["past_key_0"], &["extents"]),
                 node("Gather", &["extents", "axis"], &["before"]),
                 node("Add", &["before", "count"], &["after"]),
+            ]);
+        }
+        if !is_given {
+            nodes.extend([
                 node("Range", &["before", "after", "n1"], &["own"]),
                 node("Unsqueeze", &["own", "v0"], &["position"]),
             ]);

@@ -12,6 +12,7 @@ use memc_onnx_proto::onnx::type_proto::Value as Kind;
 use crate::arrays::{Array, TensorView};
 use crate::compare::{Tolerances, compare};
 use crate::content::Content;
+use crate::element::Element;
 use crate::error::Error;
 use crate::inputs;
 use crate::loss::Loss;
@@ -214,9 +215,24 @@ impl Run<'_, '_> {
             {
                 written.insert(self.count.to_owned(), array);
             }
-            let given = self.given_inputs(&phase.layout, &written, rows, std::mem::take(&mut pasts))?;
-            let (outputs, played) = self.step(round, rows, [&given, &written], phase, found)?;
-            (pasts, buffers) = (outputs, played);
+            let mut given = self.given_inputs(&phase.layout, &written, rows, std::mem::take(&mut pasts))?;
+            (pasts, buffers) = match self.step(round, rows, [&given, &written], phase, found) {
+                // Random positions may lie beyond the rows that the given model has at this step.
+                Err(Error::Given { .. }) if real.is_none() => {
+                    let valid = rows.saturating_add(phase.rows());
+                    written.retain(|name, _| name != self.count);
+                    for inputs in [&mut given, &mut written] {
+                        for array in inputs.values_mut() {
+                            reduce(array, valid)?;
+                        }
+                    }
+                    if let Some(array) = Array::new(Element::Int64, Vec::new(), &number)? {
+                        written.insert(self.count.to_owned(), array);
+                    }
+                    self.step(round, rows, [&given, &written], phase, found)?
+                }
+                outcome => outcome?,
+            };
             rows = rows.saturating_add(phase.rows());
             found.steps += 1;
         }
@@ -314,6 +330,20 @@ impl Run<'_, '_> {
         }
         Ok(outputs)
     }
+}
+
+/// Takes the remainders of 64-bit integers by a number of rows.
+fn reduce(array: &mut Array, rows: u64) -> Result<(), Error> {
+    let by = i64::try_from(rows.max(1)).unwrap_or(i64::MAX);
+    if array.element != Element::Int64 {
+        return Ok(());
+    }
+    let remainder = |item: &[u8]| item.try_into().map(i64::from_le_bytes).map_or(0, |item| item.rem_euclid(by)).to_le_bytes();
+    let bytes: Vec<u8> = array.bytes().chunks_exact(8).flat_map(remainder).collect();
+    if let Some(reduced) = Array::new(array.element, array.shape.clone(), &bytes)? {
+        *array = reduced;
+    }
+    Ok(())
 }
 
 /// Returns the first elements of each axis; `None` if the array is smaller.

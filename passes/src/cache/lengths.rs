@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use memc_ir::{Dim, DimExpr, Module, Ranges, SecondaryMap, Value};
+use memc_ir::{Dim, DimExpr, Domain, Factor, Module, Ranges, SecondaryMap, Value};
 use memc_ops::{Data, Item};
 
 use crate::buffer::CacheError;
@@ -29,6 +29,8 @@ pub(super) struct Lengths {
     samples: Vec<(i64, Elements)>,
     /// Elements over the symbols that grow.
     symbolic: Elements,
+    /// The module with full buffers at points of the free dimensions; empty if no dimension is free.
+    points: Vec<Module>,
     /// Symbols that grow, with their extents for full buffers.
     pub symbols: BTreeMap<String, DimExpr>,
 }
@@ -56,11 +58,12 @@ impl Lengths {
         let symbols = ctx.options.growing.clone();
         if symbols.is_empty() {
             let full = Bound { module: module.clone(), data: ctx.data.clone() };
-            return Ok(Self { full, less: None, samples: Vec::new(), symbolic: ctx.data.clone(), symbols });
+            let points = points(&full.module);
+            return Ok(Self { full, less: None, samples: Vec::new(), symbolic: ctx.data.clone(), points, symbols });
         }
         let ranges = &module.domain().ranges;
-        let least = symbols.values().map(|extent| extent.lower_bound(ranges).and_then(|least| i64::try_from(least).ok()));
-        let most = least.min().flatten().unwrap_or(0);
+        let most = symbols.values().map(|extent| extent.upper_bound(ranges).and_then(|most| i64::try_from(most).ok()));
+        let most = most.min().flatten().unwrap_or(0);
         if most < 1 {
             let why = "without rows before the run nothing grows: bind the dimension of the rows to the largest number of them";
             return Err(CacheError::Together { why: why.to_owned() });
@@ -79,7 +82,14 @@ impl Lengths {
                 samples.push((missing, data));
             }
         }
-        Ok(Self { full, less, samples, symbolic: ctx.data.clone(), symbols })
+        let points = points(&full.module);
+        Ok(Self { full, less, samples, symbolic: ctx.data.clone(), points, symbols })
+    }
+
+    /// Returns the module with full buffers and known extents: at several points, if dimensions are free.
+    pub(super) fn points(&self) -> impl Iterator<Item = &Module> {
+        let whole = self.points.is_empty().then_some(&self.full.module);
+        whole.into_iter().chain(&self.points)
     }
 
     /// Ranges of the symbols that stay free.
@@ -200,6 +210,15 @@ impl Lengths {
     }
 }
 
+/// Returns a module at points that tell apart its extents, and at its smallest extents; empty if no
+/// dimension is free.
+fn points(module: &Module) -> Vec<Module> {
+    let domain = module.domain();
+    let least: BTreeMap<String, u64> = domain.ranges.iter().map(|(name, range)| (name.clone(), range.min)).collect();
+    let all = domain.probes().into_iter().chain(Some(least)).filter(|point| !point.is_empty() && domain.contains(point));
+    all.map(|point| module.at(&point)).collect()
+}
+
 /// Returns the elements of a tensor of integers as expressions; `None` if one is not known.
 fn exprs(data: &Arc<Data>) -> Option<Vec<DimExpr>> {
     data.items.iter().map(Item::expr).collect()
@@ -210,6 +229,32 @@ fn extents(module: &Module, value: Value) -> Option<Vec<DimExpr>> {
     module.ty(value).tensor()?.shape.as_ref()?.iter().map(Dim::expr).collect()
 }
 
+/// Returns the symbol that an expression subtracts from a number, and the number: its largest extent.
+fn subtracted(of: &DimExpr) -> Option<(String, u64)> {
+    let mut found = None;
+    let mut number = 0;
+    for (factors, times) in of.terms() {
+        match (factors, times) {
+            ([], own) => number = own,
+            ([Factor::Symbol(symbol)], -1) if found.is_none() => found = Some(symbol.to_string()),
+            _ => return None,
+        }
+    }
+    Some((found?, u64::try_from(number).ok()?))
+}
+
+/// Leaves out the extents with which an expression is below zero, if it subtracts one symbol from a number;
+/// `None` if no extent is left.
+fn restrict(domain: &mut Domain, of: &DimExpr) -> Option<()> {
+    let Some((symbol, most)) = subtracted(of) else { return Some(()) };
+    let Some(range) = domain.ranges.get_mut(&symbol).filter(|range| range.max.is_none_or(|max| max > most)) else {
+        return Some(());
+    };
+    let steps = most.checked_sub(range.min)?.checked_div(range.step)?;
+    range.max = Some(range.min + steps * range.step);
+    Some(())
+}
+
 /// Replaces symbols of a module by expressions and derives all types again.
 fn bound(module: &Module, symbols: &BTreeMap<String, DimExpr>) -> Result<Bound, CacheError> {
     let mut module = module.clone();
@@ -217,6 +262,9 @@ fn bound(module: &Module, symbols: &BTreeMap<String, DimExpr>) -> Result<Bound, 
     domain.ranges.retain(|name, _| !symbols.contains_key(name));
     // Limits on the number of rows hold by the capacity; a larger domain is safe.
     domain.limits.retain(|limit| !limit.of.symbols().iter().any(|symbol| symbols.contains_key(symbol.as_ref())));
+    if symbols.values().any(|of| restrict(&mut domain, of).is_none()) {
+        return Err(CacheError::Together { why: format!("no number of new rows is left with {}", text(symbols)) });
+    }
     let values: Vec<Value> = module.values().keys().collect();
     for value in values {
         let ty = module.ty(value).map_dims(&|dim| dim.substitute(symbols));

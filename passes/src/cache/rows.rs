@@ -44,6 +44,8 @@ pub(super) enum Edit {
     Mask { node: Node, position: usize, queries: DimExpr, rows: DimExpr },
     /// Slice takes a fixed number of rows at a place that depends on the number of valid rows.
     Window { node: Node, axis: usize, number: Number, rows: DimExpr },
+    /// Gather looks up rows by indices that a run states: negative ones count from the last valid row.
+    FromEnd { node: Node, extent: DimExpr },
     /// Range counts a fixed number of rows from a start that depends on the number of valid rows.
     Offset { node: Node, start: Number, distance: DimExpr, step: i64 },
     /// Shape reads the extents of a cache before the run.

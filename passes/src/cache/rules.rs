@@ -86,8 +86,10 @@ fn usual(flow: &mut Flow<'_>, node: Node) -> Result<Rows, CacheError> {
         return Ok(vec![None; data.outputs.len()]);
     }
     let operands: Vec<Piece> = pads.iter().map(|pad| pad.map_or(Piece::Whole, |pad| Piece::Along(pad.axis))).collect();
-    let typed = Typed::of(module, node);
-    let Some(found) = pieces(Share { node: typed, operands: &operands, parts: 1 }) else {
+    // Nodes treat rows alike at all extents if they do so at extents that differ from each other.
+    let mut found = flow.lengths.points().map(|module| pieces(Share { node: Typed::of(module, node), operands: &operands, parts: 1 }));
+    let first = found.next().flatten();
+    let Some(found) = first.filter(|first| found.all(|other| other.as_ref() == Some(first))) else {
         return flow.refuse(node, padded(data, &pads), "it does not treat rows one by one");
     };
     // A share of a whole operand is legal only if its rows are those of the caches.
@@ -334,8 +336,8 @@ fn is_negative(number: &DimExpr, ranges: &Ranges) -> bool {
     DimExpr::constant(-1).at_least(number, ranges)
 }
 
-/// Gather looks up rows by fixed indices, by numbers that depend on the number of rows, or by padded
-/// indices that are legal at all rows.
+/// Gather looks up rows by fixed indices, by numbers that depend on the number of rows, by padded indices
+/// that are legal at all rows, or by indices that a run states.
 fn gather(flow: &mut Flow<'_>, node: Node) -> Result<Rows, CacheError> {
     let data = flow.module().node(node);
     let (table, indices) = (operand(data, 0), operand(data, 1));
@@ -361,7 +363,12 @@ fn gather(flow: &mut Flow<'_>, node: Node) -> Result<Rows, CacheError> {
     let zero = DimExpr::constant(0);
     match known {
         Some(known) if known.iter().all(|index| index.at_least(&zero, flow.lengths.ranges())) => Ok(vec![None]),
-        _ => flow.refuse(node, table, "it looks up rows by indices that are not known"),
+        _ => {
+            let extent = table.and_then(|value| flow.lengths.dims(value)).and_then(|dims| dims.get(pad?.axis).cloned());
+            let Some(extent) = extent else { return flow.refuse(node, table, "its extents are not known") };
+            flow.edits.push(Edit::FromEnd { node, extent });
+            Ok(vec![None])
+        }
     }
 }
 

@@ -206,6 +206,7 @@ impl Writer<'_, '_> {
             }
             Edit::Mask { node, position, queries, rows } => self.mask(*node, *position, [queries, rows])?,
             Edit::Window { node, axis, number, rows } => self.window(*node, *axis, number, rows)?,
+            Edit::FromEnd { node, extent } => self.from_end(*node, extent)?,
             Edit::Offset { node, start, distance, step } => self.offset(*node, start, distance, *step)?,
             Edit::Extents { node } => self.extents_before(*node)?,
         }
@@ -277,10 +278,8 @@ impl Writer<'_, '_> {
         if let Some(found) = self.valid.get(&(after, extent.clone())) {
             return Ok(*found);
         }
-        let beyond = extent.sub(&self.caches.past).ok_or_else(too_large)?;
         let rows = self.range(extent)?;
-        let rest = self.scalar(&beyond)?;
-        let end = self.node("Add", vec![Some(self.count), Some(rest)], Vec::new(), self.first, "cache_end");
+        let end = self.end(extent)?;
         let mut made = self.node("Less", vec![Some(rows), Some(end)], Vec::new(), self.first, "cache_is_valid");
         if after > 0 {
             let mut shape = vec![DimExpr::constant(1); after + 1];
@@ -290,6 +289,29 @@ impl Writer<'_, '_> {
         }
         self.valid.insert((after, extent.clone()), made);
         Ok(made)
+    }
+
+    /// Returns the number of valid rows of a value that has `extent` rows with full buffers.
+    fn end(&mut self, extent: &DimExpr) -> Result<Value, CacheError> {
+        let beyond = extent.sub(&self.caches.past).ok_or_else(too_large)?;
+        let rest = self.scalar(&beyond)?;
+        Ok(self.node("Add", vec![Some(self.count), Some(rest)], Vec::new(), self.first, "cache_end"))
+    }
+
+    /// Adds the number of valid rows to negative indices of a Gather.
+    fn from_end(&mut self, node: Node, extent: &DimExpr) -> Result<(), CacheError> {
+        let Some(indices) = self.operand(node, 1) else { return Ok(()) };
+        let element = self.module().ty(indices).tensor().map_or(ElementType::Int64, |ty| ty.element);
+        let (mut end, mut zero) = (self.end(extent)?, self.integers("cache_number", &[], &[0]));
+        if element != ElementType::Int64 {
+            let to = vec![("to".to_owned(), Attribute::Int(i64::from(element.to_onnx())))];
+            [end, zero] = [end, zero].map(|value| self.node("Cast", vec![Some(value)], to.clone(), self.first, "cache_end"));
+        }
+        let is_from_end = self.node("Less", vec![Some(indices), Some(zero)], Vec::new(), Some(node), "cache_from_end");
+        let moved = self.node("Add", vec![Some(indices), Some(end)], Vec::new(), Some(node), "cache_from_end");
+        let made = self.node("Where", vec![Some(is_from_end), Some(moved), Some(indices)], Vec::new(), Some(node), "cache_from_end");
+        self.rewriter.set_operand(node, 1, made);
+        Ok(())
     }
 
     /// Replaces the moving limits of Slice along an axis by a lookup of these rows.
