@@ -10,12 +10,13 @@ use crate::error::ImportError;
 /// Most points of the domain at which the model is checked.
 const MAX_POINTS: usize = 24;
 
-/// Steps that may be proposed: networks halve images up to five times, a few six times.
+/// Steps that may be proposed, and numbers of extents that may be skipped: networks halve images up to five
+/// times, a few six times.
 const STEPS: [u64; 6] = [2, 4, 8, 16, 32, 64];
 
 /// Checks that sizes are possible, and that every operator fits its operands, at corners of the domain and
 /// at points between them. `stated` is the module before inference. Takes up to 24 inferences of the
-/// module, and a few times as many if an operator does not fit.
+/// module, and ten to twenty times as many if an operator does not fit.
 ///
 /// # Errors
 /// An extent is negative, a size is impossible, or an operator does not fit.
@@ -33,7 +34,7 @@ pub(crate) fn check(stated: &Module, module: &Module, inference: &Inference) -> 
     let check = |domain: &Domain| points(domain).iter().try_for_each(|point| check_at(point, stated, module, inference));
     check(domain).map_err(|error| match error {
         ImportError::Contradiction { bindings, reason, line, .. } => {
-            let proposal = stepped(domain, &|domain| check(domain).is_ok());
+            let proposal = narrowed(domain, &|domain| check(domain).is_ok());
             ImportError::Contradiction { bindings, reason, line, proposal }
         }
         other => other,
@@ -87,24 +88,43 @@ fn points(domain: &Domain) -> Vec<BTreeMap<String, u64>> {
     points
 }
 
-/// Returns the ranges, as options, that fit with a larger step: few of them, with the smallest step that
-/// serves. Returns none if no step does.
-fn stepped(domain: &Domain, fits: &dyn Fn(&Domain) -> bool) -> Vec<String> {
-    let steps = STEPS.iter().map(|step| {
-        let mut stepped = domain.clone();
-        stepped.ranges.values_mut().for_each(|range| *range = multiples(*range, *step));
-        stepped
-    });
-    let Some(mut found) = steps.into_iter().find(|stepped| fits(stepped)) else { return Vec::new() };
+/// Returns ranges, as options, at which the model fits: those that begin later or, if none does, that have a
+/// larger step. Few ranges change, and by little. Returns none if no such ranges are found.
+fn narrowed(domain: &Domain, fits: &dyn Fn(&Domain) -> bool) -> Vec<String> {
+    let each = |change: &dyn Fn(Range) -> Range| {
+        let mut changed = domain.clone();
+        changed.ranges.values_mut().for_each(|range| *range = change(*range));
+        changed
+    };
+    let later = STEPS.iter().map(|count| each(&|range| begun_later(range, *count)));
+    let stepped = STEPS.iter().map(|step| each(&|range| multiples(range, *step)));
+    let Some(mut found) = later.chain(stepped).find(|changed| fits(changed)) else { return Vec::new() };
     for (name, range) in &domain.ranges {
-        let mut fewer = found.clone();
-        fewer.ranges.insert(name.clone(), *range);
-        if fits(&fewer) {
-            found = fewer;
+        let with = |range: Range, found: &Domain| {
+            let mut other = found.clone();
+            other.ranges.insert(name.clone(), range);
+            Some(other).filter(fits)
+        };
+        // Skip as few extents as possible; ranges with a larger step come back whole or not at all.
+        let is_later = found.ranges.get(name).is_some_and(|other| other.step == range.step);
+        let most = if is_later { STEPS[STEPS.len() - 1] } else { 1 };
+        let (mut least, mut enough) = (0, most);
+        while least < enough {
+            let skipped = least.midpoint(enough);
+            match with(begun_later(*range, skipped), &found) {
+                Some(other) => (found, enough) = (other, skipped),
+                None => least = skipped + 1,
+            }
         }
     }
     let changed = found.ranges.iter().filter(|(name, range)| domain.ranges.get(*name) != Some(range));
     changed.map(|(name, range)| format!("`--dim {name}={range}`")).collect()
+}
+
+/// Returns a range without its first extents; a range with fewer of them comes back as it is.
+fn begun_later(range: Range, skipped: u64) -> Range {
+    let is_long = range.count().is_none_or(|count| count > skipped);
+    if is_long { Range { min: range.min + skipped * range.step, ..range } } else { range }
 }
 
 /// Returns the multiples of a step in a range of all extents; another range, or one without a multiple,
