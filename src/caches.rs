@@ -103,7 +103,9 @@ fn free_rows(file: &ModelFile, request: &Request, given: &Module, pairs: &[(Valu
         let types = given.ty(*old).tensor().zip(given.ty(*new).tensor());
         let Some(axis) = types.and_then(|(old, new)| past_of(old, new)) else { continue };
         let symbol = dim(&open, *old, axis).and_then(|dim| dim.as_symbol().map(str::to_owned));
-        let (Some(symbol), Some(before), Some(after)) = (symbol, dim(given, *old, axis), dim(given, *new, axis)) else { continue };
+        let (Some(symbol), Some(before), Some(after)) = (symbol, dim(given, *old, axis), dim(given, *new, axis)) else {
+            continue;
+        };
         let most = domain.most(&after).and_then(|most| i64::try_from(most).ok());
         let Some((capacity, rows)) = most.zip(after.sub(&before)) else {
             return Err(refuse(format!("no largest number of rows is known: state it with `--dim {symbol}=0..1023`")));

@@ -22,7 +22,10 @@ pub(crate) fn validate(module: &Module, pairs: &[StateNames]) -> Result<(), Erro
         let (new_type, old_type) = (module.ty(new), module.ty(old));
         let is_sized = [new, old].iter().all(|value| module.size(*value).is_some());
         if new_type.tensor().is_none() || !is_sized {
-            return refuse("both must be tensors of a known or largest size; `--dim` binds symbolic dimensions, as in `--dim past=0..1023`".to_owned());
+            return refuse(
+                "both must be tensors of a known or largest size; `--dim` binds symbolic dimensions, as in `--dim past=0..1023`"
+                    .to_owned(),
+            );
         }
         let grows = new_type.tensor().zip(old_type.tensor()).is_some_and(|(new, old)| is_growing(old, new));
         if new_type.tensor() != old_type.tensor() && !grows {

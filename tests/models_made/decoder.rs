@@ -159,7 +159,9 @@ impl Decoder {
         }
         if !is_given || self.short_table {
             match self.free_rows {
-                true => nodes.extend([node("Shape", &["ids"], &["ids_extents"]), node("Gather", &["ids_extents", "n1"], &["count"])]),
+                true => {
+                    nodes.extend([node("Shape", &["ids"], &["ids_extents"]), node("Gather", &["ids_extents", "n1"], &["count"])])
+                }
                 false => constants.push(scalar("count", self.rows)),
             }
             nodes.extend([
@@ -169,10 +171,7 @@ impl Decoder {
             ]);
         }
         if !is_given {
-            nodes.extend([
-                node("Range", &["before", "after", "n1"], &["own"]),
-                node("Unsqueeze", &["own", "v0"], &["position"]),
-            ]);
+            nodes.extend([node("Range", &["before", "after", "n1"], &["own"]), node("Unsqueeze", &["own", "v0"], &["position"])]);
         }
         match self.mask {
             Mask::None => {}

@@ -139,7 +139,8 @@ pub fn at(layout: &Layout, point: &Point) -> Result<Layout, Error> {
         row.bytes = size.unwrap_or(row.bytes);
     }
     for row in &mut bound.caches {
-        let wrong = || Error::Tensor { tensor: row.input.clone(), reason: "an expression of its rows has no value at these extents" };
+        let wrong =
+            || Error::Tensor { tensor: row.input.clone(), reason: "an expression of its rows has no value at these extents" };
         if let Some(text) = row.rows_expr.take() {
             row.rows = value(&text, point).ok_or_else(wrong)?;
         }

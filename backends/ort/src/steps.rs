@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use memc_ir::{Dim, DimExpr};
 use memc_layout::{Cache, Layout};
 use memc_onnx_proto::ModelFile;
+use memc_onnx_proto::onnx::tensor_proto::DataType;
 use memc_onnx_proto::onnx::tensor_shape_proto::dimension::Value as Extent;
 use memc_onnx_proto::onnx::type_proto::Value as Kind;
 
 use crate::arrays::{Array, TensorView};
 use crate::compare::{Tolerances, compare};
 use crate::content::Content;
-use crate::element::Element;
 use crate::error::Error;
 use crate::inputs;
 use crate::loss::Loss;
@@ -61,7 +61,9 @@ impl<'a> Steps<'a> {
                     }
                     None => {
                         let starts = self.starts(past, phase.rows());
-                        for (round, start) in (0..self.options.rounds.max(1)).flat_map(|round| starts.iter().map(move |at| (round, *at))) {
+                        for (round, start) in
+                            (0..self.options.rounds.max(1)).flat_map(|round| starts.iter().map(move |at| (round, *at)))
+                        {
                             run.sequence(round, start, STEPS, None, &mut [&mut phase], &mut found)?;
                         }
                     }
@@ -81,7 +83,13 @@ impl<'a> Steps<'a> {
                     let least = few.as_ref().map_or(many.rows(), Phase::rows);
                     let mut phases: Vec<&mut Phase<'_>> = std::iter::once(&mut many).chain(few.as_mut()).collect();
                     let last = past.saturating_sub(least.saturating_mul(STEPS - 1));
-                    let starts = if past == 0 { vec![0] } else if last == 0 { vec![0, past] } else { vec![0, last, past] };
+                    let starts = if past == 0 {
+                        vec![0]
+                    } else if last == 0 {
+                        vec![0, past]
+                    } else {
+                        vec![0, last, past]
+                    };
                     for start in starts {
                         run.sequence(round, start, STEPS, None, &mut phases, &mut found)?;
                     }
@@ -220,14 +228,10 @@ impl Run<'_, '_> {
                 // Random positions may lie beyond the rows that the given model has at this step.
                 Err(Error::Given { .. }) if real.is_none() => {
                     let valid = rows.saturating_add(phase.rows());
-                    written.retain(|name, _| name != self.count);
-                    for inputs in [&mut given, &mut written] {
-                        for array in inputs.values_mut() {
+                    for (name, array) in given.iter_mut().chain(&mut written) {
+                        if name != self.count {
                             reduce(array, valid)?;
                         }
-                    }
-                    if let Some(array) = Array::new(Element::Int64, Vec::new(), &number)? {
-                        written.insert(self.count.to_owned(), array);
                     }
                     self.step(round, rows, [&given, &written], phase, found)?
                 }
@@ -335,7 +339,7 @@ impl Run<'_, '_> {
 /// Takes the remainders of 64-bit integers by a number of rows.
 fn reduce(array: &mut Array, rows: u64) -> Result<(), Error> {
     let by = i64::try_from(rows.max(1)).unwrap_or(i64::MAX);
-    if array.element != Element::Int64 {
+    if array.element.data_type() != DataType::Int64 {
         return Ok(());
     }
     let remainder = |item: &[u8]| item.try_into().map(i64::from_le_bytes).map_or(0, |item| item.rem_euclid(by)).to_le_bytes();

@@ -30,11 +30,8 @@ impl Writer<'_, '_> {
         let terms: Vec<(Vec<Factor>, i64)> = of.terms().map(|(factors, times)| (factors.to_vec(), times)).collect();
         let mut sum = None;
         for (factors, times) in terms {
-            let mut product = if times == 1 && !factors.is_empty() {
-                None
-            } else {
-                Some(self.integers("cache_number", &[], &[times]))
-            };
+            let mut product =
+                if times == 1 && !factors.is_empty() { None } else { Some(self.integers("cache_number", &[], &[times])) };
             for factor in &factors {
                 let factor = match factor {
                     Factor::Symbol(name) => self.symbol(name)?,

@@ -175,8 +175,7 @@ impl Lengths {
         let linear = || {
             let full = integers(&self.full.data)?;
             let one = integers(&less.data)?;
-            let slope: Vec<i64> =
-                full.iter().zip(&one).map(|(full, one)| full.sub(one)?.as_constant()).collect::<Option<_>>()?;
+            let slope: Vec<i64> = full.iter().zip(&one).map(|(full, one)| full.sub(one)?.as_constant()).collect::<Option<_>>()?;
             for (missing, data) in all() {
                 let other = integers(data)?;
                 let differs = |at: usize| full.get(at)?.sub(other.get(at)?)?.as_constant();

@@ -87,7 +87,8 @@ fn usual(flow: &mut Flow<'_>, node: Node) -> Result<Rows, CacheError> {
     }
     let operands: Vec<Piece> = pads.iter().map(|pad| pad.map_or(Piece::Whole, |pad| Piece::Along(pad.axis))).collect();
     // Nodes treat rows alike at all extents if they do so at extents that differ from each other.
-    let mut found = flow.lengths.points().map(|module| pieces(Share { node: Typed::of(module, node), operands: &operands, parts: 1 }));
+    let mut found =
+        flow.lengths.points().map(|module| pieces(Share { node: Typed::of(module, node), operands: &operands, parts: 1 }));
     let first = found.next().flatten();
     let Some(found) = first.filter(|first| found.all(|other| other.as_ref() == Some(first))) else {
         return flow.refuse(node, padded(data, &pads), "it does not treat rows one by one");
@@ -212,7 +213,8 @@ fn moving(flow: &mut Flow<'_>, node: Node) -> Result<Rows, CacheError> {
     };
     let steps = operand(data, 2).and_then(|value| flow.lengths.integers(value));
     let slope = |value: Option<Value>| flow.number(value).map(|number| number.slope);
-    let fixed_length = data.results().next().and_then(|value| flow.lengths.growing_axes(value)).is_some_and(|axes| axes.is_empty());
+    let fixed_length =
+        data.results().next().and_then(|value| flow.lengths.growing_axes(value)).is_some_and(|axes| axes.is_empty());
     let distance = only(operand(data, 1)).zip(only(first)).and_then(|(limit, start)| limit.sub(&start));
     match (flow.number(first), steps.as_deref(), distance) {
         (Some(start), Some([step]), Some(distance))
@@ -294,7 +296,8 @@ fn slice(flow: &mut Flow<'_>, node: Node) -> Result<Rows, CacheError> {
         // A fixed number of rows whose place moves with the number of rows.
         let (count, rest) = (end.sub(&start), start.sub(&flow.caches.past));
         let follows = moves || from_end;
-        let (Some(count), Some(rest), true) = (count, rest, steps[index] == 1 && !grows && follows && flow.lengths.less.is_some())
+        let (Some(count), Some(rest), true) =
+            (count, rest, steps[index] == 1 && !grows && follows && flow.lengths.less.is_some())
         else {
             return flow.refuse(node, first, "it takes rows at other places than the first ones");
         };

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use memc_ir::{
-    Attribute, ConstData, Dim, DimExpr, ConstOrigin, ElementType, Module, NewNode, Node, Operator, Origin, Payload, Rewriter, TensorType,
-    Value, ValueType,
+    Attribute, ConstData, ConstOrigin, Dim, DimExpr, ElementType, Module, NewNode, Node, Operator, Origin, Payload, Rewriter,
+    TensorType, Value, ValueType,
 };
 
 use super::COUNT;
@@ -309,7 +309,8 @@ impl Writer<'_, '_> {
         }
         let is_from_end = self.node("Less", vec![Some(indices), Some(zero)], Vec::new(), Some(node), "cache_from_end");
         let moved = self.node("Add", vec![Some(indices), Some(end)], Vec::new(), Some(node), "cache_from_end");
-        let made = self.node("Where", vec![Some(is_from_end), Some(moved), Some(indices)], Vec::new(), Some(node), "cache_from_end");
+        let made =
+            self.node("Where", vec![Some(is_from_end), Some(moved), Some(indices)], Vec::new(), Some(node), "cache_from_end");
         self.rewriter.set_operand(node, 1, made);
         Ok(())
     }
@@ -353,7 +354,9 @@ impl Writer<'_, '_> {
     /// Replaces Range by one from 0, with its start added: its number of elements does not depend on the
     /// number of valid rows.
     fn offset(&mut self, node: Node, start: &Number, distance: &DimExpr, step: i64) -> Result<(), CacheError> {
-        let (Some(result), Some(like)) = (self.module().node(node).results().next(), self.operand(node, 0)) else { return Ok(()) };
+        let (Some(result), Some(like)) = (self.module().node(node).results().next(), self.operand(node, 0)) else {
+            return Ok(());
+        };
         let [zero, step] = [0, step].map(|number| self.integers("cache_number", &[], &[number]));
         let limit = self.scalar(distance)?;
         let mut rows = self.node("Range", vec![Some(zero), Some(limit), Some(step)], Vec::new(), self.first, "cache_row");
