@@ -108,7 +108,11 @@ fn one(lengths: &Lengths, old: Value, new: Value) -> Result<(Cache, [DimExpr; 2]
     let Some(node) = module.producer(new) else { return refuse("no operator computes the output") };
     let data = module.node(node);
     if !data.operator.domain.is_empty() || &*data.operator.name != "Concat" || data.graph != module.main() {
-        return refuse(&format!("{} computes it, not Concat", data.operator));
+        let more = match memc_ops::new_values(data).is_empty() {
+            true => "",
+            false => ": it writes into a buffer if the file gives the rows of both one dimension",
+        };
+        return refuse(&format!("{} computes it, not Concat{more}", data.operator));
     }
     let added = match data.inputs.as_slice() {
         [Some(first), Some(added)] if *first == old && *added != old => *added,
