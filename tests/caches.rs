@@ -190,7 +190,7 @@ fn a_prompt_and_single_tokens_run_in_one_file() {
     let arena = |bucket: usize| layout["layouts"][bucket]["arenas"][0]["size"].as_u64().unwrap();
     assert!(layout["layouts"].as_array().unwrap().len() == 2 && arena(0) < arena(1), "{layout}");
     let verified = folder.memc("verify in.onnx out.onnx --at seq=4 --at seq=3");
-    assert!(verified.err.contains("E0701") || verified.err.contains("in 2 points, in 20 steps"), "{verified:#?}");
+    assert!(verified.err.contains("E0701") || verified.err.contains("in 2 points, in 18 steps"), "{verified:#?}");
     // The rows of a bound number may be a range, too: the bound number is the largest one.
     folder.memc(&format!("optimize in.onnx -o out.onnx {STATE} --dim past=12 --dim seq=1..4 --dim total=past+seq")).done();
     assert_eq!(self::layout(&folder)["caches"][0]["capacity"], 16);
@@ -204,8 +204,7 @@ fn ranges_that_give_no_capacity_are_refused() {
     for (dims, code, words) in [
         ("--dim past=0.. --dim seq=1..4 --dim total=past+seq", "error", "no upper bound"),
         ("--dim seq=1..4 --dim total=seq --allow-unbound", "E0306", "--dim past=0..1023"),
-        ("--dim past=0 --dim seq=0..4 --dim total=past+seq", "E0324", "alone"),
-        ("--dim past=0..12 --dim seq=1..4 --dim total=1..16", "E0114", "total"),
+        ("--dim past=0..12 --dim seq=1..4 --dim total=1..16", "E0123", "total"),
     ] {
         let ran = folder.memc(&format!("optimize in.onnx -o out.onnx {STATE} {dims}"));
         assert!(ran.err.contains(words), "{dims}: {ran:#?}");

@@ -3,13 +3,13 @@
 
 use std::collections::BTreeSet;
 
-use memc_ir::{DimExpr, ElementType, NodeData, Value};
+use memc_ir::{DimExpr, ElementType, Value};
 use memc_layout::Cache;
 
 use crate::codes::Kind;
 use crate::ctx::Ctx;
 use crate::findings::{At, Findings};
-use crate::rows;
+use crate::rows::{self, constant, is_onnx};
 use crate::side::Side;
 
 /// Maximum number of nodes between the number of valid rows and the places of new rows.
@@ -151,10 +151,6 @@ fn most(side: &Side<'_>, extent: &DimExpr) -> Option<u64> {
     u64::try_from(side.extents.highest(extent)?).ok()
 }
 
-pub(crate) fn is_onnx(node: &NodeData, name: &str) -> bool {
-    node.operator.domain.is_empty() && &*node.operator.name == name
-}
-
 /// Integers as linear functions of the number of valid rows: slope and rest, in row-major order.
 #[derive(Clone, PartialEq, Eq)]
 struct Linear {
@@ -211,14 +207,6 @@ fn linear(side: &Side<'_>, value: Value, count: Value, depth: u32) -> Option<Lin
         "Identity" | "Reshape" | "Unsqueeze" | "Squeeze" => Some(Linear { dims, ..own(0)? }),
         _ => None,
     }
-}
-
-/// Returns the integers of an initializer of any size.
-pub(crate) fn constant(side: &Side<'_>, value: Value) -> Option<Vec<i64>> {
-    let constant = side.module.constant(side.module.constant_of(value)?);
-    let memc_ir::Payload::Raw(bytes) = &constant.payload else { return None };
-    let items = bytes.chunks_exact(8).map(|chunk| chunk.try_into().map(i64::from_le_bytes).ok());
-    items.collect::<Option<Vec<i64>>>().filter(|_| constant.ty.element == ElementType::Int64)
 }
 
 fn add(left: (i64, i64), right: (i64, i64)) -> Option<(i64, i64)> {

@@ -1,9 +1,8 @@
 //! Places of new rows in a buffer if extents are free: integers that depend on their own place in the tensor
 //! and on the number of valid rows.
 
-use memc_ir::{DimExpr, Value};
+use memc_ir::{DimExpr, ElementType, NodeData, Value};
 
-use crate::caches::{constant, is_onnx};
 use crate::side::Side;
 
 /// Maximum number of nodes between the number of valid rows and the places of new rows.
@@ -140,6 +139,9 @@ fn fitted(dims: Vec<DimExpr>, items: &[i64]) -> Option<Affine> {
         }
         stride = stride.checked_mul(*extent)?;
     }
+    if stride != items.len() {
+        return None;
+    }
     for (at, item) in items.iter().enumerate() {
         let (mut left, mut sum) = (at, rest);
         for (factor, extent) in factors.iter().zip(&known).rev() {
@@ -149,4 +151,50 @@ fn fitted(dims: Vec<DimExpr>, items: &[i64]) -> Option<Affine> {
         (sum == *item).then_some(())?;
     }
     Some(Affine { dims, factors, slope: 0, rest: DimExpr::constant(rest) })
+}
+
+/// Returns the integers of an initializer of any size.
+pub(crate) fn constant(side: &Side<'_>, value: Value) -> Option<Vec<i64>> {
+    let constant = side.module.constant(side.module.constant_of(value)?);
+    let memc_ir::Payload::Raw(bytes) = &constant.payload else { return None };
+    let items = bytes.chunks_exact(8).map(|chunk| chunk.try_into().map(i64::from_le_bytes).ok());
+    items.collect::<Option<Vec<i64>>>().filter(|_| constant.ty.element == ElementType::Int64)
+}
+
+/// Whether a node has an operator of ONNX's own domain.
+pub(crate) fn is_onnx(node: &NodeData, name: &str) -> bool {
+    node.operator.domain.is_empty() && &*node.operator.name == name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn number(of: i64) -> DimExpr {
+        DimExpr::constant(of)
+    }
+
+    #[test]
+    fn constants_are_sums_over_coordinates_or_refused() {
+        let found = fitted(vec![number(2), number(1), number(3)], &[5, 7, 9, 6, 8, 10]);
+        assert_eq!(found.map(|found| (found.factors, found.rest)), Some((vec![1, 0, 2], number(5))));
+        assert_eq!(fitted(vec![number(3)], &[0, 1, 3]), None);
+        assert_eq!(fitted(vec![number(2), number(2)], &[0, 1, 2, 4]), None);
+        assert_eq!(fitted(vec![number(3)], &[0, 1]), None);
+        assert_eq!(fitted(vec![number(0)], &[]).map(|found| found.factors), Some(vec![0]));
+        assert_eq!(fitted(Vec::new(), &[4]).map(|found| found.rest), Some(number(4)));
+    }
+
+    #[test]
+    fn axes_of_one_move_and_others_stay() {
+        let seq = DimExpr::symbol("seq");
+        let row = Affine { dims: vec![seq.clone()], factors: vec![1], slope: 1, rest: number(0) };
+        let column = row.reshaped(vec![number(1), seq.clone(), number(1)]);
+        assert_eq!(column.as_ref().map(|column| column.factors.clone()), Some(vec![0, 1, 0]));
+        assert_eq!(row.reshaped(vec![seq.clone(), seq.clone()]), None);
+        assert_eq!(row.reshaped(vec![number(1)]), None);
+        let wide = column.and_then(|column| column.broadcast(&[number(2), seq.clone(), number(1)]));
+        assert_eq!(wide.map(|wide| wide.factors), Some(vec![0, 1, 0]));
+        assert_eq!(row.broadcast(&[number(2)]), None);
+    }
 }

@@ -624,16 +624,14 @@ pub struct Cache {
     pub capacity: u64,
     /// Number of rows that a run appends; the largest number if it depends on free dimensions.
     pub rows: u64,
-    /// Number of rows that a run appends, as an expression over free dimensions. Absent if it is one number.
+    /// `rows` as an expression over free dimensions. Absent if it is one number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows_expr: Option<String>,
     /// Graph input of the output model, an integer without axes: the number of valid rows before the
-    /// run, at most the capacity without the rows of the run. Rows from there on may have any finite
-    /// elements.
+    /// run, at most `capacity - rows`. Rows from there on may have any finite elements.
     pub count: String,
-    /// Dimensions of the input model that grow with the number of rows, with their extents for a full
-    /// buffer; largest extents if they depend on free dimensions, and `equal` of the model then has the
-    /// expressions. Empty if the input model has one number of rows.
+    /// Dimensions of the input model that grow with the number of rows, with their largest extents for a
+    /// full buffer; `equal` has expressions. Empty if the input model has one number of rows.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub grows: BTreeMap<String, u64>,
 }

@@ -5,11 +5,6 @@ use memc_ir::{Attribute, Dim, DimExpr, Factor, Value};
 use super::write::Writer;
 use crate::buffer::CacheError;
 
-/// Refuses expressions with too many terms.
-pub(super) fn too_large() -> CacheError {
-    CacheError::Together { why: "an extent is an expression with too many terms".to_owned() }
-}
-
 impl Writer<'_, '_> {
     /// Returns the numbers from 0 on, one less than an extent at most.
     pub(super) fn range(&mut self, extent: &DimExpr) -> Result<Value, CacheError> {

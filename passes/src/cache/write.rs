@@ -9,7 +9,6 @@ use memc_ir::{
 };
 
 use super::COUNT;
-use super::extents::too_large;
 use super::lengths::{Elements, Lengths, Number};
 use super::pairs::{Cache, Caches};
 use super::rows::Edit;
@@ -436,4 +435,9 @@ fn minus_infinity(element: ElementType) -> Option<Vec<u8>> {
         ElementType::Bfloat16 => 0xff80u16.to_le_bytes().to_vec(),
         _ => return None,
     })
+}
+
+/// Refuses expressions with too many terms.
+fn too_large() -> CacheError {
+    CacheError::Together { why: "an extent is an expression with too many terms".to_owned() }
 }
