@@ -262,7 +262,9 @@ pub const OPERATORS: &[OpInfo] = &[
     pooling("MaxpoolWithMask", pool).split(SplitAxes::None),
     conv("NhwcConv", convolution_channels_last),
     conv("NhwcFusedConv", convolution_channels_last),
-    pooling("NhwcMaxPool", pool_channels_last).workspace(Workspace::Bytes(contrib_workspace::window_pointers)),
+    pooling("NhwcMaxPool", pool_channels_last)
+        .workspace(Workspace::Bytes(contrib_workspace::window_pointers))
+        .over_symbols(symbolic_workspace::window_pointers),
     pooling("QLinearAveragePool", quantized_pool)
         .rounds()
         .workspace(Workspace::Bytes(contrib_workspace::float_copy))
