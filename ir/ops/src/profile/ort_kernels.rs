@@ -198,7 +198,7 @@ pub(super) static KERNELS: &[Kernel] = &[
     onnx("HardSigmoid").in_place(0, FLOAT).temporaries(|typed| of::steps_in_half(typed, 0)).blocks(),
     onnx("HardSwish")
         .temporaries(|typed| of::results(typed, 1)?.checked_add(of::ROUNDING))
-        .over_symbols(over::result)
+        .over_symbols(over::result_and_constant)
         .expanded()
         .blocks(),
     onnx("Hardmax").temporaries(of::moved_axis).over_symbols(over::moved_axis),
@@ -271,7 +271,10 @@ pub(super) static KERNELS: &[Kernel] = &[
     onnx("Squeeze").moves_integers(1),
     onnx("Sub").blocks(),
     onnx("Sum").temporaries(of::several).over_symbols(over::several).blocks(),
-    onnx("Swish").temporaries(|typed| of::results(typed, 1)?.checked_add(of::ROUNDING)).over_symbols(over::result).expanded(),
+    onnx("Swish")
+        .temporaries(|typed| of::results(typed, 1)?.checked_add(of::ROUNDING))
+        .over_symbols(over::result_and_constant)
+        .expanded(),
     onnx("Tanh").in_place(0, FLOATS).blocks(),
     onnx("TensorScatter").in_place(0, ANY).half_precision(),
     onnx("ThresholdedRelu").in_place(0, FLOAT).temporaries(|typed| of::steps_in_half(typed, 7)),

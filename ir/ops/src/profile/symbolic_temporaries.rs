@@ -25,8 +25,13 @@ fn results(typed: &Typed<'_>, count: u64) -> Option<DimExpr> {
     rounded(&in_full(typed.output(0)?))?.mul(&number(count)?)
 }
 
-/// One buffer of the size of result 0, and a small constant.
+/// One buffer of the size of result 0.
 pub(super) fn result(typed: &Typed<'_>) -> Option<DimExpr> {
+    results(typed, 1)
+}
+
+/// One buffer of the size of result 0, and a small constant.
+pub(super) fn result_and_constant(typed: &Typed<'_>) -> Option<DimExpr> {
     results(typed, 1)?.add(&number(ROUNDING)?)
 }
 
