@@ -269,7 +269,10 @@ pub const OPERATORS: &[OpInfo] = &[
         .rounds()
         .workspace(Workspace::Bytes(contrib_workspace::float_copy))
         .over_symbols(symbolic_workspace::float_copy),
-    conv("QLinearConv", quantized_convolution).rounds().workspace(Workspace::Bytes(contrib_workspace::quantized_convolution)),
+    conv("QLinearConv", quantized_convolution)
+        .rounds()
+        .workspace(Workspace::Bytes(contrib_workspace::quantized_convolution))
+        .over_symbols(symbolic_workspace::quantized_convolution),
     microsoft("QLinearGlobalAveragePool", quantized_global_pool).rounds().work(Work::PerInputElement(1)).split(SplitAxes::Batch),
     conv("VarlenCausalConvWithState", causal_packed).split(SplitAxes::None),
 ];

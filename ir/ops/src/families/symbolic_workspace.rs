@@ -285,6 +285,44 @@ pub(crate) fn packed_product(typed: &Typed<'_>) -> Option<DimExpr> {
     (bytes.max(is_several * Size::number(each)) + Size::number(ROUNDING.unsigned_abs())).0
 }
 
+/// Columns of an integer convolution.
+pub(crate) fn integer_convolution(typed: &Typed<'_>) -> Option<DimExpr> {
+    let weight = typed.input(1)?.known_dims()?;
+    if conv_workspace::is_pointwise(typed.data(), weight.get(2..)?) {
+        return Some(DimExpr::constant(0));
+    }
+    (Size::product(weight.get(1..)?.iter().map(|extent| Size::number(*extent))) * from_axis(typed.output(0), 2)).0
+}
+
+/// Quantized convolution of one image at a time, for any kernel: operand and result with channels last, the
+/// larger of pointers and columns, a 32-bit product, and reordered weights if they are no constant.
+pub(crate) fn quantized_convolution(typed: &Typed<'_>) -> Option<DimExpr> {
+    let (data, weight) = (typed.data(), typed.input(3)?.known_dims()?);
+    let (filters, channels) = (*weight.first()?, *weight.get(1)?);
+    let window = weight.get(2..)?;
+    let taps = Size::product(window.iter().map(|extent| Size::number(*extent)));
+    let groups = u64::try_from(data.int("group", 1)).ok()?;
+    let is_last = data.int("channels_last", 0) != 0;
+    let image = |ty: Option<&TensorType>| from_axis(ty, 1);
+    let moved = if is_last { Size::number(0) } else { image(typed.input(0)) + image(typed.output(0)) };
+    let whole = typed.output(0)?.shape.as_deref()?;
+    let spatial = if is_last { whole.get(1..whole.len().checked_sub(1)?)? } else { whole.get(2..)? };
+    let positions = Size::product(spatial.iter().map(|dim| Size(dim.expr())));
+    let is_depthwise = channels == 1 && groups == filters;
+    let is_constant = data.inputs.get(3).copied().flatten().is_some_and(|value| typed.module.constant_of(value).is_some());
+    let wide = Size::product([positions.clone(), Size::number(filters), Size::number(4)]);
+    let each = if is_depthwise {
+        Size::number(8)
+    } else if conv_workspace::is_pointwise(data, window) {
+        Size::number(0)
+    } else {
+        let at_once = if window.len() > 2 { groups } else { 1 };
+        Size::number(channels.checked_mul(at_once)?.max(8))
+    };
+    let reordered = if is_constant { Size::number(0) } else { Size::product(weight.iter().map(|extent| Size::number(*extent))) };
+    Size::sum([moved, Size::product([positions, taps, each]), wide, reordered, Size::number(4 * ROUNDING.unsigned_abs())]).0
+}
+
 /// Table of pointers into one channels-last image: one for each position and element of the window.
 pub(crate) fn window_pointers(typed: &Typed<'_>) -> Option<DimExpr> {
     let dims = typed.output(0)?.shape.as_deref()?;
@@ -454,6 +492,28 @@ mod tests {
             sample("com.microsoft::GroupQueryAttention", &grouped[..3], groups),
             sample("com.microsoft::GroupQueryAttention", grouped, groups),
             sample("com.microsoft::GroupQueryAttention", grouped, rotated),
+            Sample {
+                operator: "com.microsoft::QLinearConv",
+                operands: &["u8[N,3,S,T]", "f32[]", "u8[]", "u8[16,3,3,3]", "f32[]", "u8[]", "f32[]", "u8[]"],
+                lists: &[("pads", &[1; 4])],
+                is_exact: false,
+                ..PLAIN
+            },
+            Sample {
+                operator: "com.microsoft::QLinearConv",
+                operands: &["u8[N,6,S,T]", "f32[]", "u8[]", "u8[6,1,3,3]", "f32[]", "u8[]", "f32[]", "u8[]"],
+                ints: &[("group", 6)],
+                lists: &[("pads", &[1; 4])],
+                is_exact: false,
+                ..PLAIN
+            },
+            Sample {
+                operator: "com.microsoft::QLinearConv",
+                operands: &["u8[N,S,T,4]", "f32[]", "u8[]", "u8[8,4,1,1]", "f32[]", "u8[]", "f32[]", "u8[]"],
+                ints: &[("channels_last", 1)],
+                is_exact: false,
+                ..PLAIN
+            },
             sample("com.microsoft::MatMulNBits", &["f32[N,S,64]", "u8[1]", "f32[1]"], &[("K", 64), ("N", 8)]),
             sample(
                 "com.microsoft::MatMulNBits",

@@ -9,6 +9,7 @@ use memc_ir::ElementType;
 use super::ort_temporaries::{self as of, Formula};
 use super::symbolic_temporaries::{self as over, Expression};
 use crate::families::contrib_workspace::{self, QUANTIZED_BUFFERS};
+use crate::families::symbolic_workspace;
 
 /// Facts about the kernel of one operator.
 #[derive(Clone, Copy, Debug)]
@@ -177,6 +178,7 @@ pub(super) static KERNELS: &[Kernel] = &[
     onnx("ConstantOfShape").half_precision(),
     onnx("ConvInteger")
         .temporaries(|typed| contrib_workspace::integer_convolution(typed).map(|bytes| bytes.0))
+        .over_symbols(symbolic_workspace::integer_convolution)
         .keeps(QUANTIZED_BUFFERS),
     onnx("ConvTranspose").packs(),
     onnx("DFT").temporaries(of::fourier),
@@ -184,17 +186,17 @@ pub(super) static KERNELS: &[Kernel] = &[
     onnx("DepthToSpace").moves_integers(1),
     onnx("DequantizeLinear").half_precision(),
     onnx("Einsum").temporaries(of::einsum).over_symbols(over::einsum).sums_by_address(),
-    onnx("Elu").in_place(0, FLOAT).temporaries(|typed| of::steps_in_half(typed, 11)),
+    onnx("Elu").in_place(0, FLOAT).temporaries(|typed| of::steps_in_half(typed, 11)).over_symbols(|typed| over::steps(typed, 11)),
     onnx("Expand").half_precision().moves_integers(1),
     onnx("Flatten").moves_integers(1),
     onnx("GRU").packs(),
     onnx("Gather").half_precision().moves_integers(1),
     onnx("GatherElements").half_precision(),
     onnx("GatherND").half_precision(),
-    onnx("Gelu").temporaries(of::gelu).reads_again().blocks(),
+    onnx("Gelu").temporaries(of::gelu).over_symbols(|typed| over::steps(typed, 6)).reads_again().blocks(),
     onnx("Gemm").packs(),
-    onnx("GreaterOrEqual").temporaries(of::two_comparisons),
-    onnx("GroupNormalization").temporaries(of::group_normalization).expanded(),
+    onnx("GreaterOrEqual").temporaries(of::two_comparisons).over_symbols(over::two_results),
+    onnx("GroupNormalization").temporaries(of::group_normalization).over_symbols(over::group_normalization).expanded(),
     onnx("HardSigmoid").in_place(0, FLOAT).temporaries(|typed| of::steps_in_half(typed, 0)).blocks(),
     onnx("HardSwish")
         .temporaries(|typed| of::results(typed, 1)?.checked_add(of::ROUNDING))
@@ -208,8 +210,12 @@ pub(super) static KERNELS: &[Kernel] = &[
     onnx("LRN").temporaries(|_| Some(of::ROUNDING)),
     onnx("LSTM").packs(),
     onnx("LayerNormalization").temporaries(of::full_statistics).half_precision(),
-    onnx("LeakyRelu").in_place(0, FLOAT).temporaries(|typed| of::steps_in_half(typed, 11)).blocks(),
-    onnx("LessOrEqual").temporaries(of::two_comparisons),
+    onnx("LeakyRelu")
+        .in_place(0, FLOAT)
+        .temporaries(|typed| of::steps_in_half(typed, 11))
+        .over_symbols(|typed| over::steps(typed, 11))
+        .blocks(),
+    onnx("LessOrEqual").temporaries(of::two_comparisons).over_symbols(over::two_results),
     onnx("LogSoftmax").in_place(0, FLOAT).temporaries(of::softmax).over_symbols(over::moved_axis),
     onnx("MatMul").packs(),
     onnx("MatMulInteger")
@@ -224,24 +230,26 @@ pub(super) static KERNELS: &[Kernel] = &[
     onnx("Mish").temporaries(|typed| of::results(typed, 1)).over_symbols(over::result).expanded(),
     onnx("Mod").half_precision(),
     onnx("Mul").blocks(),
-    onnx("NegativeLogLikelihoodLoss").temporaries(of::likelihood).expanded(),
-    onnx("PRelu").temporaries(of::sloped),
+    onnx("NegativeLogLikelihoodLoss").temporaries(of::likelihood).over_symbols(over::likelihood).expanded(),
+    onnx("PRelu").temporaries(of::sloped).over_symbols(|typed| over::steps(typed, 13)),
     onnx("QLinearConv")
         .temporaries(|typed| contrib_workspace::quantized_convolution(typed).map(|bytes| bytes.0))
+        .over_symbols(symbolic_workspace::quantized_convolution)
         .keeps(QUANTIZED_BUFFERS)
         .packs(),
     onnx("QLinearMatMul")
         .temporaries(|typed| contrib_workspace::requantized_product(typed).map(|bytes| bytes.0))
+        .over_symbols(symbolic_workspace::requantized_product)
         .keeps(QUANTIZED_BUFFERS)
         .packs(),
     onnx("QuantizeLinear").half_precision(),
     onnx("RMSNormalization").temporaries(of::full_statistics).half_precision(),
-    onnx("ReduceL1").temporaries(|typed| of::powers_in_half(typed, 1)),
-    onnx("ReduceL2").temporaries(|typed| of::powers_in_half(typed, 1)),
-    onnx("ReduceLogSumExp").temporaries(|typed| of::powers_in_half(typed, 3)),
+    onnx("ReduceL1").temporaries(|typed| of::powers_in_half(typed, 1)).over_symbols(|typed| over::powers(typed, 1)),
+    onnx("ReduceL2").temporaries(|typed| of::powers_in_half(typed, 1)).over_symbols(|typed| over::powers(typed, 1)),
+    onnx("ReduceLogSumExp").temporaries(|typed| of::powers_in_half(typed, 3)).over_symbols(|typed| over::powers(typed, 3)),
     onnx("ReduceMean").sums_by_address(),
     onnx("ReduceSum").sums_by_address(),
-    onnx("ReduceSumSquare").temporaries(|typed| of::powers_in_half(typed, 1)),
+    onnx("ReduceSumSquare").temporaries(|typed| of::powers_in_half(typed, 1)).over_symbols(|typed| over::powers(typed, 1)),
     onnx("Relu")
         .in_place(0, RELU)
         .temporaries(|typed| Some(if of::is_half(typed) { of::ROUNDING } else { 0 }))
@@ -255,7 +263,10 @@ pub(super) static KERNELS: &[Kernel] = &[
     onnx("Scatter").in_place(0, ANY).half_precision(),
     onnx("ScatterElements").in_place(0, ANY).half_precision(),
     onnx("ScatterND").half_precision(),
-    onnx("Selu").in_place(0, FLOAT).temporaries(|typed| of::steps_in_half(typed, 11)),
+    onnx("Selu")
+        .in_place(0, FLOAT)
+        .temporaries(|typed| of::steps_in_half(typed, 11))
+        .over_symbols(|typed| over::steps(typed, 11)),
     onnx("SequenceMap").expanded(),
     onnx("Shape").half_precision(),
     onnx("Shrink").in_place(0, ANY).half_precision(),
@@ -266,7 +277,10 @@ pub(super) static KERNELS: &[Kernel] = &[
     onnx("Softmax").in_place(0, FLOAT).temporaries(of::softmax).over_symbols(over::moved_axis),
     onnx("SoftmaxCrossEntropyLoss").temporaries(of::cross_entropy).expanded(),
     onnx("Softplus").in_place(0, FLOAT),
-    onnx("Softsign").in_place(0, FLOAT).temporaries(|typed| of::steps_in_half(typed, 2)),
+    onnx("Softsign")
+        .in_place(0, FLOAT)
+        .temporaries(|typed| of::steps_in_half(typed, 2))
+        .over_symbols(|typed| over::steps(typed, 2)),
     onnx("SpaceToDepth").moves_integers(1),
     onnx("Squeeze").moves_integers(1),
     onnx("Sub").blocks(),
@@ -277,7 +291,10 @@ pub(super) static KERNELS: &[Kernel] = &[
         .expanded(),
     onnx("Tanh").in_place(0, FLOATS).blocks(),
     onnx("TensorScatter").in_place(0, ANY).half_precision(),
-    onnx("ThresholdedRelu").in_place(0, FLOAT).temporaries(|typed| of::steps_in_half(typed, 7)),
+    onnx("ThresholdedRelu")
+        .in_place(0, FLOAT)
+        .temporaries(|typed| of::steps_in_half(typed, 7))
+        .over_symbols(|typed| over::steps(typed, 7)),
     onnx("Tile").moves_integers(1),
     onnx("Transpose").half_precision().moves_integers(1),
     onnx("Unsqueeze").moves_integers(1),

@@ -19,7 +19,9 @@ pub(crate) type Formula = fn(&Typed<'_>) -> Option<u64>;
 /// Granularity of allocations, in bytes.
 pub(super) const ROUNDING: u64 = 64;
 /// Size of tables that do not grow with tensors, in bytes.
-const SMALL: u64 = 1 << 10;
+pub(super) const SMALL: u64 = 1 << 10;
+/// Bytes that a loss gathers for a label, at most: with ignored labels.
+pub(super) const MOST_OF_A_LABEL: u64 = 37;
 
 /// Returns the bytes that the node's kernel holds in addition to the table's formula.
 pub(super) fn temporaries(typed: &Typed<'_>) -> Option<Bytes> {
@@ -325,7 +327,7 @@ pub(super) fn likelihood(typed: &Typed<'_>) -> Option<u64> {
     let each = match Labels::of(typed) {
         Labels::Plain => 8,
         Labels::Weighted => 12,
-        Labels::Masked => 37,
+        Labels::Masked => MOST_OF_A_LABEL,
     };
     typed.input(1)?.elements()?.checked_mul(each)?.checked_add(SMALL)
 }

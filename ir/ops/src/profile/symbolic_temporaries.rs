@@ -3,7 +3,7 @@
 
 use memc_ir::{DimExpr, TensorType};
 
-use super::ort_temporaries::{ROUNDING, has_half_precision, in_full, is_half};
+use super::ort_temporaries::{MOST_OF_A_LABEL, ROUNDING, SMALL, has_half_precision, in_full, is_half};
 use crate::context::broadcast;
 use crate::info::Typed;
 
@@ -55,9 +55,37 @@ pub(super) fn choices(typed: &Typed<'_>) -> Option<DimExpr> {
     })
 }
 
-/// Operand and result with the axis moved to the end; unknown in half precision, which also adds rows.
+/// Quarters of result 0 in full precision, and small constants.
+pub(super) fn steps(typed: &Typed<'_>, quarters: u64) -> Option<DimExpr> {
+    results(typed, quarters)?.ceil_div(&number(4)?)?.add(&number(ROUNDING * 8)?)
+}
+
+/// Copies of the operand in full precision.
+pub(super) fn powers(typed: &Typed<'_>, count: u64) -> Option<DimExpr> {
+    rounded(&in_full(typed.input(0)?))?.mul(&number(count)?)?.add(&number(ROUNDING * 4)?)
+}
+
+/// Operand and result with the axis moved to the end. In half precision, at most as much again for the
+/// maximum and the sum of each row.
 pub(super) fn moved_axis(typed: &Typed<'_>) -> Option<DimExpr> {
-    if is_half(typed) { None } else { results(typed, 2) }
+    results(typed, if is_half(typed) { 4 } else { 2 })
+}
+
+/// Normalized operand before scale and bias, one or two copies, and statistics of each group.
+pub(super) fn group_normalization(typed: &Typed<'_>) -> Option<DimExpr> {
+    let groups = u64::try_from(typed.data().int("num_groups", 1)).ok()?;
+    let batch = typed.input(0)?.shape.as_deref()?.first()?.expr()?;
+    let width = in_full(typed.input(0)?).element.bits()?.div_ceil(8);
+    let statistics = batch.mul(&number(groups.checked_mul(u64::from(width) * 8)?)?)?;
+    let copies = if typed.data().operator.version < 21 { 1 } else { 2 };
+    results(typed, copies)?.add(&statistics)?.add(&number(SMALL)?)
+}
+
+/// Indices, weights and masks that are gathered for each label.
+pub(super) fn likelihood(typed: &Typed<'_>) -> Option<DimExpr> {
+    let labels = typed.input(1)?.shape.as_deref()?;
+    let count = labels.iter().try_fold(DimExpr::constant(1), |product, dim| product.mul(&dim.expr()?))?;
+    count.mul(&number(MOST_OF_A_LABEL)?)?.add(&number(SMALL)?)
 }
 
 /// Positions and weights of each row and column; unknown with antialiasing.
@@ -153,6 +181,21 @@ mod tests {
         let heads = "f32[N,4,S,8]";
         check("Attention", &[heads, heads, heads], heads, &[("is_causal", 1)], true);
         check("Attention", &[heads, heads, heads, "bool[N,1,S,S]"], heads, &[], true);
+        for operator in ["Elu", "Selu", "LeakyRelu", "Softsign", "ThresholdedRelu"] {
+            check(operator, &[half], half, &[], true);
+        }
+        check("Gelu", &[half], half, &[], false);
+        check("PRelu", &["i32[N,S]", "i32[S]"], "i32[N,S]", &[], true);
+        check("GreaterOrEqual", &[half, half], "bool[N,S,7]", &[], true);
+        check("ReduceL2", &[half, "i64[1]"], "f16[N,7]", &[], true);
+        check("ReduceLogSumExp", &[half, "i64[1]"], "f16[N,7]", &[], true);
+        check("Softmax", &["f16[N,S]"], "f16[N,S]", &[("axis", 1)], false);
+        check("Softmax", &["f16[N,S,3]"], "f16[N,S,3]", &[("axis", 0)], false);
+        let image = "f32[N,8,S,S]";
+        check("GroupNormalization", &[image, "f32[8]", "f32[8]"], image, &[("num_groups", 4)], true);
+        check("NegativeLogLikelihoodLoss", &["f32[N,5]", "i64[N]"], "f32[]", &[], false);
+        check("NegativeLogLikelihoodLoss", &["f32[N,5]", "i64[N]"], "f32[]", &[("ignore_index", 1)], true);
+        check("ConvInteger", &["u8[N,3,S,S]", "u8[4,3,3,3]"], "i32[N,4,S,S]", &[], true);
         check("Attention", &["f16[N,4,S,8]", "f16[N,4,5,8]", "f16[N,4,5,8]"], "f16[N,4,S,8]", &[], false);
     }
 }
