@@ -3,6 +3,7 @@
 mod alone;
 mod candidates;
 mod estimate;
+mod finer;
 mod growth;
 mod probes;
 mod region;
