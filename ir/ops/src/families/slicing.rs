@@ -1,6 +1,6 @@
 //! Slice and Split: sub-views of a tensor along axes.
 
-use memc_ir::{Dim, DimExpr};
+use memc_ir::{Dim, DimExpr, Ranges};
 
 use crate::context::{Infer, InferError, normalize_axis};
 use crate::fact::{Data, Item};
@@ -49,7 +49,7 @@ fn known_window(extent: i64, start: i64, end: i64, step: i64) -> Option<(i64, u6
 
 /// Returns a bound of a forward slice as an expression, clamped to the extent; `None` if it counts from
 /// the start or from the end depending on symbols.
-fn clamped(bound: &Item, extent: &DimExpr) -> Option<DimExpr> {
+fn clamped(bound: &Item, extent: &DimExpr, ranges: &Ranges) -> Option<DimExpr> {
     let zero = DimExpr::constant(0);
     if matches!(bound, Item::Int(value) if *value >= FAR) {
         return Some(extent.clone());
@@ -58,24 +58,24 @@ fn clamped(bound: &Item, extent: &DimExpr) -> Option<DimExpr> {
         return Some(zero);
     }
     let mut at = bound.expr()?;
-    if at_least(&DimExpr::constant(-1), &at) {
+    if DimExpr::constant(-1).at_least(&at, ranges) {
         at = at.add(extent)?;
-    } else if !at_least(&at, &zero) {
+    } else if !at.at_least(&zero, ranges) {
         return None;
     }
-    if at_least(&at, extent) {
+    if at.at_least(extent, ranges) {
         return Some(extent.clone());
     }
-    if at_least(&zero, &at) {
+    if zero.at_least(&at, ranges) {
         return Some(zero);
     }
-    let from_zero = if at_least(&at, &zero) { at } else { DimExpr::max_of(vec![at, zero])? };
-    if at_least(extent, &from_zero) { Some(from_zero) } else { DimExpr::min_of(vec![from_zero, extent.clone()]) }
+    let from_zero = if at.at_least(&zero, ranges) { at } else { DimExpr::max_of(vec![at, zero])? };
+    if extent.at_least(&from_zero, ranges) { Some(from_zero) } else { DimExpr::min_of(vec![from_zero, extent.clone()]) }
 }
 
 /// Returns the number of positions of a slice along an axis whose extent or bounds depend on symbols;
 /// `None` if it is unknown.
-fn symbolic_window(extent: &DimExpr, window: &SliceAxis) -> Option<Dim> {
+fn symbolic_window(extent: &DimExpr, window: &SliceAxis, ranges: &Ranges) -> Option<Dim> {
     let step = window.step.int()?;
     let by = DimExpr::constant(step.checked_abs()?);
     if step < 0 {
@@ -83,17 +83,17 @@ fn symbolic_window(extent: &DimExpr, window: &SliceAxis) -> Option<Dim> {
             && matches!(window.end, Item::Int(end) if end <= -FAR);
         return whole.then(|| extent.ceil_div(&by).map(Dim::from_expr))?;
     }
-    let (first, last) = (clamped(&window.start, extent)?, clamped(&window.end, extent)?);
+    let (first, last) = (clamped(&window.start, extent, ranges)?, clamped(&window.end, extent, ranges)?);
     let zero = DimExpr::constant(0);
     let distance = last.sub(&first)?;
-    if at_least(&zero, &distance) {
+    if zero.at_least(&distance, ranges) {
         return Some(Dim::Known(0));
     }
-    let distance = if at_least(&distance, &zero) { distance } else { DimExpr::max_of(vec![distance, zero])? };
+    let distance = if distance.at_least(&zero, ranges) { distance } else { DimExpr::max_of(vec![distance, zero])? };
     distance.ceil_div(&by).map(Dim::from_expr)
 }
 
-fn window_extent(dim: &Dim, window: &SliceAxis) -> Result<Dim, InferError> {
+fn window_extent(dim: &Dim, window: &SliceAxis, ranges: &Ranges) -> Result<Dim, InferError> {
     if window.step == Item::Int(0) {
         return Err(InferError::BadOperand { operand: 4, why: "a step is zero".to_owned() });
     }
@@ -103,7 +103,7 @@ fn window_extent(dim: &Dim, window: &SliceAxis) -> Result<Dim, InferError> {
         let extent = i64::try_from(*extent).unwrap_or(i64::MAX);
         return Ok(known_window(extent, *start, *end, *step).map_or(Dim::Unknown, |(_, count)| Dim::Known(count)));
     }
-    let known = dim.expr().and_then(|extent| symbolic_window(&extent, window));
+    let known = dim.expr().and_then(|extent| symbolic_window(&extent, window, ranges));
     Ok(known.unwrap_or_else(|| match most_positions(dim, window) {
         Some(most) => Dim::AtMost(most),
         None => symbolic_bound(dim, window),
@@ -212,7 +212,7 @@ fn slice(ctx: &mut Infer<'_>) -> Result<(), InferError> {
         return Ok(());
     };
     for window in &windows {
-        dims[window.axis] = window_extent(&dims[window.axis], window)?;
+        dims[window.axis] = window_extent(&dims[window.axis], window, ctx.ranges())?;
     }
     let items = ctx.data(0).and_then(|data| sliced(data, &windows));
     ctx.set_dims(0, element, dims);

@@ -146,7 +146,7 @@ impl Effort {
 
 /// Relation of the shares that nodes make and read.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Kind {
+pub(super) enum Kind {
     /// Equal shares, with their number.
     Equal(u64),
     /// Shares that may overlap.
@@ -524,7 +524,7 @@ impl Growth<'_, '_> {
 
 /// Finds the pieces of a node for some kind of shares. The kernel adds up partial sums if the runtime
 /// has a kernel for that.
-fn found(node: Typed<'_>, operands: &[Piece], kind: Kind, adders: Option<&Options>) -> Option<Pieces> {
+pub(super) fn found(node: Typed<'_>, operands: &[Piece], kind: Kind, adders: Option<&Options>) -> Option<Pieces> {
     let found = match kind {
         Kind::Equal(parts) => pieces(Share { node, operands, parts }),
         Kind::Overlapping => pieces_reaching(node, operands),
@@ -546,7 +546,7 @@ fn found(node: Typed<'_>, operands: &[Piece], kind: Kind, adders: Option<&Option
 }
 
 /// Returns whether the extent of an axis is a number.
-fn is_known(module: &Module, value: Value, axis: usize) -> bool {
+pub(super) fn is_known(module: &Module, value: Value, axis: usize) -> bool {
     let shape = module.ty(value).tensor().and_then(|tensor| tensor.shape.as_deref());
     shape.and_then(|dims| dims.get(axis)).is_some_and(|dim| dim.known().is_some())
 }
