@@ -429,6 +429,26 @@ mod tests {
     }
 
     #[test]
+    fn bounds_over_ranges_need_no_minima() {
+        let ranges = Ranges::from([("H".to_owned(), "32..64/8".parse().unwrap())]);
+        let expr = |text: &str| DimExpr::parse(text).unwrap();
+        let item = |text: &str| Item::from_expr(expr(text));
+        let rows = [
+            ("H", "floor(H/2)-1", "H", "-floor(H/2)+H+1"),
+            ("H", "8", "floor(H/2)", "floor(H/2)-8"),
+            ("H", "0", "40", "min(40,H)"),
+            ("2*H", "H-40", "H", "?"),
+        ];
+        for (extent, start, end, count) in rows {
+            let window = SliceAxis { axis: 0, start: item(start), end: item(end), step: Item::Int(1) };
+            let found = symbolic_window(&expr(extent), &window, &ranges).unwrap_or(Dim::Unknown);
+            assert_eq!(found.to_string(), count, "{start}..{end} of {extent}");
+        }
+        let window = SliceAxis { axis: 0, start: item("floor(H/2)-1"), end: item("H"), step: Item::Int(1) };
+        assert_eq!(symbolic_window(&expr("H"), &window, &Ranges::new()), None, "0 rows have no row before the last");
+    }
+
+    #[test]
     fn slices_follow_elements_and_accept_old_forms() {
         let data = || Case::new("Slice", 13).data("i64[2,3]", "1,2,3,4,N,6");
         assert_eq!(data().ints_data(&[1]).ints_data(&[3]).ints_data(&[1]).show(), "i64[2,2] = {2,3,N,6}");

@@ -1,9 +1,9 @@
 //! Regions found at the largest extents of a module's symbols, then proven for all extents of its domain.
 
-use memc_ir::{Dim, Module, Node, Value};
-use memc_ops::{Piece, Pieces, Typed};
+use memc_ir::{Dim, Module, Node, SecondaryMap, Value};
+use memc_ops::{Pieces, Typed};
 
-use super::growth::{Kind, found, is_known};
+use super::growth::{Kind, found, is_known, pairs};
 use super::probes::Probes;
 use super::region::Region;
 use memc_passes::Options;
@@ -17,8 +17,45 @@ pub(super) fn at_largest(module: &Module) -> Option<Module> {
 }
 
 fn has_symbol(module: &Module, value: Value) -> bool {
-    let dims = module.ty(value).tensor().and_then(|tensor| tensor.shape.as_deref()).unwrap_or_default();
-    dims.iter().any(|dim| matches!(dim, Dim::Symbolic(_)))
+    dims(module, value).iter().any(|dim| matches!(dim, Dim::Symbolic(_)))
+}
+
+fn dims(module: &Module, value: Value) -> &[Dim] {
+    module.ty(value).tensor().and_then(|tensor| tensor.shape.as_deref()).unwrap_or_default()
+}
+
+/// Smallest extents of the axes of a module with symbols: parts must not be more than positions.
+#[derive(Debug, Default)]
+pub(super) struct Least {
+    /// By value: the smallest extent of each axis with symbols; `None` for other axes.
+    axes: SecondaryMap<Value, Vec<Option<u64>>>,
+}
+
+impl Least {
+    /// Finds the smallest extents. Linear in the values with symbols.
+    pub(super) fn of(module: &Module) -> Self {
+        let ranges = &module.domain().ranges;
+        let least = |dim: &Dim| match dim {
+            Dim::Known(_) => None,
+            Dim::Symbolic(expr) => Some(expr.lower_bound(ranges).and_then(|least| u64::try_from(least).ok()).unwrap_or(0)),
+            Dim::AtMost(_) | Dim::Within(_) | Dim::Unknown => Some(0),
+        };
+        let mut axes: SecondaryMap<Value, Vec<Option<u64>>> = SecondaryMap::default();
+        for value in module.values().keys() {
+            let found: Vec<Option<u64>> = dims(module, value).iter().map(least).collect();
+            if found.iter().any(Option::is_some) {
+                axes.set(value, found);
+            }
+        }
+        Self { axes }
+    }
+
+    /// Returns whether an axis has at least this many positions for all extents; `None` asks for an axis
+    /// without symbols.
+    pub(super) fn allows(&self, value: Value, axis: usize, parts: Option<u64>) -> bool {
+        let least = self.axes[value].get(axis).copied().flatten();
+        least.is_none_or(|least| parts.is_some_and(|parts| least >= parts))
+    }
 }
 
 /// Proofs that regions of a module at its largest extents hold for all extents.
@@ -49,6 +86,7 @@ impl<'m> Prover<'m> {
         let mut divided = Divided::among(region.divided.shares.clone());
         for node in &nodes {
             let pieces = self.agreed(*node, region.divided.nodes.get(node)?, kind)?;
+            (!is_moving || self.has_equal_axes(*node, &pieces)).then_some(())?;
             divided.nodes.insert(*node, pieces);
         }
         divided.values.clone_from(&region.divided.values);
@@ -79,9 +117,22 @@ impl<'m> Prover<'m> {
     /// Returns whether the divided axes of a node have known extents.
     fn is_fixed(&self, node: Node, pieces: &Pieces) -> bool {
         let data = self.module.node(node);
-        let is_fixed = |(value, piece): (&Option<Value>, &Piece)| {
-            value.zip(piece.axis()).is_none_or(|(value, axis)| is_known(self.module, value, axis))
-        };
-        data.inputs.iter().zip(&pieces.operands).chain(data.outputs.iter().zip(&pieces.results)).all(is_fixed)
+        let mut all = pairs(&data.inputs, &pieces.operands).chain(pairs(&data.outputs, &pieces.results));
+        all.all(|(value, piece)| piece.axis().is_none_or(|axis| is_known(self.module, value, axis)))
+    }
+
+    /// Returns whether the divided axes of a node have equal extents, except the axis over which windows
+    /// slide.
+    fn has_equal_axes(&self, node: Node, pieces: &Pieces) -> bool {
+        let data = self.module.node(node);
+        let sliding = usize::from(pieces.reach.is_some());
+        let reads = data.inputs.iter().zip(&pieces.operands).skip(sliding);
+        let makes = data.outputs.iter().zip(&pieces.results);
+        let all: Vec<&Dim> = makes
+            .chain(reads)
+            .filter_map(|(value, piece)| value.zip(piece.axis()))
+            .filter_map(|(value, axis)| dims(self.module, value).get(axis))
+            .collect();
+        all.windows(2).all(|pair| pair[0].same(pair[1]))
     }
 }

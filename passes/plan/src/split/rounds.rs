@@ -2,12 +2,13 @@
 //! peak further.
 
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use memc_ir::{Bytes, Module, Node, SecondaryMap, Use, Value, uses};
 
 use super::alone::alone;
 use super::candidates::Candidates;
-use super::corner::{Prover, at_largest};
+use super::corner::{Least, Prover, at_largest};
 use super::divide;
 use super::estimate::Levels;
 use super::region::{Region, has_windows, is_join, is_own};
@@ -47,10 +48,10 @@ pub(super) fn regions(module: &Module, ctx: &PassContext<'_>) -> Vec<Region> {
     let both = ctx.memo.kept::<Remembered>();
     let is_alone = ctx.settings.alone.is_some();
     let seen = if is_alone { &both.alone } else { &both.together };
-    let Some(hunt) = Hunt::of(module, ctx, seen) else { return Vec::new() };
+    let Some(hunt) = Hunt::of(module, ctx, seen, Least::default()) else { return Vec::new() };
     let own = hunt.best();
     let at_largest = at_largest(module).and_then(|largest| {
-        let found = Hunt::of(&largest, ctx, &both.largest[usize::from(is_alone)])?.best();
+        let found = Hunt::of(&largest, ctx, &both.largest[usize::from(is_alone)], Least::of(module))?.best();
         hunt.proven(&found?.1)
     });
     let best = own.into_iter().chain(at_largest).min_by_key(|(state, _)| state.score);
@@ -62,6 +63,8 @@ struct Hunt<'h, 'c, 'o> {
     module: &'h Module,
     ctx: &'c PassContext<'o>,
     seen: &'h Seen,
+    /// Smallest extents, if the module has the largest extents of another one.
+    least: Rc<Least>,
     judged: Judged,
     /// Limit of the arena in bytes, if there is one.
     room: Option<u64>,
@@ -71,18 +74,18 @@ struct Hunt<'h, 'c, 'o> {
 
 impl<'h, 'c, 'o> Hunt<'h, 'c, 'o> {
     /// Judges the module without regions; `None` if it cannot be ordered.
-    fn of(module: &'h Module, ctx: &'c PassContext<'o>, seen: &'h Seen) -> Option<Self> {
+    fn of(module: &'h Module, ctx: &'c PassContext<'o>, seen: &'h Seen, least: Least) -> Option<Self> {
         let judged = judged(module.clone(), ctx)?;
         seen.begin(module);
         let limit = ctx.settings.alone.or(ctx.settings.limit);
         let (bytes, nanos) = (Bytes(judged.peak), judged.nanos);
         let goal = Goal::of_run(&Settings { limit, ..ctx.settings.clone() }, ctx.options, bytes, nanos);
         let given = Draft { module: module.clone(), weights: Weights::on_trial(ctx) };
-        Some(Self { module, ctx, seen, judged, room: limit.map(|limit| limit.0), goal, given })
+        Some(Self { module, ctx, seen, least: Rc::new(least), judged, room: limit.map(|limit| limit.0), goal, given })
     }
 
     fn rounds(&self, goal: Goal, aim: Aim, trial_nodes: usize) -> Rounds<'c, 'o> {
-        Rounds { ctx: self.ctx, seen: self.seen.clone(), goal, room: self.room, aim, trial_nodes }
+        Rounds { ctx: self.ctx, seen: self.seen.clone(), least: self.least.clone(), goal, room: self.room, aim, trial_nodes }
     }
 
     /// Runs the rounds of one aim.
@@ -177,6 +180,7 @@ struct State {
 struct Rounds<'c, 'o> {
     ctx: &'c PassContext<'o>,
     seen: Seen,
+    least: Rc<Least>,
     goal: Goal,
     /// Limit of the arena in bytes, if there is one; smaller plans are not searched.
     room: Option<u64>,
@@ -241,7 +245,7 @@ impl<'c, 'o> Rounds<'c, 'o> {
         }
         let (seen, here, way): (_, Chosen, _) = (self.seen.clone(), chosen.iter().map(Region::mark).collect(), self.aim.way);
         let (weights, grown) = (Weights::on_trial(self.ctx), seen.take(&here, way));
-        let candidates = Candidates::of(&state.judged, self.ctx.options, weights, way, grown);
+        let candidates = Candidates::of(&state.judged, self.ctx.options, weights, way, grown, self.least.clone());
         let mut search = Search::new(candidates.ending_at_readers(self.room.is_some()), self.goal());
         let mut tried = BTreeSet::new();
         let mut best: Option<(State, Vec<Region>)> = None;
