@@ -16,6 +16,7 @@ const RANGES: i64 = 10;
 #[derive(Debug, Default)]
 pub(super) struct Computed {
     pub(super) values: BTreeMap<DimExpr, Value>,
+    pub(super) quotients: BTreeMap<(DimExpr, DimExpr), Value>,
     pub(super) vectors: BTreeMap<Vec<DimExpr>, Value>,
     pub(super) shapes: BTreeMap<Value, Value>,
     /// Nodes that compute them, in running order.
