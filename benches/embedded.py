@@ -9,13 +9,12 @@ import argparse
 import csv
 import json
 import os
-import subprocess
-import sys
 import tempfile
-import zipfile
 
 from memc import _memc, emx
 from onnx import load
+
+from packages import fetched
 
 # Subject, package, file in it, and the extents of its inputs.
 MODELS = [
@@ -32,20 +31,6 @@ SETTINGS = [
     ("esp32-s3, exact", ["--exact", "--target", "esp32-s3"]),
 ]
 COLUMNS = ["subject", "setting", "tool", "bytes", "bank_bytes", "equal_bits", "bits_of_given", "from_ort", "source"]
-
-
-def fetched(package, name, folder):
-    """Returns the path of a file of a package's wheel."""
-    words = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", folder, package]
-    subprocess.run(words, check=True)
-    stem = package.split("==")[0]
-    wheel = next(path for path in os.listdir(folder) if path.startswith(stem) and path.endswith(".whl"))
-    with zipfile.ZipFile(os.path.join(folder, wheel)) as archive:
-        member = next(path for path in archive.namelist() if path.endswith("/" + name))
-        path = os.path.join(folder, name)
-        with open(path, "wb") as file:
-            file.write(archive.read(member))
-    return path
 
 
 def whole_slots(model, layout):

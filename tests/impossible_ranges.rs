@@ -7,7 +7,7 @@ mod models_made;
 
 use command::Folder;
 use memc_onnx_proto::onnx::ModelProto;
-use models_made::{bytes, int, integers, node, stated, symbolic, with};
+use models_made::{bytes, int, integers, ints, node, numbers, stated, symbolic, with};
 
 /// Returns two joined inputs: `x` of `n,s` and `p` of `n,t`.
 fn joined() -> ModelProto {
@@ -28,6 +28,26 @@ fn fewer() -> ModelProto {
         graph.input = vec![symbolic("x", &["n", "s"])];
         graph.output = vec![symbolic("y", &["m", "s"])];
         graph.initializer = vec![integers("pads", &[-2, 0, 0, 0])];
+    })
+}
+
+/// Returns a model that halves an image, doubles it and joins it with the image: extents must be even.
+fn halved() -> ModelProto {
+    let pool = stated(node("MaxPool", &["x"], &["a"]), vec![ints("kernel_shape", &[2, 2]), ints("strides", &[2, 2])]);
+    let join = stated(node("Concat", &["x", "b"], &["y"]), vec![int("axis", 1)]);
+    with(vec![pool, node("Resize", &["a", "", "scales"], &["b"]), join], |graph| {
+        graph.input = vec![symbolic("x", &["n", "c", "h", "w"])];
+        graph.output = vec![symbolic("y", &["n", "d", "h", "w"])];
+        graph.initializer = vec![numbers("scales", &[1.0, 1.0, 2.0, 2.0])];
+    })
+}
+
+/// Returns a model that takes the five largest rows.
+fn five_largest() -> ModelProto {
+    with(vec![node("TopK", &["x", "k"], &["y", "i"])], |graph| {
+        graph.input = vec![symbolic("x", &["c", "w"])];
+        graph.output = vec![symbolic("y", &["c", "k"]), symbolic("i", &["c", "k"])];
+        graph.initializer = vec![integers("k", &[5])];
     })
 }
 
@@ -85,6 +105,32 @@ fn a_range_with_negative_extents_is_refused() {
     assert!(ran.err.contains("help: begin the range at a larger extent"), "{ran:#?}");
     assert_eq!(folder.names(), ["in.onnx"]);
     folder.memc("optimize in.onnx -o out.onnx --dim n=2..5 --dim s=3").done();
+}
+
+#[test]
+fn a_range_with_extents_that_do_not_fit_is_refused_with_one_that_fits() {
+    let folder = Folder::new("impossible-ranges-step");
+    for (given, proposed, fitting) in [
+        ("h=2..64 w=16..64", ", as with `--dim h=2..64/2` and `--dim w=16..64/2`", "h=2..64/2 w=16..64/2"),
+        ("h=3..33 w=16..64/4", ", as with `--dim h=4..32/2`", "h=4..32/2 w=16..64/4"),
+        ("h=8 w=2..9", ", as with `--dim w=2..8/2`", "h=8 w=2..8/2"),
+        ("h=8 w=5..5", "", "h=8 w=6"),
+        ("w=1..64", ", as with `--dim w=5..64`", "w=5..64"),
+        ("w=1..64/3", ", as with `--dim w=7..64/3`", "w=7..64/3"),
+        ("w=1..4", "", "w=5"),
+    ] {
+        folder.write("in.onnx", bytes(&if given.starts_with('h') { halved() } else { five_largest() }));
+        let dims = |text: &str| text.split(' ').map(|dim| format!(" --dim {dim}")).collect::<String>();
+        let fixed = if given.starts_with('h') { "--dim n=1..2 --dim c=3" } else { "--dim c=1..2" };
+        let refused = folder.memc(&format!("optimize in.onnx -o none.onnx {fixed}{}", dims(given)));
+        let refused = refused.refused(2, "E0123");
+        assert!(
+            refused.err.contains(&format!("help: give extents that fit the operands of this node{proposed}\n")),
+            "{refused:#?}"
+        );
+        assert!(!folder.names().iter().any(|name| name.starts_with("none")), "{refused:#?}");
+        folder.memc(&format!("optimize in.onnx -o out.onnx {fixed}{}", dims(fitting))).done();
+    }
 }
 
 #[test]

@@ -1,13 +1,11 @@
 //! `settle`: places buffers so that small extents need little memory.
 
-use std::collections::BTreeMap;
-
-use memc_ir::{Bytes, DimExpr, Module, Stage, Storage};
+use memc_ir::{Bytes, Module, Stage, Storage};
 use memc_solve::place;
 
 use crate::analysis::buffers::buffers;
 use crate::analysis::class::classes;
-use crate::analysis::corners::corners;
+use crate::analysis::corners::{corners, sizes};
 use crate::analysis::liveness::Liveness;
 use crate::analysis::scratch::kernel_expr;
 use crate::pass::{Changed, PassContext, PassError, PassInfo};
@@ -41,23 +39,23 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     let liveness = Liveness::of(module, module.main(), ctx.options.profile);
     let buffers = buffers(module, &liveness, &classes(module), ctx.options.io);
     // State the placement as it is: one row per buffer, one per scratch entry.
-    let (mut problem, mut exprs, mut offsets) = (place::Problem::default(), Vec::new(), Vec::new());
+    let (mut problem, mut all, mut offsets) = (place::Problem::default(), Vec::new(), Vec::new());
     for buffer in &buffers {
         problem.buffers.push(row(buffer.range.start.0, buffer.range.end.0, buffer.bytes, alignment));
         let ty = module.ty(buffer.owner).tensor().filter(|_| !module.assumed.contains_key(&buffer.owner));
-        exprs.push(ty.and_then(memc_ir::TensorType::size_expr));
+        all.push((buffer.bytes.0, ty.and_then(memc_ir::TensorType::size_expr)));
         offsets.push(module.plan.storage[buffer.owner]);
     }
     for (scratch, step) in module.plan.scratch.iter().zip(steps_of_scratch(module)) {
         problem.buffers.push(row(step.0, step.0 + 1, scratch.bytes, alignment));
-        exprs.push(kernel_expr(module, scratch, ctx.options));
+        all.push((scratch.bytes.0, kernel_expr(module, scratch, ctx.options)));
         offsets.push(scratch.storage);
     }
     let Some(offsets) = offsets.into_iter().map(|storage| storage.map(|storage| storage.offset.0)).collect::<Option<Vec<u64>>>()
     else {
         return Ok(Changed::No);
     };
-    let sizes: Vec<Vec<u64>> = corners.iter().map(|corner| sizes_at(corner, &problem, &exprs)).collect();
+    let sizes = sizes(&corners, &all);
     let before = place::Solution::from_offsets(&problem, offsets);
     let settled =
         place::settle(&problem, &before, &sizes, if ctx.effort() == 0 || ctx.options.stop.is_due() { 0 } else { EFFORT });
@@ -78,13 +76,4 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     }
     module.plan.arenas[arena].size = Bytes(settled.height);
     Ok(Changed::edits(edits))
-}
-
-/// Returns the size of each buffer at some extents, at most that of the problem.
-fn sizes_at(corner: &BTreeMap<String, u64>, problem: &place::Problem, exprs: &[Option<DimExpr>]) -> Vec<u64> {
-    let size = |(buffer, expr): (&place::Buffer, &Option<DimExpr>)| {
-        let own = expr.as_ref().and_then(|expr| expr.bind(corner)?.as_constant());
-        own.and_then(|own| u64::try_from(own.max(0)).ok()).map_or(buffer.size, |own| own.min(buffer.size))
-    };
-    problem.buffers.iter().zip(exprs).map(size).collect()
 }

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use memc_ir::TensorType;
-use memc_layout::Class;
+use memc_ir::{DimExpr, TensorType};
+use memc_layout::{Class, Tensor};
 
 use crate::codes::Kind;
 use crate::ctx::Ctx;
@@ -60,6 +60,26 @@ fn entry(ctx: &Ctx<'_>, index: usize, step: usize, part: &str, findings: &mut Fi
     let size = element(&tensor.dtype).and_then(|element| TensorType::fixed(element, &tensor.shape).size());
     if size.map(|size| size.0) != Some(tensor.bytes) {
         refuse(format!("{}{:?} does not have {}", tensor.dtype, tensor.shape, exact(tensor.bytes)));
+    }
+    over_extents(ctx, tensor, at, findings);
+}
+
+/// Checks a size over free dimensions: canonical, equal to the shape, and at most the stated bytes.
+fn over_extents(ctx: &Ctx<'_>, tensor: &Tensor, at: At<'_>, findings: &mut Findings) {
+    let Some(text) = &tensor.bytes_expr else {
+        if tensor.shape_expr.is_some() {
+            findings.add(Kind::Expression, at, format!("`{}` has a shape over free dimensions and a fixed size", tensor.name));
+        }
+        return;
+    };
+    let bytes = DimExpr::parse_quoted(text).filter(|bytes| bytes.as_constant().is_none() && bytes.quoted() == *text);
+    let Some(bytes) = bytes.filter(|_| tensor.shape_expr.as_deref() == Some(std::slice::from_ref(text))) else {
+        let message = format!("`{}`: its size of {text} is no canonical expression, or not its shape", tensor.name);
+        return findings.add(Kind::Expression, at, message);
+    };
+    if !ctx.out.extents.at_most(&bytes, tensor.bytes.into()) {
+        let message = format!("`{}`: its size of {text} is not provably at most {}", tensor.name, exact(tensor.bytes));
+        findings.add(Kind::UpperBound, at, message);
     }
 }
 

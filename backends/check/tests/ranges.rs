@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use fixture::*;
 use memc_check::{Kind, Report};
 use memc_ir::DimExpr;
-use memc_layout::{AliasKind, Extents, FormulaRow, Layout, Limit, Tensor};
+use memc_layout::{AliasKind, Class, Extents, FormulaRow, Layout, Limit, LiveRange, Tensor};
 use memc_onnx_proto::onnx::NodeProto;
 
 /// Shapes of the values of a case, over `batch` from 1 to 4. Other values have the shape `batch,16`.
@@ -218,6 +218,45 @@ fn damages_are_found() {
         }
     }
     assert!(missed.is_empty(), "{}", missed.join("\n"));
+}
+
+#[test]
+fn workspace_over_free_dimensions_is_proven() {
+    // Returns the findings about expressions if a workspace of 256 bytes states these.
+    let kinds = |shape: Option<&str>, bytes: Option<&str>| -> Vec<&str> {
+        let mut case = case();
+        let step = case.step("gate");
+        let own = |text: &str| text.to_owned();
+        let workspace = Tensor {
+            name: "scratch:gate:0".to_owned(),
+            class: Class::Scratch,
+            dtype: "uint8".to_owned(),
+            shape: vec![256],
+            bytes: 256,
+            shape_expr: shape.map(|text| vec![own(text)]),
+            bytes_expr: bytes.map(own),
+            alias: None,
+            step: Some(step),
+            live: vec![LiveRange { start: step, end: step + 1 }],
+            ..case.copy("n")
+        };
+        case.layout().tensors.push(workspace);
+        let kinds = case.report().violations.into_iter().map(|violation| violation.kind);
+        assert!(kinds.clone().all(|kind| kind != Kind::Scratch));
+        kinds.filter(|kind| [Kind::Expression, Kind::UpperBound].contains(kind)).map(Kind::name).collect()
+    };
+    let both = |text| kinds(Some(text), Some(text));
+    assert!(kinds(None, None).is_empty());
+    assert!(both("64*batch").is_empty() && both("64*min(3,batch)").is_empty() && both("256*floor(batch/4)").is_empty());
+    for beyond in ["65*batch", "64*batch+1", "17*batch*batch", "rows", "max(256,65*batch)"] {
+        assert_eq!(both(beyond), [Kind::UpperBound.name()], "{beyond}");
+    }
+    for wrong in ["batch*64", "256", "64*", ""] {
+        assert_eq!(both(wrong), [Kind::Expression.name()], "{wrong}");
+    }
+    for (shape, bytes) in [(Some("64*batch"), None), (None, Some("64*batch")), (Some("32*batch"), Some("64*batch"))] {
+        assert_eq!(kinds(shape, bytes), [Kind::Expression.name()]);
+    }
 }
 
 #[test]

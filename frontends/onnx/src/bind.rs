@@ -114,7 +114,12 @@ pub(crate) fn check_bindings(
     let all = || bindings.all_said();
     let bindings = if near.is_empty() { all() } else { near };
     let line = memc_ir::text::print_node(module, *node).trim().to_owned();
-    Err(ImportError::Contradiction { bindings: bindings.into_iter().collect(), reason: reason.clone(), line })
+    Err(ImportError::Contradiction {
+        bindings: bindings.into_iter().collect(),
+        reason: reason.clone(),
+        line,
+        proposal: Vec::new(),
+    })
 }
 
 /// Rejects tensors of known extents whose size is 2^62 bytes or more.

@@ -1,16 +1,12 @@
-//! Ranges of dimensions: equations between symbols, and checks that the model fits all extents.
+//! Ranges of dimensions, and equations between symbols.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use memc_ir::{DimExpr, Domain, Module, TensorType, Value};
-use memc_ops::Inference;
+use memc_ir::{DimExpr, Domain, Module, Value};
 
 use crate::ImportOptions;
 use crate::bindings::{Bindings, By, UNNAMED};
 use crate::error::ImportError;
-
-/// Most points of the domain at which the model is checked.
-const MAX_POINTS: usize = 12;
 
 /// Returns the expression of each symbol that the options equate with one, with bound symbols replaced. A
 /// symbol whose expression is a number then is bound.
@@ -103,63 +99,4 @@ pub(crate) fn domain(
         return Err(ImportError::NoExtents { limits });
     }
     Ok(domain)
-}
-
-/// Checks that sizes are possible, and that every operator fits its operands, at corners of the domain.
-/// `stated` is the module before inference. Takes a few inferences of the module.
-///
-/// # Errors
-/// An extent is negative, a size is impossible, or an operator does not fit.
-pub(crate) fn check(stated: &Module, module: &Module, inference: &Inference) -> Result<(), ImportError> {
-    if module.domain().is_empty() {
-        return Ok(());
-    }
-    for (value, data) in module.values().iter() {
-        let largest = module.largest(value).filter(|largest| largest.element.bits().is_some());
-        if let Some(largest) = largest.filter(|largest| largest.size().is_none()) {
-            return Err(ImportError::TooLarge { name: data.name.clone(), shape: largest.to_string() });
-        }
-    }
-    points(module.domain()).into_iter().try_for_each(|point| check_at(&point, stated, module, inference))
-}
-
-fn check_at(point: &BTreeMap<String, u64>, stated: &Module, module: &Module, inference: &Inference) -> Result<(), ImportError> {
-    let at = || point.iter().map(|(name, extent)| format!("`--dim {name}={extent}`")).collect();
-    for (_, data) in module.values().iter() {
-        let dims = data.ty.tensor().and_then(|tensor| tensor.shape.as_deref()).unwrap_or_default();
-        let negative = |dim: &memc_ir::Dim| dim.expr()?.bind(point)?.as_constant().filter(|extent| *extent < 0);
-        if let Some(extent) = dims.iter().find_map(negative) {
-            let shape = data.ty.tensor().map(TensorType::to_string).unwrap_or_default();
-            return Err(ImportError::Negative { at: at(), name: data.name.clone(), shape, extent });
-        }
-    }
-    let mut bound = stated.at(point);
-    let found = memc_ops::infer(&mut bound);
-    let new = found.refused.iter().find(|(node, _)| !inference.refused.contains_key(*node));
-    match new {
-        None => Ok(()),
-        Some((node, reason)) => {
-            let line = memc_ir::text::print_node(&bound, *node).trim().to_owned();
-            Err(ImportError::Contradiction { bindings: at(), reason: reason.clone(), line })
-        }
-    }
-}
-
-/// Returns corners of a domain: all symbols at their smallest extents, all at their largest, and each
-/// alone at its largest, as far as limits allow.
-fn points(domain: &Domain) -> Vec<BTreeMap<String, u64>> {
-    let least: BTreeMap<String, u64> = domain.ranges.iter().map(|(name, range)| (name.clone(), range.min)).collect();
-    let most: BTreeMap<String, u64> =
-        domain.ranges.iter().map(|(name, range)| (name.clone(), range.max.unwrap_or(range.min))).collect();
-    let alone = most.iter().map(|(name, extent)| {
-        let mut point = least.clone();
-        point.insert(name.clone(), *extent);
-        point
-    });
-    let mut all: Vec<BTreeMap<String, u64>> = [least.clone(), most.clone()].into_iter().chain(alone).collect();
-    all.sort();
-    all.dedup();
-    all.retain(|point| domain.contains(point));
-    all.truncate(MAX_POINTS);
-    all
 }

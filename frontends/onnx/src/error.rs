@@ -252,6 +252,8 @@ pub enum ImportError {
         reason: String,
         /// The node, as the text form prints it.
         line: String,
+        /// Options with which the model fits; none if none are known.
+        proposal: Vec<String>,
     },
 }
 
@@ -335,7 +337,10 @@ impl ImportError {
             }
             Self::FeedExtents { .. } => "give arrays of the shapes that the model states".to_owned(),
             Self::Conflict { .. } => "give the inputs of one call, and leave out `--dim` options that contradict them".to_owned(),
-            Self::Contradiction { .. } => "give extents that fit the operands of this node".to_owned(),
+            Self::Contradiction { proposal, .. } => {
+                let with = if proposal.is_empty() { String::new() } else { format!(", as with {}", proposal.join(" and ")) };
+                format!("give extents that fit the operands of this node{with}")
+            }
             Self::Range { .. } => "bind the dimension to an extent of its range".to_owned(),
             Self::UnknownDimension { name, known } => {
                 let meant = nearest(name, known.iter().map(String::as_str));

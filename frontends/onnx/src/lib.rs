@@ -17,6 +17,7 @@ mod graph;
 mod location;
 mod names;
 mod order;
+mod points;
 mod repeated;
 mod ties;
 mod types;
@@ -83,7 +84,7 @@ pub fn import(file: &ModelFile, options: &ImportOptions) -> Result<Imported, Imp
         bind::check_bindings(graph::build(file)?.module, &module, &inference, &bindings)?;
     }
     bind::check_sizes(&module)?;
-    domain::check(&stated, &module, &inference)?;
+    points::check(&stated, &module, &inference)?;
     bind::check_defaults(&module)?;
     if inference.has_claims {
         module.claimed = memc_ops::claimed(&stated, &module);

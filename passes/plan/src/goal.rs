@@ -11,7 +11,7 @@ use crate::score::Score;
 const BYTES_READ: f64 = 10.0;
 /// Minimum price of the whole arena without a limit, as a share of the modelled time: half the arena of
 /// a long run is worth a hundredth of the time.
-const ARENA_SHARE_OF_TIME: f64 = 0.02;
+pub(crate) const ARENA_SHARE_OF_TIME: f64 = 0.02;
 
 /// Purpose of a plan.
 #[derive(Clone, Copy, PartialEq, Debug)]

@@ -4,15 +4,20 @@
 //! does, and a bound may answer before they start. Nothing is placed: the arena is nearly always as
 //! large as the peak, and finished plans are compared by their arenas.
 
+use std::collections::BTreeMap;
+
 use memc_ir::{Bytes, ConstData, ConstOrigin, Module, Node, Payload, Rewriter, SecondaryMap, Use, Value};
 use memc_rewrite::Measure;
 use memc_solve::order;
 
 use memc_passes::Options;
-use memc_passes::analysis::scratch::scratch;
+use memc_passes::analysis::scratch::{kernel_expr, scratch};
+use memc_passes::analysis::{Liveness, buffers, classes, corners};
 use memc_passes::schedule::problem;
 use memc_passes::{PassContext, PassError};
 use memc_passes::{dce, view};
+
+use crate::score::small_need;
 
 /// A module in its heuristic order.
 #[derive(Clone, Debug)]
@@ -49,6 +54,36 @@ pub(crate) fn judge(mut module: Module, options: &Options, enough: u64) -> Optio
     rewriter.set_schedule(main, schedule);
     rewriter.finish();
     Some(Judged { module, peak, nanos, profile, is_alone: false })
+}
+
+/// Returns the needs of a module in its own order at small extents of its domain, as one number; see
+/// [`small_need`]. Zero without ranges. Takes O(n + uses) a point.
+pub(crate) fn at_small(module: &Module, options: &Options) -> u64 {
+    let points = corners::small(module.domain());
+    if points.is_empty() {
+        return 0;
+    }
+    let liveness = Liveness::of(module, module.main(), options.profile);
+    let groups = buffers(module, &liveness, &classes(module), options.io);
+    let expr = |owner: Value| module.ty(owner).tensor().filter(|_| !module.assumed.contains_key(&owner))?.size_expr();
+    let mut all: Vec<_> = groups.iter().map(|group| (group.bytes.0, expr(group.owner))).collect();
+    all.extend(module.plan.scratch.iter().map(|scratch| (scratch.bytes.0, kernel_expr(module, scratch, options))));
+    let mut problem = problem(module, options);
+    let order: Vec<u32> = (0..problem.operations.len() as u32).collect();
+    let steps: BTreeMap<Node, usize> = module.graph(module.main()).nodes.iter().copied().zip(0..).collect();
+    let mut peak = |sizes: &Vec<u64>| {
+        problem.operations.iter_mut().for_each(|operation| operation.scratch = 0);
+        let (values, workspace) = sizes.split_at(groups.len().min(sizes.len()));
+        problem.buffers.iter_mut().zip(values).for_each(|(buffer, size)| buffer.size = *size);
+        for (scratch, size) in module.plan.scratch.iter().zip(workspace) {
+            if let Some(operation) = steps.get(&scratch.node).and_then(|step| problem.operations.get_mut(*step)) {
+                operation.scratch = operation.scratch.saturating_add(*size);
+            }
+        }
+        order::peak(&problem, &order).ok()
+    };
+    let peaks: Option<Vec<u64>> = corners::sizes(&points, &all).iter().map(&mut peak).collect();
+    peaks.map_or(0, |peaks| small_need(&peaks))
 }
 
 /// Measures a fragment by itself; a fragment that cannot be ordered gets the largest peak and time.

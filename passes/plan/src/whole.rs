@@ -11,6 +11,7 @@ use crate::goal::Goal;
 use crate::model::{Form, Model, Planned, arena, is_no_worse};
 use crate::registry::REGISTRY;
 use crate::score::Score;
+use crate::trial::at_small;
 use crate::tuning::Tuning;
 use crate::windows;
 
@@ -223,7 +224,10 @@ pub(crate) fn best(
             }
         }
         let found = Planned { form: candidate.name, ..candidate.plan(&asked)? };
-        let is_better = best.as_ref().is_none_or(|best| found.score(goal, options) < best.score(goal, options));
+        let small = |plan: &Planned| at_small(&plan.module, options);
+        let is_better = best
+            .as_ref()
+            .is_none_or(|best| found.score(goal, options).is_better(&best.score(goal, options), || [small(&found), small(best)]));
         if is_better && is_no_worse(&found.module, &file_order.module, options) {
             best = Some(found);
         }

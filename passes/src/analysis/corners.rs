@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use memc_ir::{Domain, Range};
+use memc_ir::{DimExpr, Domain, Range};
 
 /// Most points: four levels of two symbols, and some for symbols alone.
 const MAX_POINTS: usize = 24;
@@ -21,6 +21,38 @@ pub fn corners(domain: &Domain) -> Vec<BTreeMap<String, u64>> {
     let mut points: Vec<_> = points.into_iter().filter(|point| !point.is_empty() && domain.contains(point)).collect();
     points.truncate(MAX_POINTS);
     points
+}
+
+/// Returns the points of a domain at which plans with equal needs at the largest extents are compared: all
+/// symbols at equal levels below the largest one. Empty without a domain, and if a symbol has no upper bound.
+pub fn small(domain: &Domain) -> Vec<BTreeMap<String, u64>> {
+    let Some(levels) = domain.ranges.iter().map(|(name, range)| Some((name, levels(range)?))).collect::<Option<Vec<_>>>() else {
+        return Vec::new();
+    };
+    let mut points = diagonals(&levels);
+    let largest: Vec<u64> = levels.iter().filter_map(|(_, levels)| levels.last().copied()).collect();
+    points.retain(|point| {
+        let level = |(at, extent): (&Vec<u64>, &u64)| at.iter().position(|level| level == extent);
+        let all: BTreeSet<_> = levels.iter().map(|(_, levels)| levels).zip(point.values()).map(level).collect();
+        let is_largest = point.values().copied().eq(largest.iter().copied());
+        !is_largest && all.len() == 1 && domain.contains(point)
+    });
+    points.into_iter().collect()
+}
+
+/// Returns the size of each buffer at each point: the value of its expression, at most its largest size. A
+/// buffer without an expression has its largest size at all points.
+pub fn sizes<'b>(points: &[BTreeMap<String, u64>], buffers: &'b [(u64, Option<DimExpr>)]) -> Vec<Vec<u64>> {
+    let at = |point: &BTreeMap<String, u64>| {
+        let mut known: BTreeMap<&'b DimExpr, Option<u64>> = BTreeMap::new();
+        let value = |of: &DimExpr| u64::try_from(of.bind(point)?.as_constant()?.max(0)).ok();
+        let mut size = |(most, of): &'b (u64, Option<DimExpr>)| {
+            let own = of.as_ref().and_then(|of| *known.entry(of).or_insert_with(|| value(of)));
+            own.map_or(*most, |own| own.min(*most))
+        };
+        buffers.iter().map(&mut size).collect()
+    };
+    points.iter().map(at).collect()
 }
 
 type Levels<'d> = (&'d String, Vec<u64>);
@@ -104,5 +136,30 @@ mod tests {
         let all = points(&many, &[]);
         assert!(all.contains(&vec![64; 4]) && all.contains(&vec![1; 4]) && all.contains(&vec![4; 4]));
         assert!(all.contains(&vec![64, 1, 1, 1]) && all.contains(&vec![64, 64, 1, 64]));
+    }
+
+    #[test]
+    fn small_points_are_at_equal_levels_below_the_largest() {
+        let small = |ranges: &[(&str, &str)], limits: &[&str]| -> Vec<Vec<u64>> {
+            let domain = Domain {
+                ranges: ranges.iter().map(|(name, range)| ((*name).to_owned(), range.parse().unwrap())).collect(),
+                limits: limits.iter().map(|limit| limit.parse().unwrap()).collect(),
+            };
+            small(&domain).into_iter().map(|point| point.into_values().collect()).collect()
+        };
+        assert_eq!(small(&[("N", "1..512")], &[]), [[1], [8], [64]]);
+        assert_eq!(small(&[("B", "1..8"), ("S", "1..512")], &[]), [[1, 1], [2, 8], [4, 64]]);
+        assert_eq!(small(&[("B", "1..8"), ("S", "1..512")], &["B*S<=100"]), [[1, 1], [2, 8]]);
+        assert_eq!(small(&[("N", "0..7")], &[]), [[0], [2], [4]]);
+        assert_eq!(small(&[("N", "3..3")], &[]), Vec::<Vec<u64>>::new());
+        assert_eq!(small(&[], &[]), Vec::<Vec<u64>>::new());
+    }
+
+    #[test]
+    fn sizes_follow_their_expressions_up_to_the_largest() {
+        let points = [1u64, 5].map(|extent| BTreeMap::from([("N".to_owned(), extent)]));
+        let expr = |text: &str| DimExpr::parse(text);
+        let buffers = [(16, expr("4*N")), (7, None), (9, expr("3-N")), (8, expr("M")), (16, expr("4*N"))];
+        assert_eq!(sizes(&points, &buffers), [[4, 7, 2, 8, 4], [16, 7, 0, 8, 16]]);
     }
 }

@@ -303,7 +303,8 @@ pub(super) const ENTRIES: &[Entry] = &[
         "expression",
         "an expression over free dimensions is wrong or missing",
         "A tensor whose shape depends on free dimensions states it in `shape_expr`, and its size in `bytes_expr`, in the canonical text of the \
-         expressions that follow from the output model. Other tensors have neither.",
+         expressions that follow from the output model. A workspace has equal expressions in both, or \
+         neither. Other tensors have neither.",
         "`bytes_expr` is 4*seq for float[seq,2]",
     ),
     entry(

@@ -321,25 +321,35 @@ pub const OPERATORS: &[OpInfo] = &[
     attention("DecoderAttention", decoder),
     attention("DecoderMaskedMultiHeadAttention", masked_many_heads),
     projecting("DecoderMaskedSelfAttention", projected),
-    attention("DynamicSparseAttention", grouped_in_buffers).workspace(Workspace::Bytes(contrib_workspace::grouped_heads)),
+    attention("DynamicSparseAttention", grouped_in_buffers)
+        .workspace(Workspace::Bytes(contrib_workspace::grouped_heads))
+        .over_symbols(symbolic_workspace::grouped_heads),
     microsoft("GatedDeltaNet", gated_delta).work(Work::Flops(gated_delta_flops)).optional(&[1, 2]),
     microsoft("GatedRelativePositionBias", gated_relative_bias).work(Work::PerElement(8)),
     microsoft("GemmaRotaryEmbedding", rotary_pair).work(Work::PerElement(3)),
-    attention("GroupQueryAttention", grouped).workspace(Workspace::Bytes(contrib_workspace::grouped_heads)),
+    attention("GroupQueryAttention", grouped)
+        .workspace(Workspace::Bytes(contrib_workspace::grouped_heads))
+        .over_symbols(symbolic_workspace::grouped_heads),
     attention("LinearAttention", linear),
     attention("LongformerAttention", like_first),
     microsoft("MRotaryEmbedding", like_first).work(Work::PerElement(3)),
     attention("MultiHeadAttention", many_heads),
     projecting("PackedAttention", packed_projected),
     attention("PackedMultiHeadAttention", packed_heads),
-    attention("PagedAttention", grouped_in_buffers).workspace(Workspace::Bytes(contrib_workspace::grouped_heads)),
+    attention("PagedAttention", grouped_in_buffers)
+        .workspace(Workspace::Bytes(contrib_workspace::grouped_heads))
+        .over_symbols(symbolic_workspace::grouped_heads),
     projecting("QAttention", quantized).rounds(),
     attention("QOrderedAttention", quantized_ordered).rounds(),
     attention("QOrderedLongformerAttention", like_first).rounds(),
     microsoft("RelativePositionBias", relative_bias).work(Work::PerElement(4)),
     microsoft("RotaryEmbedding", like_first).work(Work::PerElement(3)),
-    attention("SparseAttention", grouped_in_buffers).workspace(Workspace::Bytes(contrib_workspace::grouped_heads)),
-    attention("SparsePagedAttention", grouped_in_buffers).workspace(Workspace::Bytes(contrib_workspace::grouped_heads)),
+    attention("SparseAttention", grouped_in_buffers)
+        .workspace(Workspace::Bytes(contrib_workspace::grouped_heads))
+        .over_symbols(symbolic_workspace::grouped_heads),
+    attention("SparsePagedAttention", grouped_in_buffers)
+        .workspace(Workspace::Bytes(contrib_workspace::grouped_heads))
+        .over_symbols(symbolic_workspace::grouped_heads),
 ];
 
 #[cfg(test)]

@@ -262,12 +262,17 @@ pub const OPERATORS: &[OpInfo] = &[
     pooling("MaxpoolWithMask", pool).split(SplitAxes::None),
     conv("NhwcConv", convolution_channels_last),
     conv("NhwcFusedConv", convolution_channels_last),
-    pooling("NhwcMaxPool", pool_channels_last).workspace(Workspace::Bytes(contrib_workspace::window_pointers)),
+    pooling("NhwcMaxPool", pool_channels_last)
+        .workspace(Workspace::Bytes(contrib_workspace::window_pointers))
+        .over_symbols(symbolic_workspace::window_pointers),
     pooling("QLinearAveragePool", quantized_pool)
         .rounds()
         .workspace(Workspace::Bytes(contrib_workspace::float_copy))
         .over_symbols(symbolic_workspace::float_copy),
-    conv("QLinearConv", quantized_convolution).rounds().workspace(Workspace::Bytes(contrib_workspace::quantized_convolution)),
+    conv("QLinearConv", quantized_convolution)
+        .rounds()
+        .workspace(Workspace::Bytes(contrib_workspace::quantized_convolution))
+        .over_symbols(symbolic_workspace::quantized_convolution),
     microsoft("QLinearGlobalAveragePool", quantized_global_pool).rounds().work(Work::PerInputElement(1)).split(SplitAxes::Batch),
     conv("VarlenCausalConvWithState", causal_packed).split(SplitAxes::None),
 ];

@@ -209,7 +209,10 @@ pub const OPERATORS: &[OpInfo] = &[
     matrix("MatMulIntegerToFloat", to_float)
         .runs("MatMulInteger")
         .workspace(Workspace::Bytes(contrib_workspace::quantized_product)),
-    matrix("MatMulNBits", packed_weight).rounds().workspace(Workspace::Bytes(contrib_workspace::packed_product)),
+    matrix("MatMulNBits", packed_weight)
+        .rounds()
+        .workspace(Workspace::Bytes(contrib_workspace::packed_product))
+        .over_symbols(symbolic_workspace::packed_product),
     matrix("MatMulNBitsMlp", packed_mlp),
     matrix("MatMulNBitsQkv", packed_qkv),
     microsoft("MoE", like_first).work(Work::Flops(experts_flops)),

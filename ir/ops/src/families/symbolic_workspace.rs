@@ -242,6 +242,95 @@ pub(crate) fn many_heads(typed: &Typed<'_>) -> Option<DimExpr> {
     Size::sum([queries, moved, scores.max(biased), Size::number(TABLES)]).0
 }
 
+/// Grouped-head attention: operands with heads first, a second copy if they are rotated, then scores block by
+/// block, or all of them with the result.
+pub(crate) fn grouped_heads(typed: &Typed<'_>) -> Option<DimExpr> {
+    let result = typed.output(0);
+    result?.rank().filter(|rank| *rank == 3)?;
+    let counts =
+        ["num_heads", "kv_num_heads"].map(|name| u64::try_from(typed.data().int(name, 0)).ok().filter(|count| *count > 0));
+    let [Some(heads), Some(groups)] = counts else { return None };
+    let (batch, rows, each) = (extent(result, 0), extent(result, 1), width(result, false));
+    let head = extent(result, 2).ceil_div(heads);
+    let filled = |ty: Option<&TensorType>| if ty.and_then(TensorType::rank) == Some(4) { extent(ty, 2) } else { Size::number(0) };
+    let keys = (rows.clone() + filled(typed.input(3))).max(filled(typed.output(1)));
+    let positions = Size::product([batch.clone(), rows.clone(), each.clone(), head.clone()]);
+    let own = positions.clone() * Size::number(heads);
+    let operands = own.clone() + positions * Size::number(groups.checked_mul(2)?);
+    let copies = if typed.data().int("do_rotary", 0) != 0 { 2 } else { 1 };
+    let is_whole = typed.data().float("softcap", 0.0) != 0.0
+        || typed.data().int("smooth_softmax", 0) != 0
+        || [10, 11].iter().any(|operand| present(typed, *operand))
+        || typed.output(3).is_some();
+    let scores = if is_whole {
+        Size::product([batch, Size::number(heads), rows, keys, each]) + own
+    } else {
+        blocks(rows, keys, head.known()?.checked_mul(2)?, head)
+    };
+    Size::sum([operands * Size::number(copies), scores, Size::number(TABLES)]).0
+}
+
+/// Product with 4-bit weights: a block of columns in binary32, or the left operand in bytes with 8 bytes more
+/// per block.
+pub(crate) fn packed_product(typed: &Typed<'_>) -> Option<DimExpr> {
+    let data = typed.data();
+    let inner = u64::try_from(data.int("K", 0)).ok().filter(|inner| *inner > 0)?;
+    let block = u64::try_from(data.int("block_size", 32)).ok().filter(|block| *block > 0)?;
+    let rows = Size::elements(typed.input(0)).0?.floor_div(&DimExpr::constant(i64::try_from(inner).ok()?))?;
+    let rows = Size(Some(rows));
+    let bytes = rows.clone() * Size::number(inner.checked_add(inner.div_ceil(block).checked_mul(8)?)?);
+    // A single row is multiplied without unpacking, and so are integers.
+    let is_several = Size(rows.0?.floor_div(&DimExpr::constant(2))).min(Size::number(1));
+    let each = if data.int("accuracy_level", 0) == 4 { 0 } else { inner.checked_mul(128)? };
+    (bytes.max(is_several * Size::number(each)) + Size::number(ROUNDING.unsigned_abs())).0
+}
+
+/// Columns of an integer convolution.
+pub(crate) fn integer_convolution(typed: &Typed<'_>) -> Option<DimExpr> {
+    let weight = typed.input(1)?.known_dims()?;
+    if conv_workspace::is_pointwise(typed.data(), weight.get(2..)?) {
+        return Some(DimExpr::constant(0));
+    }
+    (Size::product(weight.get(1..)?.iter().map(|extent| Size::number(*extent))) * from_axis(typed.output(0), 2)).0
+}
+
+/// Quantized convolution of one image at a time, for any kernel: operand and result with channels last, the
+/// larger of pointers and columns, a 32-bit product, and reordered weights if they are no constant.
+pub(crate) fn quantized_convolution(typed: &Typed<'_>) -> Option<DimExpr> {
+    let (data, weight) = (typed.data(), typed.input(3)?.known_dims()?);
+    let (filters, channels) = (*weight.first()?, *weight.get(1)?);
+    let window = weight.get(2..)?;
+    let taps = Size::product(window.iter().map(|extent| Size::number(*extent)));
+    let groups = u64::try_from(data.int("group", 1)).ok()?;
+    let is_last = data.int("channels_last", 0) != 0;
+    let image = |ty: Option<&TensorType>| from_axis(ty, 1);
+    let moved = if is_last { Size::number(0) } else { image(typed.input(0)) + image(typed.output(0)) };
+    let whole = typed.output(0)?.shape.as_deref()?;
+    let spatial = if is_last { whole.get(1..whole.len().checked_sub(1)?)? } else { whole.get(2..)? };
+    let positions = Size::product(spatial.iter().map(|dim| Size(dim.expr())));
+    let is_depthwise = channels == 1 && groups == filters;
+    let is_constant = data.inputs.get(3).copied().flatten().is_some_and(|value| typed.module.constant_of(value).is_some());
+    let wide = Size::product([positions.clone(), Size::number(filters), Size::number(4)]);
+    let each = if is_depthwise {
+        Size::number(8)
+    } else if conv_workspace::is_pointwise(data, window) {
+        Size::number(0)
+    } else {
+        let at_once = if window.len() > 2 { groups } else { 1 };
+        Size::number(channels.checked_mul(at_once)?.max(8))
+    };
+    let reordered = if is_constant { Size::number(0) } else { Size::product(weight.iter().map(|extent| Size::number(*extent))) };
+    Size::sum([moved, Size::product([positions, taps, each]), wide, reordered, Size::number(4 * ROUNDING.unsigned_abs())]).0
+}
+
+/// Table of pointers into one channels-last image: one for each position and element of the window.
+pub(crate) fn window_pointers(typed: &Typed<'_>) -> Option<DimExpr> {
+    let dims = typed.output(0)?.shape.as_deref()?;
+    let positions = Size::product(dims.get(1..dims.len().checked_sub(1)?)?.iter().map(|dim| Size(dim.expr())));
+    let taps = typed.data().ints("kernel_shape")?.iter().map(|extent| u64::try_from(*extent).map_or(Size(None), Size::number));
+    (positions * Size::product(taps) * Size::number(8)).0
+}
+
 /// Extents of a recurrent layer.
 struct Layer<'a> {
     typed: &'a Typed<'a>,
@@ -391,6 +480,54 @@ mod tests {
                 assert!(!self.is_exact || value == number, "{name} at {extents:?}: {value} for {number}");
             }
         }
+    }
+
+    #[test]
+    fn expressions_of_other_domains_equal_the_formulas() {
+        let groups: &[(&str, i64)] = &[("num_heads", 4), ("kv_num_heads", 2)];
+        let rotated: &[(&str, i64)] = &[("num_heads", 4), ("kv_num_heads", 2), ("do_rotary", 1), ("smooth_softmax", 1)];
+        let grouped: &[&str] = &["f32[N,S,32]", "f32[N,S,16]", "f32[N,S,16]", "f32[N,2,T,8]", "f32[N,2,T,8]"];
+        let sample = |operator, operands, ints| Sample { operator, operands, ints, ..PLAIN };
+        let all = [
+            sample("com.microsoft::GroupQueryAttention", &grouped[..3], groups),
+            sample("com.microsoft::GroupQueryAttention", grouped, groups),
+            sample("com.microsoft::GroupQueryAttention", grouped, rotated),
+            Sample {
+                operator: "com.microsoft::QLinearConv",
+                operands: &["u8[N,3,S,T]", "f32[]", "u8[]", "u8[16,3,3,3]", "f32[]", "u8[]", "f32[]", "u8[]"],
+                lists: &[("pads", &[1; 4])],
+                is_exact: false,
+                ..PLAIN
+            },
+            Sample {
+                operator: "com.microsoft::QLinearConv",
+                operands: &["u8[N,6,S,T]", "f32[]", "u8[]", "u8[6,1,3,3]", "f32[]", "u8[]", "f32[]", "u8[]"],
+                ints: &[("group", 6)],
+                lists: &[("pads", &[1; 4])],
+                is_exact: false,
+                ..PLAIN
+            },
+            Sample {
+                operator: "com.microsoft::QLinearConv",
+                operands: &["u8[N,S,T,4]", "f32[]", "u8[]", "u8[8,4,1,1]", "f32[]", "u8[]", "f32[]", "u8[]"],
+                ints: &[("channels_last", 1)],
+                is_exact: false,
+                ..PLAIN
+            },
+            sample("com.microsoft::MatMulNBits", &["f32[N,S,64]", "u8[1]", "f32[1]"], &[("K", 64), ("N", 8)]),
+            sample(
+                "com.microsoft::MatMulNBits",
+                &["f32[N,64]", "u8[1]", "f32[1]"],
+                &[("K", 64), ("N", 8), ("accuracy_level", 4)],
+            ),
+            Sample {
+                operator: "com.microsoft::NhwcMaxPool",
+                operands: &["u8[N,S,T,8]"],
+                lists: &[("kernel_shape", &[2, 2]), ("strides", &[2, 2])],
+                ..PLAIN
+            },
+        ];
+        all.iter().for_each(Sample::check);
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod ort_kernels;
 mod ort_session;
 mod ort_temporaries;
 pub mod player;
+mod symbolic_temporaries;
 
 pub use ort_kernels::{Kernel, Overwrites, ort_kernel};
 pub use ort_session::{Language, Recipe, SessionNeeds};

@@ -19,7 +19,9 @@ pub(crate) type Formula = fn(&Typed<'_>) -> Option<u64>;
 /// Granularity of allocations, in bytes.
 pub(super) const ROUNDING: u64 = 64;
 /// Size of tables that do not grow with tensors, in bytes.
-const SMALL: u64 = 1 << 10;
+pub(super) const SMALL: u64 = 1 << 10;
+/// Bytes that a loss gathers for a label, at most: with ignored labels.
+pub(super) const MOST_OF_A_LABEL: u64 = 37;
 
 /// Returns the bytes that the node's kernel holds in addition to the table's formula.
 pub(super) fn temporaries(typed: &Typed<'_>) -> Option<Bytes> {
@@ -28,20 +30,23 @@ pub(super) fn temporaries(typed: &Typed<'_>) -> Option<Bytes> {
 }
 
 /// Returns the bytes that the node's kernel holds in addition to the table's formula, over symbols; `None`
-/// if the kernel has a formula of its own.
+/// if only a formula over numbers is known.
 pub(super) fn temporaries_over(typed: &Typed<'_>) -> Option<DimExpr> {
-    if row(typed).and_then(|kernel| kernel.temporaries).is_some() {
-        return None;
-    }
+    let kernel = row(typed);
+    let own = match kernel.and_then(|kernel| kernel.temporaries).map(|formula| formula(typed)) {
+        None => DimExpr::constant(0),
+        Some(Some(bytes)) => DimExpr::constant(i64::try_from(bytes).ok()?),
+        Some(None) => kernel?.temporaries_expr?(typed)?,
+    };
+    let rounding = DimExpr::constant(i64::try_from(ROUNDING).ok()?);
+    let mut sum = own.ceil_div(&rounding)?.mul(&rounding)?;
     let data = typed.data();
     let moves_only = lookup(&data.operator).is_some_and(|info| info.view != View::None);
-    let mut sum = DimExpr::constant(0);
     if moves_only || has_half_precision(typed) {
         return Some(sum);
     }
     let operands = (0..data.inputs.len()).filter_map(|index| typed.input(index));
     let tensors = operands.chain((0..data.outputs.len()).filter_map(|index| typed.output(index)));
-    let rounding = DimExpr::constant(i64::try_from(ROUNDING).ok()?);
     for ty in tensors.filter(|ty| ty.element == ElementType::Float16) {
         sum = sum.add(&in_full(ty).size_expr()?.ceil_div(&rounding)?.mul(&rounding)?)?;
     }
@@ -53,7 +58,7 @@ fn row(typed: &Typed<'_>) -> Option<&'static Kernel> {
     ort_kernel(&operator.domain, &operator.name)
 }
 
-fn has_half_precision(typed: &Typed<'_>) -> bool {
+pub(super) fn has_half_precision(typed: &Typed<'_>) -> bool {
     row(typed).is_some_and(|kernel| kernel.half_precision)
 }
 
@@ -63,7 +68,7 @@ fn rounded(ty: &TensorType) -> Option<u64> {
 }
 
 /// Returns the type of the tensor inside kernels without half precision.
-fn in_full(ty: &TensorType) -> TensorType {
+pub(super) fn in_full(ty: &TensorType) -> TensorType {
     let element = if ty.element == ElementType::Float16 { ElementType::Float } else { ty.element };
     TensorType { element, shape: ty.shape.clone() }
 }
@@ -322,7 +327,7 @@ pub(super) fn likelihood(typed: &Typed<'_>) -> Option<u64> {
     let each = match Labels::of(typed) {
         Labels::Plain => 8,
         Labels::Weighted => 12,
-        Labels::Masked => 37,
+        Labels::Masked => MOST_OF_A_LABEL,
     };
     typed.input(1)?.elements()?.checked_mul(each)?.checked_add(SMALL)
 }

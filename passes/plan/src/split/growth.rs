@@ -324,7 +324,7 @@ impl<'m> Ground<'m> {
             return None;
         }
         divided.values = members.made.clone();
-        Some(Region { parts: divided.shares.count(), opened, nodes, divided, made, read, smallest: members.smallest })
+        Some(Region { seed, parts: divided.shares.count(), opened, nodes, divided, made, read, smallest: members.smallest })
     }
 
     /// Returns the node of the main graph that makes a value.

@@ -4,6 +4,7 @@ mod alone;
 mod candidates;
 mod corner;
 mod estimate;
+mod finer;
 mod growth;
 mod probes;
 mod region;

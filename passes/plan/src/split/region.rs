@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use memc_ir::{Module, Node, Origin, Value};
 use memc_ops::{Piece, lookup};
 
+use super::seed::Seed;
 use super::seen::Mark;
 use memc_passes::parts::{Divided, Shares};
 
@@ -31,6 +32,8 @@ pub(super) fn is_join(module: &Module, node: Node) -> bool {
 /// Nodes to compute in parts.
 #[derive(Clone, Debug)]
 pub(super) struct Region {
+    /// The seed from which it grew.
+    pub(super) seed: Seed,
     pub(super) parts: u64,
     /// Step and result of a Concat that is removed, because the parts read its operands.
     pub(super) opened: Option<(usize, Value)>,

@@ -156,8 +156,8 @@ fn judged(module: Module, ctx: &PassContext<'_>) -> Option<Judged> {
 
 /// A trial module with split regions; its new weights have types only.
 #[derive(Clone)]
-struct Draft<'c, 'o> {
-    module: Module,
+pub(super) struct Draft<'c, 'o> {
+    pub(super) module: Module,
     weights: Weights<'c, 'o>,
 }
 
@@ -171,19 +171,19 @@ impl Draft<'_, '_> {
 }
 
 /// A judged module with its score.
-struct State {
-    judged: Judged,
-    score: Score,
+pub(super) struct State {
+    pub(super) judged: Judged,
+    pub(super) score: Score,
 }
 
 /// State of all rounds of one aim.
-struct Rounds<'c, 'o> {
-    ctx: &'c PassContext<'o>,
+pub(super) struct Rounds<'c, 'o> {
+    pub(super) ctx: &'c PassContext<'o>,
     seen: Seen,
     least: Rc<Least>,
     goal: Goal,
     /// Limit of the arena in bytes, if there is one; smaller plans are not searched.
-    room: Option<u64>,
+    pub(super) room: Option<u64>,
     aim: Aim,
     /// Number of nodes that trials may still order.
     trial_nodes: usize,
@@ -269,6 +269,7 @@ impl<'c, 'o> Rounds<'c, 'o> {
                 best = Some((found, regions));
             }
         }
+        let best = best.map(|found| self.finer(given, chosen, &mut search, found));
         seen.put(here, way, search.into_grown());
         best.map(|(state, regions)| (state, [chosen.to_vec(), regions].concat()))
     }
@@ -290,7 +291,7 @@ impl<'c, 'o> Rounds<'c, 'o> {
 
     /// Judges the module with split regions; `None` if it is too slow, no trials are left, or an earlier
     /// trial shows that it does not beat `beaten`.
-    fn judged<'r>(
+    pub(super) fn judged<'r>(
         &mut self,
         given: &Draft<'c, 'o>,
         regions: impl IntoIterator<Item = &'r Region> + Clone,

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use memc_ir::{Bytes, Node};
+use memc_ir::{Bytes, Node, Value};
 
 use super::candidates::{ANYWHERE, Candidates, KINDS};
 use super::region::Region;
@@ -111,6 +111,20 @@ impl<'s> Search<'s> {
         let within = |step: usize| regions.iter().map(Region::span).any(|(first, last)| (first..=last).contains(&step));
         let profile = self.candidates.levels.profile;
         (0..profile.len()).filter(|step| profile[*step] == self.candidates.peak).all(within)
+    }
+
+    /// Returns the largest extents of a value; empty if unknown.
+    pub(super) fn dims(&self, value: Value) -> Vec<u64> {
+        self.candidates.levels.dims(value)
+    }
+
+    /// Grows a region with the next larger number of parts that has equal nodes; `None` if there is none.
+    pub(super) fn with_more_parts(&mut self, region: &Region) -> Option<Region> {
+        let numbers = self.candidates.in_all_numbers(region.seed);
+        let more =
+            numbers.iter().map(|(seed, _)| *seed).filter(|seed| seed.parts > region.parts).min_by_key(|seed| seed.parts)?;
+        let (found, _) = self.candidates.region(more)?;
+        found.nodes.values().eq(region.nodes.values()).then_some(found)
     }
 
     /// Finds the region that brings a step to the goal in the least time, or else the region with the

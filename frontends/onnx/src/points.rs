@@ -1,0 +1,136 @@
+//! Checks that a model fits at points of its domain; steps of ranges at which it does.
+
+use std::collections::BTreeMap;
+
+use memc_ir::{Domain, Module, Range, TensorType};
+use memc_ops::Inference;
+
+use crate::error::ImportError;
+
+/// Most points of the domain at which the model is checked.
+const MAX_POINTS: usize = 24;
+
+/// Steps that may be proposed, and numbers of extents that may be skipped: networks halve images up to five
+/// times, a few six times.
+const STEPS: [u64; 6] = [2, 4, 8, 16, 32, 64];
+
+/// Checks that sizes are possible, and that every operator fits its operands, at corners of the domain and
+/// at points between them. `stated` is the module before inference. Takes up to 24 inferences of the
+/// module, and ten to twenty times as many if an operator does not fit.
+///
+/// # Errors
+/// An extent is negative, a size is impossible, or an operator does not fit.
+pub(crate) fn check(stated: &Module, module: &Module, inference: &Inference) -> Result<(), ImportError> {
+    let domain = module.domain();
+    if domain.is_empty() {
+        return Ok(());
+    }
+    for (value, data) in module.values().iter() {
+        let largest = module.largest(value).filter(|largest| largest.element.bits().is_some());
+        if let Some(largest) = largest.filter(|largest| largest.size().is_none()) {
+            return Err(ImportError::TooLarge { name: data.name.clone(), shape: largest.to_string() });
+        }
+    }
+    let check = |domain: &Domain| points(domain).iter().try_for_each(|point| check_at(point, stated, module, inference));
+    check(domain).map_err(|error| match error {
+        ImportError::Contradiction { bindings, reason, line, .. } => {
+            let proposal = narrowed(domain, &|domain| check(domain).is_ok());
+            ImportError::Contradiction { bindings, reason, line, proposal }
+        }
+        other => other,
+    })
+}
+
+fn check_at(point: &BTreeMap<String, u64>, stated: &Module, module: &Module, inference: &Inference) -> Result<(), ImportError> {
+    let at = || point.iter().map(|(name, extent)| format!("`--dim {name}={extent}`")).collect();
+    for (_, data) in module.values().iter() {
+        let dims = data.ty.tensor().and_then(|tensor| tensor.shape.as_deref()).unwrap_or_default();
+        let negative = |dim: &memc_ir::Dim| dim.expr()?.bind(point)?.as_constant().filter(|extent| *extent < 0);
+        if let Some(extent) = dims.iter().find_map(negative) {
+            let shape = data.ty.tensor().map(TensorType::to_string).unwrap_or_default();
+            return Err(ImportError::Negative { at: at(), name: data.name.clone(), shape, extent });
+        }
+    }
+    let mut bound = stated.at(point);
+    let found = memc_ops::infer(&mut bound);
+    let new = found.refused.iter().find(|(node, _)| !inference.refused.contains_key(*node));
+    match new {
+        None => Ok(()),
+        Some((node, reason)) => {
+            let line = memc_ir::text::print_node(&bound, *node).trim().to_owned();
+            Err(ImportError::Contradiction { bindings: at(), reason: reason.clone(), line, proposal: Vec::new() })
+        }
+    }
+}
+
+/// Returns points of a domain, as far as limits allow: all symbols at their smallest extents, all at their
+/// largest, each alone at its largest and at its second extent, and points between them.
+fn points(domain: &Domain) -> Vec<BTreeMap<String, u64>> {
+    let all = |extent: &dyn Fn(&Range) -> u64| -> BTreeMap<String, u64> {
+        domain.ranges.iter().map(|(name, range)| (name.clone(), extent(range))).collect()
+    };
+    let most = |range: &Range| range.max.unwrap_or(range.min);
+    let second = |range: &Range| if range.count() == Some(1) { range.min } else { range.min + range.step };
+    let least = all(&|range| range.min);
+    let alone = domain.ranges.iter().flat_map(|(name, range)| {
+        [most(range), second(range)].map(|extent| {
+            let mut point = least.clone();
+            point.insert(name.clone(), extent);
+            point
+        })
+    });
+    let mut points = Vec::new();
+    for point in [least.clone(), all(&most)].into_iter().chain(alone).chain(domain.probes()) {
+        if domain.contains(&point) && !points.contains(&point) && points.len() < MAX_POINTS {
+            points.push(point);
+        }
+    }
+    points
+}
+
+/// Returns ranges, as options, at which the model fits: those that begin later or, if none does, that have a
+/// larger step. Few ranges change, and by little. Returns none if no such ranges are found.
+fn narrowed(domain: &Domain, fits: &dyn Fn(&Domain) -> bool) -> Vec<String> {
+    let each = |change: &dyn Fn(Range) -> Range| {
+        let mut changed = domain.clone();
+        changed.ranges.values_mut().for_each(|range| *range = change(*range));
+        changed
+    };
+    let later = STEPS.iter().map(|count| each(&|range| begun_later(range, *count)));
+    let stepped = STEPS.iter().map(|step| each(&|range| multiples(range, *step)));
+    let Some(mut found) = later.chain(stepped).find(|changed| fits(changed)) else { return Vec::new() };
+    for (name, range) in &domain.ranges {
+        let with = |range: Range, found: &Domain| {
+            let mut other = found.clone();
+            other.ranges.insert(name.clone(), range);
+            Some(other).filter(fits)
+        };
+        // Skip as few extents as possible; ranges with a larger step come back whole or not at all.
+        let is_later = found.ranges.get(name).is_some_and(|other| other.step == range.step);
+        let most = if is_later { STEPS[STEPS.len() - 1] } else { 1 };
+        let (mut least, mut enough) = (0, most);
+        while least < enough {
+            let skipped = least.midpoint(enough);
+            match with(begun_later(*range, skipped), &found) {
+                Some(other) => (found, enough) = (other, skipped),
+                None => least = skipped + 1,
+            }
+        }
+    }
+    let changed = found.ranges.iter().filter(|(name, range)| domain.ranges.get(*name) != Some(range));
+    changed.map(|(name, range)| format!("`--dim {name}={range}`")).collect()
+}
+
+/// Returns a range without its first extents; a range with fewer of them comes back as it is.
+fn begun_later(range: Range, skipped: u64) -> Range {
+    let is_long = range.count().is_none_or(|count| count > skipped);
+    if is_long { Range { min: range.min + skipped * range.step, ..range } } else { range }
+}
+
+/// Returns the multiples of a step in a range of all extents; another range, or one without a multiple,
+/// comes back as it is.
+fn multiples(range: Range, step: u64) -> Range {
+    let (min, max) = (range.min.div_ceil(step).saturating_mul(step), range.max.map(|max| max - max % step));
+    let is_open = range.step == 1 && range.count() != Some(1) && max.is_none_or(|max| min <= max);
+    if is_open { Range { min, max, step: if max == Some(min) { 1 } else { step } } } else { range }
+}
