@@ -15,7 +15,7 @@ use super::region::{Region, has_windows, is_join, is_own};
 use super::search::Search;
 use super::seed::Way;
 use super::seen::{Chosen, Remembered, Seen, Trial};
-use crate::trial::{Judged, judge};
+use crate::trial::{Judged, at_small, judge};
 use crate::{Goal, Score};
 use memc_passes::Options;
 use memc_passes::parts::{Weights, are_computable};
@@ -54,7 +54,12 @@ pub(super) fn regions(module: &Module, ctx: &PassContext<'_>) -> Vec<Region> {
         let found = Hunt::of(&largest, ctx, &both.largest[usize::from(is_alone)], Least::of(module))?.best();
         hunt.proven(&found?.1)
     });
-    let best = own.into_iter().chain(at_largest).min_by_key(|(state, _)| state.score);
+    let small = |state: &State| at_small(&state.judged.module, ctx.options);
+    let is_better = |found: &State, own: &State| found.score.is_better(&own.score, || [small(found), small(own)]);
+    let best = match (own, at_largest) {
+        (Some(own), Some(found)) if is_better(&found.0, &own.0) => Some(found),
+        (own, found) => own.or(found),
+    };
     best.map(|(_, regions)| regions).unwrap_or_default()
 }
 
