@@ -94,8 +94,8 @@ pub(super) struct Candidates<'s> {
 }
 
 impl<'s> Candidates<'s> {
-    /// Creates the candidates of a judged module; `grown` are cached estimates, `least` the smallest extents of
-    /// axes.
+    /// Creates the candidates of a judged module; `grown` are cached estimates, `least` the smallest
+    /// extents of axes.
     pub(super) fn of(
         judged: &'s Judged,
         options: &'s Options,
