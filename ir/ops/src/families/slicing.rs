@@ -362,7 +362,10 @@ pub const OPERATORS: &[OpInfo] = &[
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::known_window;
+    use memc_ir::{Dim, DimExpr, Ranges};
+
+    use super::{SliceAxis, known_window, symbolic_window};
+    use crate::fact::Item;
     use crate::families::testing::Case;
 
     #[test]
