@@ -7,7 +7,7 @@ mod models_made;
 
 use command::Folder;
 use memc_onnx_proto::onnx::ModelProto;
-use models_made::{bytes, floats, int, integers, node, numbers, stated, symbolic, with};
+use models_made::{bytes, floats, int, integers, ints, node, numbers, stated, symbolic, text, with};
 
 /// Returns a model that joins `x` of `n,s,4` with its last rows, and computes on.
 fn model() -> ModelProto {
@@ -91,4 +91,59 @@ fn a_run_takes_the_extents_of_its_inputs() {
     assert!(ran.err.contains("extents: n=2,s=5"), "{ran:#?}");
     // The outputs of one run are no inputs of another: names are checked, then shapes.
     folder.memc("run out.onnx --layout out.layout.json --inputs y.npz").refused(2, "E0706");
+}
+
+/// Returns a network on images of `h` rows: sliding windows with strides, a pool, an upscaled image, and
+/// a join.
+fn images() -> ModelProto {
+    let window = |name: &str, operands: &[&str], result: &str, attributes| stated(node(name, operands, &[result]), attributes);
+    let pads = |count: i64| ints("pads", &[count; 4]);
+    let shape = |extent: i64| ints("kernel_shape", &[extent; 2]);
+    let strides = || ints("strides", &[2, 2]);
+    let upscaled =
+        vec![text("mode", "nearest"), text("coordinate_transformation_mode", "asymmetric"), text("nearest_mode", "floor")];
+    let nodes = vec![
+        window("Conv", &["x", "w1"], "a", vec![shape(3), pads(1)]),
+        node("Sigmoid", &["a"], &["b"]),
+        node("Mul", &["a", "b"], &["c"]),
+        window("Conv", &["c", "w2"], "d", vec![shape(3), pads(1), strides()]),
+        window("MaxPool", &["d"], "e", vec![shape(3), pads(1), strides()]),
+        window("Resize", &["e", "", "scales"], "f", upscaled),
+        window("Concat", &["f", "d"], "g", vec![int("axis", 1)]),
+        window("Softmax", &["g"], "s", vec![int("axis", 1)]),
+        window("Conv", &["s", "w3"], "y", vec![shape(3), pads(1)]),
+    ];
+    with(nodes, |graph| {
+        graph.input = vec![symbolic("x", &["one", "two", "h", "width"])];
+        graph.output = vec![symbolic("y", &["one", "four", "rows", "columns"])];
+        let scales = numbers("scales", &[1.0, 1.0, 2.0, 2.0]);
+        graph.initializer =
+            vec![floats("w1", &[16, 2, 3, 3]), floats("w2", &[16, 16, 3, 3]), floats("w3", &[4, 32, 3, 3]), scales];
+    })
+}
+
+#[test]
+fn rows_whose_number_is_a_range_are_computed_in_parts() {
+    let folder = Folder::new("ranges-rows");
+    folder.write("in.onnx", bytes(&images()));
+    let arena = |extents: &str| {
+        folder
+            .memc(&format!("optimize in.onnx -o out.onnx --dim one=1 --dim two=2 --dim width=48 {extents} --slowdown 20%"))
+            .done();
+        folder.memc("check in.onnx out.onnx out.layout.json").done();
+        let layout = folder.read("out.layout.json");
+        let size = layout.split("\"size\": ").nth(1).and_then(|rest| rest.split(',').next()).unwrap();
+        size.trim().parse::<u64>().unwrap()
+    };
+    let whole = arena("--dim h=16..96/4 --no-rewrite");
+    let bound = arena("--dim h=96");
+    let ranged = arena("--dim h=16..96/4");
+    assert!(ranged * 10 < whole * 7, "{ranged} of {whole} bytes");
+    assert!(ranged * 10 < bound * 12, "{ranged} bytes, {bound} for the largest image alone");
+    let ran = folder.memc("verify in.onnx out.onnx --points 12");
+    if ran.err.contains("E0701") {
+        eprintln!("no ONNX Runtime here: the plan was checked, not run");
+        return;
+    }
+    assert!(ran.done().err.contains("equal within the tolerance in "));
 }

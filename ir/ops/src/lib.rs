@@ -39,7 +39,7 @@ pub use info::{
     Gathers, InPlace, InferFn, Linear, OpInfo, Reads, Repeat, Rounding, Scalar, SplitAxes, Typed, View, Work, Workspace,
 };
 pub use pieces::{
-    Piece, Pieces, Reach, ReachRule, Share, Taken, holds_zeros, pieces, pieces_between, pieces_giving, pieces_in_blocks,
+    Piece, Pieces, Reach, ReachRule, Share, Stretch, Taken, holds_zeros, pieces, pieces_between, pieces_giving, pieces_in_blocks,
     pieces_reaching,
 };
 pub use profile::Profile;

@@ -212,7 +212,7 @@ impl Writer<'_, '_, '_> {
             return *known;
         }
         let name = self.maker.rewriter.fresh_name(&format!("{}_cut", self.maker.module().value(value).name));
-        let node = self.maker.slice(None, value, axis, &range, name);
+        let node = self.maker.slice(None, value, axis, &range.into(), name);
         self.made.push(node);
         let found = self.maker.module().node(node).results().next().unwrap_or(value);
         self.cut.insert(key, found);

@@ -1,10 +1,10 @@
 //! Joined values that only cuts read: the parts read the joined shares directly, and the whole value is
 //! never made.
 
-use std::ops::Range;
+use memc_ir::{Dim, Module, Node, Origin, Use, Value};
+use memc_ops::{Data, Item, Stretch, normalize_axis};
 
-use memc_ir::{Module, Node, Origin, Use, Value};
-use memc_ops::{Data, normalize_axis};
+use crate::analysis::windows::KnownData;
 
 use super::maker::Maker;
 
@@ -14,11 +14,13 @@ use super::maker::Maker;
 /// Returns the number of edits. Linear in nodes times shares.
 pub fn read_apart(module: &mut Module, pass: &'static str) -> u64 {
     let nodes = module.graph(module.main()).nodes.clone();
-    let mut apart = Apart { maker: Maker::new(module, pass), pass };
+    // A run computes positions that depend on symbols; inference follows that arithmetic.
+    let computed = if module.domain().is_empty() { KnownData::default() } else { memc_ops::infer(&mut module.clone()).data };
+    let mut apart = Apart { maker: Maker::new(module, pass), pass, computed };
     for node in nodes {
         if let Some(joined) = apart.joined(node) {
-            for (cut, positions) in &joined.cuts {
-                apart.take(*cut, &joined, positions);
+            for (cut, pieces) in joined.cuts {
+                apart.take(cut, joined.axis, &pieces);
             }
             apart.maker.rewriter.erase(node);
         }
@@ -29,15 +31,22 @@ pub fn read_apart(module: &mut Module, pass: &'static str) -> u64 {
 /// A joined value whose only readers cut it apart again.
 struct Joined {
     axis: usize,
-    /// The joined shares, with the positions of each.
-    shares: Vec<(Value, Range<u64>)>,
-    /// The nodes that cut this value, with the positions that they cut out.
-    cuts: Vec<(Node, Range<u64>)>,
+    /// The nodes that cut this value, with the pieces of shares that they cut out.
+    cuts: Vec<(Node, Vec<PieceOf>)>,
+}
+
+/// A share, or positions of it.
+struct PieceOf {
+    share: Value,
+    /// Positions counted from the first one of the share; `None` for all.
+    positions: Option<Stretch>,
 }
 
 struct Apart<'m> {
     maker: Maker<'m>,
     pass: &'static str,
+    /// Elements of small tensors, as expressions over symbols.
+    computed: KnownData,
 }
 
 impl Apart<'_> {
@@ -56,63 +65,88 @@ impl Apart<'_> {
         matches!(&self.module().node(node).origin, Origin::Pass { pass } if *pass == self.pass)
     }
 
-    /// Returns the value that a Concat joins with its shares, if all readers cut it along the joined
-    /// axis.
+    /// Returns the value that a Concat joins, if all readers cut it along the joined axis, and the shares
+    /// in which these cuts begin and end are known for all extents.
     fn joined(&self, node: Node) -> Option<Joined> {
         let data = self.module().node(node);
         let joined = data.results().next().filter(|_| self.is(node, "Concat"))?;
         let axis = normalize_axis(data.int("axis", 1), self.module().ty(joined).tensor()?.rank()?)?;
-        let (mut shares, mut start) = (Vec::new(), 0);
+        let (mut shares, mut start) = (Vec::new(), Dim::Known(0));
         for share in data.operands() {
-            let end = start + self.module().ty(share).tensor()?.shape.as_ref()?.get(axis)?.known()?;
-            shares.push((share, start..end));
+            let end = start.add(self.module().ty(share).tensor()?.shape.as_ref()?.get(axis)?);
+            let end = Some(end.simplified(&self.module().domain().ranges)).filter(|end| !end.is_open())?;
+            shares.push((share, Stretch { start, end: end.clone() }));
             start = end;
         }
         let cut = |site: &Use| match site {
-            Use::Operand(node, 0) => Some((*node, self.positions(*node, axis)?)),
+            Use::Operand(node, 0) => Some((*node, self.pieces(&shares, &self.positions(*node, axis)?)?)),
             _ => None,
         };
-        let cuts: Option<Vec<(Node, Range<u64>)>> = self.maker.rewriter.uses(joined).iter().map(cut).collect();
-        Some(Joined { axis, shares, cuts: cuts.filter(|cuts| !cuts.is_empty())? })
+        let cuts: Option<Vec<(Node, Vec<PieceOf>)>> = self.maker.rewriter.uses(joined).iter().map(cut).collect();
+        Some(Joined { axis, cuts: cuts.filter(|cuts| !cuts.is_empty())? })
+    }
+
+    /// Returns the pieces of shares that together hold these positions; `None` if they depend on extents.
+    fn pieces(&self, shares: &[(Value, Stretch)], positions: &Stretch) -> Option<Vec<PieceOf>> {
+        let ranges = &self.module().domain().ranges;
+        let mut pieces = Vec::new();
+        for (share, held) in shares {
+            let Some(own) = held.common(positions, ranges)? else { continue };
+            let is_whole = own == *held;
+            pieces.push(PieceOf { share: *share, positions: (!is_whole).then(|| own.counted_from(&held.start)) });
+        }
+        Some(pieces)
     }
 
     /// Returns the positions that a Slice of this pass cuts out along an axis; `None` for other nodes.
-    fn positions(&self, node: Node, axis: usize) -> Option<Range<u64>> {
+    fn positions(&self, node: Node, axis: usize) -> Option<Stretch> {
         let data = self.module().node(node);
-        let numbers = |operand: usize, attribute: &str| {
-            let stated = data.inputs.get(operand).copied().flatten();
-            let constant =
-                stated.and_then(|value| self.module().constant_of(value)).map(|constant| self.module().constant(constant));
-            let numbers = constant.map_or_else(
-                || data.ints(attribute).map(<[i64]>::to_vec),
-                |constant| Data::from_constant(constant)?.known_ints(),
-            );
-            numbers.filter(|numbers| numbers.len() == 1).and_then(|numbers| u64::try_from(numbers[0]).ok())
+        if !self.is(node, "Slice") || !self.is_own(node) || data.inputs.len() > 4 {
+            return None;
+        }
+        let number = |operand: usize, attribute: &str| match data.inputs.get(operand).copied().flatten() {
+            Some(value) => self.element(value),
+            None => match data.ints(attribute)? {
+                [number] => u64::try_from(*number).ok().map(Dim::Known),
+                _ => None,
+            },
         };
-        let is_cut = self.is(node, "Slice") && self.is_own(node) && data.inputs.len() <= 4;
-        let (start, end) = (numbers(1, "starts")?, numbers(2, "ends")?);
-        (is_cut && numbers(3, "axes")? == axis as u64 && start < end).then_some(start..end)
+        let stretch = Stretch { start: number(1, "starts")?, end: number(2, "ends")? };
+        let is_it = number(3, "axes")? == Dim::Known(axis as u64);
+        Some(stretch).filter(|stretch| is_it && stretch.has_some(&self.module().domain().ranges))
+    }
+
+    /// Returns the only element of a vector of integers.
+    fn element(&self, value: Value) -> Option<Dim> {
+        if let Some(constant) = self.module().constant_of(value) {
+            let numbers = Data::from_constant(self.module().constant(constant))?.known_ints()?;
+            return numbers.first().filter(|_| numbers.len() == 1).and_then(|number| u64::try_from(*number).ok()).map(Dim::Known);
+        }
+        match self.computed[value].as_ref()?.items.as_slice() {
+            [Item::Int(number)] => u64::try_from(*number).ok().map(Dim::Known),
+            [Item::Symbolic(expr)] => Some(Dim::from_expr(expr.clone())).filter(|dim| !dim.is_open()),
+            _ => None,
+        }
     }
 
     /// Replaces a cut's result by a share, or by the join of the shares that contain its positions.
-    fn take(&mut self, cut: Node, Joined { axis, shares, .. }: &Joined, positions: &Range<u64>) {
+    fn take(&mut self, cut: Node, axis: usize, pieces: &[PieceOf]) {
         let Some(result) = self.module().node(cut).results().next() else { return };
         let mut taken = Vec::new();
-        for (share, held) in shares {
-            let own = held.start.max(positions.start)..held.end.min(positions.end);
-            if own == *held {
+        for PieceOf { share, positions } in pieces {
+            let Some(positions) = positions else {
                 taken.push(*share);
-            } else if own.start < own.end {
-                let name = self.module().value(*share).name.clone();
-                let name = self.maker.rewriter.fresh_name(&name);
-                let made = self.maker.slice(Some(cut), *share, *axis, &(own.start - held.start..own.end - held.start), name);
-                taken.extend(self.module().node(made).results());
-            }
+                continue;
+            };
+            let name = self.module().value(*share).name.clone();
+            let name = self.maker.rewriter.fresh_name(&name);
+            let made = self.maker.slice(Some(cut), *share, axis, positions, name);
+            taken.extend(self.module().node(made).results());
         }
         match taken.as_slice() {
             [one] => self.maker.rewriter.replace_uses(result, *one),
             _ => {
-                let joined = self.maker.concat(Some(cut), taken, *axis);
+                let joined = self.maker.concat(Some(cut), taken, axis);
                 self.maker.rewriter.move_result(result, joined, 0);
             }
         }

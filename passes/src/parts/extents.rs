@@ -112,6 +112,10 @@ impl Maker<'_> {
     /// Returns a quotient rounded down. Kernels round toward zero, so a dividend that may be negative
     /// loses its remainder first.
     fn quotient(&mut self, of: &DimExpr, by: &DimExpr) -> Value {
+        let key = (of.clone(), by.clone());
+        if let Some(known) = self.computed.quotients.get(&key) {
+            return *known;
+        }
         let is_extent = of.lower_bound(&self.module().domain().ranges).is_some_and(|least| least >= 0);
         let (dividend, divisor) = (self.extent(of), self.extent(by));
         let dividend = if is_extent {
@@ -120,7 +124,9 @@ impl Maker<'_> {
             let rest = self.both("Mod", dividend, divisor);
             self.both("Sub", dividend, rest)
         };
-        self.both("Div", dividend, divisor)
+        let made = self.both("Div", dividend, divisor);
+        self.computed.quotients.insert(key, made);
+        made
     }
 
     fn chosen(&mut self, operator: &str, operands: &[DimExpr]) -> Value {

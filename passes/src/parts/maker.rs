@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 
 use memc_ir::{
     Attribute, ConstData, ConstOrigin, Dim, DimExpr, ElementType, Module, NewNode, Node, Operator, Origin, Payload, Rewriter,
     TensorType, Value, ValueType,
 };
+use memc_ops::Stretch;
 
 /// First version of the operator set in which the ranges of a slice are operands.
 const RANGES: i64 = 10;
@@ -16,6 +16,7 @@ const RANGES: i64 = 10;
 #[derive(Debug, Default)]
 pub(super) struct Computed {
     pub(super) values: BTreeMap<DimExpr, Value>,
+    pub(super) quotients: BTreeMap<(DimExpr, DimExpr), Value>,
     pub(super) vectors: BTreeMap<Vec<DimExpr>, Value>,
     pub(super) shapes: BTreeMap<Value, Value>,
     /// Nodes that compute them, in running order.
@@ -49,8 +50,13 @@ impl<'m> Maker<'m> {
         Self { rewriter: Rewriter::new(module), version, origin, integers: BTreeMap::new(), computed: Computed::default() }
     }
 
-    /// Drops constants without readers; returns the number of edits.
+    /// Moves computed extents before all other nodes and drops constants without readers; returns the
+    /// number of edits.
     pub(crate) fn finish(mut self) -> u64 {
+        let (main, computed) = (self.module().main(), self.computed.nodes());
+        let others = self.module().graph(main).nodes.iter().filter(|node| !computed.contains(node));
+        let order = self.extent_nodes().iter().chain(others).copied().collect();
+        self.rewriter.set_schedule(main, order);
         self.rewriter.drop_unused_constants();
         self.rewriter.finish()
     }
@@ -79,28 +85,23 @@ impl<'m> Maker<'m> {
     }
 
     /// Inserts a node that cuts positions along an axis out of a value.
-    pub(crate) fn slice(
-        &mut self,
-        before: Option<Node>,
-        value: Value,
-        axis: usize,
-        positions: &Range<u64>,
-        name: String,
-    ) -> Node {
-        let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
-        let ranges = [("starts", number(positions.start)), ("ends", number(positions.end)), ("axes", axis as i64)];
+    pub(crate) fn slice(&mut self, before: Option<Node>, value: Value, axis: usize, positions: &Stretch, name: String) -> Node {
+        let axis_expr = DimExpr::constant(axis as i64);
+        let expr = |dim: &Dim| dim.expr().unwrap_or_else(|| DimExpr::constant(i64::MAX));
+        let ranges = [("starts", expr(&positions.start)), ("ends", expr(&positions.end)), ("axes", axis_expr)];
+        let domain = self.module().domain().ranges.clone();
         let mut ty = self.module().ty(value).clone();
         if let ValueType::Tensor(TensorType { shape: Some(dims), .. }) = &mut ty
             && let Some(extent) = dims.get_mut(axis)
         {
-            *extent = Dim::Known(positions.end - positions.start);
+            *extent = positions.count().simplified(&domain);
         }
         let (mut operands, mut attributes) = (vec![Some(value)], Vec::new());
         for (name, number) in ranges {
             if self.version < RANGES {
-                attributes.push((name.to_owned(), Attribute::Ints(vec![number])));
+                attributes.push((name.to_owned(), Attribute::Ints(vec![number.as_constant().unwrap_or(i64::MAX)])));
             } else {
-                operands.push(Some(self.integers(&[number])));
+                operands.push(Some(self.extent(&number)));
             }
         }
         self.insert(before, self.onnx("Slice"), operands, attributes, &[Some((name, ty))])

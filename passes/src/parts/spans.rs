@@ -2,10 +2,13 @@
 //! read.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 
-use memc_ir::{Module, Node, Value};
-use memc_ops::{Piece, Pieces, Taken};
+use memc_ir::{Dim, DimExpr, Domain, Module, Node, Ranges, Value};
+use memc_ops::{Piece, Pieces, Stretch, Taken};
+
+/// Shares of an axis with a symbol end at multiples of at most this number, so that windows with strides
+/// and upscaling keep whole positions.
+const GRANULE: u64 = 8;
 
 /// Positions of each value along its axis, for each part.
 #[derive(Clone, Debug, Default)]
@@ -16,10 +19,11 @@ pub struct Spans {
 /// Positions of one value.
 #[derive(Clone, Debug)]
 struct Span {
-    /// Extent of the axis.
-    extent: u64,
+    /// Largest share of one part, and the sum of all parts' shares, as fractions of the axis. With symbols,
+    /// at the largest extents.
+    fractions: (f64, f64),
     /// Positions held by each part.
-    parts: Vec<Range<u64>>,
+    parts: Vec<Stretch>,
 }
 
 /// Division of an axis into shares of the parts.
@@ -40,15 +44,31 @@ impl Shares {
         }
     }
 
-    /// Returns a part's share of the positions of an axis, without overlap. No share is empty if the
-    /// axis has at least one position per part.
-    pub fn own(&self, extent: u64, part: u64) -> Range<u64> {
-        let even = |part: u64, parts: u64| (u128::from(extent) * u128::from(part) / u128::from(parts.max(1))) as u64;
-        match self {
-            Self::Even(parts) => even(part, *parts)..even(part + 1, *parts),
-            Self::Between(borders) => {
+    /// Returns a part's share of the positions of an axis, without overlap. `None` if the axis may have
+    /// fewer positions than parts: no share is empty.
+    pub fn own(&self, extent: &Dim, part: u64, ranges: &Ranges) -> Option<Stretch> {
+        match (self, extent) {
+            (Self::Even(parts), Dim::Known(extent)) => {
+                let even = |part: u64| (u128::from(*extent) * u128::from(part) / u128::from((*parts).max(1))) as u64;
+                (extent >= parts).then(|| (even(part)..even(part + 1)).into())
+            }
+            (Self::Even(parts), _) => {
+                let granule = granule(extent, *parts, ranges)?;
+                let border = |part: u64| match part {
+                    0 => Some(Dim::Known(0)),
+                    part if part == *parts => Some(extent.clone()),
+                    part => {
+                        let of = |number: u64| i64::try_from(number).ok().map(DimExpr::constant);
+                        let all = extent.expr()?.mul(&of(part)?)?.floor_div(&of(granule.checked_mul(*parts)?)?)?;
+                        Some(Dim::from_expr(all.mul(&of(granule)?)?.simplified(ranges)))
+                    }
+                };
+                Some(Stretch { start: border(part)?, end: border(part + 1)? })
+            }
+            (Self::Between(borders), _) => {
+                let extent = extent.known()?;
                 let at = |part: u64| borders.get(part as usize).map_or(extent, |border| (*border).min(extent));
-                at(part)..at(part + 1)
+                Some((at(part)..at(part + 1)).into())
             }
         }
     }
@@ -73,22 +93,32 @@ impl Spans {
     /// part's nodes read. `None` if no part needs any result of some node, or if an axis has fewer
     /// positions than parts. Linear in operands times parts.
     pub fn of(module: &Module, nodes: &[(Node, &Pieces)], shares: &Shares, needed: impl Fn(Value) -> bool) -> Option<Self> {
-        let (mut spans, parts) = (Self::default(), shares.count());
+        let (mut spans, parts, domain) = (Self::default(), shares.count(), module.domain());
+        let ranges = &domain.ranges;
         for (node, pieces) in nodes.iter().rev() {
             let data = module.node(*node);
             for (value, piece) in data.outputs.iter().zip(&pieces.results) {
                 if let Some((value, Piece::Along(axis))) = value.zip(Some(*piece)).filter(|(value, _)| needed(*value)) {
-                    let extent = extent(module, value, axis).filter(|extent| *extent >= parts)?;
-                    spans.add(value, extent, (0..parts).map(|part| shares.own(extent, part)).collect());
+                    let extent = extent(module, value, axis)?;
+                    let own = (0..parts).map(|part| shares.own(extent, part, ranges)).collect::<Option<_>>()?;
+                    spans.add(value, extent, own, domain)?;
                 }
             }
             let results: Vec<Value> = data.results().collect();
-            let made = results.iter().filter_map(|value| spans.values.get(value).cloned()).reduce(Span::hull)?;
-            spans.values.extend(results.into_iter().map(|value| (value, made.clone())));
+            let held = results.iter().filter_map(|value| Some(spans.values.get(value)?.parts.clone()));
+            let made = held.map(Some).reduce(|left, right| hulls(&left?, &right?, ranges))??;
+            // Every part computes something for all extents: kernels may refuse empty images.
+            made.iter().all(|wanted| wanted.has_some(ranges)).then_some(())?;
+            for (value, piece) in data.outputs.iter().zip(&pieces.results) {
+                if let Some((value, axis)) = value.zip(piece.axis()) {
+                    spans.put(value, extent(module, value, axis)?, made.clone(), domain)?;
+                }
+            }
+            let reaching = Reaching::of(module, *node, pieces);
             for (index, (value, piece)) in data.inputs.iter().zip(&pieces.operands).enumerate() {
                 if let (Some(value), Piece::Along(axis)) = (value, piece) {
-                    let read = made.parts.iter().map(|wanted| read(pieces, index, wanted)).collect();
-                    spans.add(*value, extent(module, *value, *axis)?, read);
+                    let read = made.iter().map(|wanted| reaching.read(index, wanted)).collect::<Option<_>>()?;
+                    spans.add(*value, extent(module, *value, *axis)?, read, domain)?;
                 }
             }
         }
@@ -96,63 +126,143 @@ impl Spans {
     }
 
     /// Returns the positions of a value that a part holds, or reads of a whole value.
-    pub fn span(&self, value: Value, part: u64) -> Option<Range<u64>> {
+    pub fn span(&self, value: Value, part: u64) -> Option<Stretch> {
         self.values.get(&value)?.parts.get(usize::try_from(part).ok()?).cloned()
     }
 
     /// Returns two fractions of a value: the largest share of one part, and the sum of all parts'
     /// shares, which exceeds 1 with overlap.
     pub fn shares(&self, value: Value) -> Option<(f64, f64)> {
-        let Span { extent, parts } = self.values.get(&value)?;
-        let counts = || parts.iter().map(|span| span.end - span.start);
-        let part = |count: u64| count as f64 / (*extent).max(1) as f64;
-        Some((part(counts().max()?), part(counts().sum())))
+        self.values.get(&value).map(|span| span.fractions)
     }
 
-    fn add(&mut self, value: Value, extent: u64, parts: Vec<Range<u64>>) {
-        let more = Span { extent, parts };
+    /// Adds positions to those that the parts hold. `None` if it is not provable which lie first.
+    fn add(&mut self, value: Value, extent: &Dim, parts: Vec<Stretch>, domain: &Domain) -> Option<()> {
         let all = match self.values.remove(&value) {
-            Some(known) => known.hull(more),
-            None => more,
+            Some(known) => hulls(&known.parts, &parts, &domain.ranges)?,
+            None => parts,
         };
-        self.values.insert(value, all);
+        self.put(value, extent, all, domain)
+    }
+
+    fn put(&mut self, value: Value, extent: &Dim, parts: Vec<Stretch>, domain: &Domain) -> Option<()> {
+        let most = |dim: &Dim| match dim {
+            Dim::Known(extent) => Some(*extent),
+            _ => domain.most(&dim.expr()?).and_then(|most| u64::try_from(most).ok()),
+        };
+        let counts = parts.iter().map(|part| most(&part.count())).collect::<Option<Vec<u64>>>()?;
+        let part = |count: u64, of: u64| count as f64 / of.max(1) as f64;
+        let of = most(extent)?;
+        let fractions = (part(counts.iter().copied().max()?, of), part(counts.iter().sum(), of));
+        self.values.insert(value, Span { fractions, parts });
+        Some(())
     }
 }
 
-impl Span {
-    /// Returns, for each part, the smallest range that contains both ranges.
-    fn hull(self, other: Self) -> Self {
-        let hull = |(left, right): (Range<u64>, Range<u64>)| left.start.min(right.start)..left.end.max(right.end);
-        Self { parts: self.parts.into_iter().zip(other.parts).map(hull).collect(), ..self }
+/// Returns, for each part, the smallest stretch that contains both stretches.
+fn hulls(left: &[Stretch], right: &[Stretch], ranges: &Ranges) -> Option<Vec<Stretch>> {
+    left.iter().zip(right).map(|(left, right)| left.hull(right, ranges)).collect()
+}
+
+/// Returns the number of which the borders between shares are multiples: the largest power of two up to
+/// [`GRANULE`] that divides the extent, and leaves no share empty and all shares about equal. `None` if the
+/// axis may have fewer positions than parts.
+fn granule(extent: &Dim, parts: u64, ranges: &Ranges) -> Option<u64> {
+    let extent = extent.expr()?;
+    let bounds = extent.bounds(ranges);
+    let (min, max) = (u64::try_from(bounds.min?).ok()?, u64::try_from(bounds.max?).ok()?);
+    let fits = |granule: &u64| {
+        let least = parts.saturating_mul(*granule);
+        min >= least && (*granule == 1 || max >= least.saturating_mul(GRANULE)) && extent.is_multiple_of(*granule, ranges)
+    };
+    (0..=GRANULE.ilog2()).rev().map(|power| 1 << power).find(fits)
+}
+
+/// How a node's windows reach beyond the wanted positions of its result.
+pub(super) struct Reaching<'m> {
+    pieces: &'m Pieces,
+    /// Extents of operand 0 and of result 0 along the axis, if windows reach.
+    extents: Option<(Dim, Dim)>,
+    ranges: &'m Ranges,
+}
+
+impl<'m> Reaching<'m> {
+    pub(super) fn of(module: &'m Module, node: Node, pieces: &'m Pieces) -> Self {
+        let data = module.node(node);
+        let along = |values: &[Option<Value>], pieces: &[Piece]| {
+            let (value, axis) = values.first().copied().flatten().zip(pieces.first()?.axis())?;
+            extent(module, value, axis).cloned()
+        };
+        let extents = along(&data.inputs, &pieces.operands).zip(along(&data.outputs, &pieces.results));
+        Self { pieces, extents: extents.filter(|_| pieces.reach.is_some()), ranges: &module.domain().ranges }
+    }
+
+    /// Returns the operand positions, the result positions and the pads of a part's node, if its windows
+    /// reach beyond the wanted positions; else `None`.
+    pub(super) fn taken(&self, wanted: &Stretch) -> Option<Taken> {
+        let (reach, (operand, result)) = self.pieces.reach.as_ref().zip(self.extents.as_ref())?;
+        reach.of(wanted, operand, result, self.ranges)
+    }
+
+    /// Returns the positions of a divided operand that a node reads for the wanted positions of its
+    /// result; `None` if they are not provable.
+    pub(super) fn read(&self, operand: usize, wanted: &Stretch) -> Option<Stretch> {
+        if operand > 0 || self.pieces.reach.is_none() {
+            return Some(wanted.clone());
+        }
+        self.taken(wanted).map(|taken| taken.operand)
     }
 }
 
-/// Returns the operand range, the result range and the pads of a part's node, if its windows reach
-/// beyond the wanted positions; else `None`.
-pub fn taken(pieces: &Pieces, wanted: &Range<u64>) -> Option<Taken> {
-    pieces.reach.as_ref().map(|reach| reach.of(wanted.clone()))
-}
-
-/// Returns the positions of a divided operand that a node reads for the wanted positions of its result.
-pub fn read(pieces: &Pieces, operand: usize, wanted: &Range<u64>) -> Range<u64> {
-    taken(pieces, wanted).filter(|_| operand == 0).map_or(wanted.clone(), |taken| taken.operand)
-}
-
-fn extent(module: &Module, value: Value, axis: usize) -> Option<u64> {
-    module.ty(value).tensor()?.shape.as_ref()?.get(axis)?.known()
+fn extent(module: &Module, value: Value, axis: usize) -> Option<&Dim> {
+    module.ty(value).tensor()?.shape.as_ref()?.get(axis)
 }
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]
     fn shares_are_even_or_end_at_borders() {
         let even = Shares::Even(3);
-        assert_eq!((0..3).map(|part| even.own(10, part)).collect::<Vec<_>>(), [0..3, 3..6, 6..10]);
+        let own = |shares: &Shares| -> Vec<_> {
+            (0..3).map(|part| shares.own(&Dim::Known(10), part, &Ranges::new()).unwrap().known().unwrap()).collect()
+        };
+        assert_eq!(own(&even), [0..3, 3..6, 6..10]);
         assert_eq!((even.count(), even.most(10)), (3, 4));
         let between = Shares::Between(vec![0, 2, 9, 10]);
-        assert_eq!((0..3).map(|part| between.own(10, part)).collect::<Vec<_>>(), [0..2, 2..9, 9..10]);
+        assert_eq!(own(&between), [0..2, 2..9, 9..10]);
         assert_eq!((between.count(), between.most(100)), (3, 70));
+        assert_eq!(Shares::Even(11).own(&Dim::Known(10), 0, &Ranges::new()), None);
+    }
+
+    #[test]
+    fn shares_of_symbols_cover_the_axis_and_are_never_empty() {
+        let ranges = Ranges::from([("H".to_owned(), "32..960/32".parse().unwrap()), ("N".to_owned(), "5..77".parse().unwrap())]);
+        for (text, name) in [("H", "H"), ("floor(H/2)", "H"), ("3*N", "N"), ("N", "N"), ("floor((N-1)/2)+1", "N")] {
+            let extent = Dim::from_name(text);
+            for parts in 2..7 {
+                let shares = Shares::Even(parts);
+                let all: Option<Vec<Stretch>> = (0..parts).map(|part| shares.own(&extent, part, &ranges)).collect();
+                let Some(all) = all else {
+                    assert!(text != "H" && parts > 2, "{text} in {parts}");
+                    continue;
+                };
+                assert!(all.iter().all(|share| share.has_some(&ranges)), "{text} in {parts}: {all:?}");
+                for n in (1..=960).filter(|n| ranges[name].contains(*n)) {
+                    let point = BTreeMap::from([(name.to_owned(), n)]);
+                    let at = |dim: &Dim| dim.bind(&point).known().unwrap();
+                    let mut next = 0;
+                    for share in &all {
+                        assert_eq!(at(&share.start), next, "{text} in {parts} at {n}");
+                        next = at(&share.end);
+                    }
+                    assert_eq!(next, at(&extent));
+                }
+            }
+        }
+        assert_eq!(Shares::Even(4).own(&Dim::from_name("N"), 1, &ranges).unwrap().start.to_string(), "floor(N/4)");
+        assert_eq!(Shares::Even(6).own(&Dim::from_name("N"), 1, &ranges), None);
     }
 }

@@ -1,13 +1,12 @@
 //! Writer of divided regions: one copy of the nodes per part, and nodes that join the parts' results.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 
 use memc_ir::{Attribute, Dim, Module, Node, NodeData, Operator, SecondaryMap, TensorType, Use, Value, ValueType};
-use memc_ops::{Data, Item, Piece, Pieces, Repeat, lookup};
+use memc_ops::{Data, Item, Piece, Pieces, Repeat, Stretch, lookup};
 
 use super::maker::Maker;
-use super::spans::{read, taken};
+use super::spans::Reaching;
 use super::{Divided, Weights};
 
 /// Oldest version of the operator set in which operands of different extents broadcast without an
@@ -103,7 +102,7 @@ struct Writer<'r, 'm, 'd, 'w, 'o> {
     /// Results of the parts so far, for each value that is needed whole: a list of shares, or one sum.
     joined: BTreeMap<Value, Vec<Value>>,
     /// Slices made for the present part, by sliced value, axis, first position and end.
-    cut: BTreeMap<(Value, usize, u64, u64), Value>,
+    cut: BTreeMap<(Value, usize, Stretch), Value>,
     /// Values that all parts share.
     shared: BTreeMap<Shared, Value>,
     /// Nodes that run before all parts.
@@ -168,11 +167,14 @@ impl Writer<'_, '_, '_, '_, '_> {
         let data = self.module().node(node).clone();
         // Positions that later nodes need of this part's result, and the operand range that these take.
         let wanted = data.results().next().and_then(|value| self.divided.spans.as_ref()?.span(value, self.part));
-        let taken = wanted.as_ref().and_then(|wanted| taken(pieces, wanted));
+        let reaching = Reaching::of(self.maker.module(), node, pieces);
+        let taken = wanted.as_ref().and_then(|wanted| reaching.taken(wanted));
+        let read: Vec<Option<Stretch>> =
+            (0..pieces.operands.len()).map(|index| wanted.as_ref().and_then(|wanted| reaching.read(index, wanted))).collect();
         // Replace each operand by this part's share, or by the whole value.
         let mut operands = Vec::new();
         for (index, (value, piece)) in data.inputs.iter().zip(&pieces.operands).enumerate() {
-            let positions = wanted.as_ref().map(|wanted| read(pieces, index, wanted));
+            let positions = read.get(index).cloned().flatten();
             let is_read = self.part == 0 || !pieces.in_first.contains(&index);
             let operand = value.filter(|_| is_read).map(|value| match (pieces.divided, piece.axis()) {
                 (Some(divided), _) if divided == index => self.divided(value),
@@ -247,8 +249,8 @@ impl Writer<'_, '_, '_, '_, '_> {
             if let (Some(count), Attribute::Int(count_of_all)) = (pieces.count, value)
                 && name == count
             {
-                let own = self.positions(u64::try_from(*count_of_all).unwrap_or_default());
-                *count_of_all = (own.end - own.start) as i64;
+                let own = self.positions(&Dim::Known(u64::try_from(*count_of_all).unwrap_or_default()));
+                *count_of_all = own.count().known().and_then(|own| i64::try_from(own).ok()).unwrap_or(*count_of_all);
             }
         }
         attributes
@@ -270,25 +272,27 @@ impl Writer<'_, '_, '_, '_, '_> {
     }
 
     /// Returns the extent of a value along an axis.
-    fn extent(&self, value: Value, axis: usize) -> u64 {
+    fn extent(&self, value: Value, axis: usize) -> Dim {
         let dims = self.module().ty(value).tensor().and_then(|ty| ty.shape.as_deref()).unwrap_or_default();
-        dims.get(axis).and_then(Dim::known).unwrap_or_default()
+        dims.get(axis).cloned().unwrap_or(Dim::Unknown)
     }
 
     /// Returns the present part's own share of an axis.
-    fn positions(&self, extent: u64) -> Range<u64> {
-        self.divided.shares.own(extent, self.part)
+    fn positions(&self, extent: &Dim) -> Stretch {
+        let own = self.divided.shares.own(extent, self.part, &self.module().domain().ranges);
+        // A region has no axis with fewer positions than parts.
+        own.unwrap_or_else(|| Stretch::whole(extent))
     }
 
     /// Returns the type of a value in the present part, for these positions or else the part's own
     /// share.
-    fn ty(&self, value: Value, piece: Piece, positions: &Option<Range<u64>>) -> ValueType {
+    fn ty(&self, value: Value, piece: Piece, positions: &Option<Stretch>) -> ValueType {
         let mut ty = self.module().ty(value).clone();
         if let (Some(axis), ValueType::Tensor(TensorType { shape: Some(dims), .. })) = (piece.axis(), &mut ty)
-            && let Some(Dim::Known(extent)) = dims.get_mut(axis)
+            && let Some(extent) = dims.get_mut(axis)
         {
-            let positions = positions.clone().unwrap_or_else(|| self.positions(*extent));
-            *extent = positions.end - positions.start;
+            let positions = positions.clone().unwrap_or_else(|| self.positions(extent));
+            *extent = positions.count().simplified(&self.module().domain().ranges);
         }
         ty
     }
@@ -300,7 +304,7 @@ impl Writer<'_, '_, '_, '_, '_> {
 
     /// Returns the value that a part reads for these positions, or else for its own share: cut out of
     /// its own result, or out of the whole value.
-    fn share(&mut self, value: Value, axis: usize, positions: Option<Range<u64>>) -> Value {
+    fn share(&mut self, value: Value, axis: usize, positions: Option<Stretch>) -> Value {
         let spans = self.divided.spans.as_ref();
         match (self.own.get(&value).copied(), positions) {
             (Some(own), Some(wanted)) => {
@@ -310,8 +314,8 @@ impl Writer<'_, '_, '_, '_, '_> {
             (Some(own), None) => own,
             (None, positions) => {
                 let extent = self.extent(value, axis);
-                let positions = positions.unwrap_or_else(|| self.positions(extent));
-                self.cut_out(value, axis, &(0..extent), positions)
+                let positions = positions.unwrap_or_else(|| self.positions(&extent));
+                self.cut_out(value, axis, &Stretch::whole(&extent), positions)
             }
         }
     }
@@ -351,17 +355,17 @@ impl Writer<'_, '_, '_, '_, '_> {
     }
 
     /// Returns the wanted positions of a value that holds the positions `held`.
-    fn cut_out(&mut self, value: Value, axis: usize, held: &Range<u64>, wanted: Range<u64>) -> Value {
+    fn cut_out(&mut self, value: Value, axis: usize, held: &Stretch, wanted: Stretch) -> Value {
         if *held == wanted {
             return value;
         }
-        let key = (value, axis, wanted.start, wanted.end);
+        let key = (value, axis, wanted.clone());
         if let Some(known) = self.cut.get(&key) {
             return *known;
         }
         let share = self.constant_share(value, axis, &wanted).unwrap_or_else(|| {
             let made = self.repeated(value, axis, &wanted);
-            let made = made.unwrap_or_else(|| self.slice(value, axis, wanted.start - held.start..wanted.end - held.start));
+            let made = made.unwrap_or_else(|| self.slice(value, axis, &wanted.counted_from(&held.start)));
             self.module().node(made).outputs.first().copied().flatten().unwrap_or(value)
         });
         self.cut.insert(key, share);
@@ -369,24 +373,24 @@ impl Writer<'_, '_, '_, '_, '_> {
     }
 
     /// Makes a constant from positions of a constant.
-    fn constant_share(&mut self, value: Value, axis: usize, wanted: &Range<u64>) -> Option<Value> {
+    fn constant_share(&mut self, value: Value, axis: usize, wanted: &Stretch) -> Option<Value> {
         let constant = self.maker.module().constant(self.maker.module().constant_of(value)?);
-        let share = self.weights.share(constant, axis, wanted.clone())?;
+        let share = self.weights.share(constant, axis, wanted.known()?)?;
         let (name, main) = (self.name(value), self.module().main());
         Some(self.maker.rewriter.initializer(main, &name, share))
     }
 
     /// Inserts a node that cuts positions out of a value.
-    fn slice(&mut self, value: Value, axis: usize, positions: Range<u64>) -> Node {
+    fn slice(&mut self, value: Value, axis: usize, positions: &Stretch) -> Node {
         let name = self.name(value);
-        let made = self.maker.slice(None, value, axis, &positions, name);
+        let made = self.maker.slice(None, value, axis, positions, name);
         self.order.push(made);
         made
     }
 
     /// Inserts a shorter repetition instead of a cut, if the value is a number or another value repeated
     /// along this axis.
-    fn repeated(&mut self, value: Value, axis: usize, wanted: &Range<u64>) -> Option<Node> {
+    fn repeated(&mut self, value: Value, axis: usize, wanted: &Stretch) -> Option<Node> {
         let data = self.module().node(self.module().producer(value)?);
         let (operator, attributes) = (data.operator.clone(), data.attributes.clone());
         let source = match &*operator.name {
@@ -446,7 +450,7 @@ impl Writer<'_, '_, '_, '_, '_> {
         }
         let own = match (piece, self.divided.spans.as_ref().and_then(|spans| spans.span(whole, self.part))) {
             (Piece::Along(axis), Some(held)) => {
-                let wanted = self.positions(self.extent(whole, axis));
+                let wanted = self.positions(&self.extent(whole, axis));
                 self.cut_out(own, axis, &held, wanted)
             }
             _ => own,

@@ -50,7 +50,6 @@ fn known_window(extent: i64, start: i64, end: i64, step: i64) -> Option<(i64, u6
 /// Returns a bound of a forward slice as an expression, clamped to the extent; `None` if it counts from
 /// the start or from the end depending on symbols.
 fn clamped(bound: &Item, extent: &DimExpr, ranges: &Ranges) -> Option<DimExpr> {
-    let at_least = |left: &DimExpr, right: &DimExpr| left.at_least(right, ranges);
     let zero = DimExpr::constant(0);
     if matches!(bound, Item::Int(value) if *value >= FAR) {
         return Some(extent.clone());
@@ -59,19 +58,19 @@ fn clamped(bound: &Item, extent: &DimExpr, ranges: &Ranges) -> Option<DimExpr> {
         return Some(zero);
     }
     let mut at = bound.expr()?;
-    if at_least(&DimExpr::constant(-1), &at) {
+    if DimExpr::constant(-1).at_least(&at, ranges) {
         at = at.add(extent)?;
-    } else if !at_least(&at, &zero) {
+    } else if !at.at_least(&zero, ranges) {
         return None;
     }
-    if at_least(&at, extent) {
+    if at.at_least(extent, ranges) {
         return Some(extent.clone());
     }
-    if at_least(&zero, &at) {
+    if zero.at_least(&at, ranges) {
         return Some(zero);
     }
-    let from_zero = if at_least(&at, &zero) { at } else { DimExpr::max_of(vec![at, zero])? };
-    if at_least(extent, &from_zero) { Some(from_zero) } else { DimExpr::min_of(vec![from_zero, extent.clone()]) }
+    let from_zero = if at.at_least(&zero, ranges) { at } else { DimExpr::max_of(vec![at, zero])? };
+    if extent.at_least(&from_zero, ranges) { Some(from_zero) } else { DimExpr::min_of(vec![from_zero, extent.clone()]) }
 }
 
 /// Returns the number of positions of a slice along an axis whose extent or bounds depend on symbols;
@@ -363,7 +362,10 @@ pub const OPERATORS: &[OpInfo] = &[
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::known_window;
+    use memc_ir::{Dim, DimExpr, Ranges};
+
+    use super::{SliceAxis, known_window, symbolic_window};
+    use crate::fact::Item;
     use crate::families::testing::Case;
 
     #[test]
@@ -427,6 +429,26 @@ mod tests {
         for (input, start, end, axis, step, result) in rows {
             assert_eq!(sliced(input, start, end, axis, step), result, "{input} {start} {end} {axis} {step}");
         }
+    }
+
+    #[test]
+    fn bounds_over_ranges_need_no_minima() {
+        let ranges = Ranges::from([("H".to_owned(), "32..64/8".parse().unwrap())]);
+        let expr = |text: &str| DimExpr::parse(text).unwrap();
+        let item = |text: &str| Item::from_expr(expr(text));
+        let rows = [
+            ("H", "floor(H/2)-1", "H", "-floor(H/2)+H+1"),
+            ("H", "8", "floor(H/2)", "floor(H/2)-8"),
+            ("H", "0", "40", "min(40,H)"),
+            ("2*H", "H-40", "H", "?"),
+        ];
+        for (extent, start, end, count) in rows {
+            let window = SliceAxis { axis: 0, start: item(start), end: item(end), step: Item::Int(1) };
+            let found = symbolic_window(&expr(extent), &window, &ranges).unwrap_or(Dim::Unknown);
+            assert_eq!(found.to_string(), count, "{start}..{end} of {extent}");
+        }
+        let window = SliceAxis { axis: 0, start: item("floor(H/2)-1"), end: item("H"), step: Item::Int(1) };
+        assert_eq!(symbolic_window(&expr("H"), &window, &Ranges::new()), None, "0 rows have no row before the last");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 pub(crate) mod blocks;
 pub(crate) mod reach;
 pub(crate) mod rules;
+pub(crate) mod stretch;
 
 use memc_ir::{ElementType, Operator};
 
@@ -12,6 +13,7 @@ use crate::{Data, lookup, repeatable};
 pub use blocks::pieces_in_blocks;
 pub use reach::{Reach, ReachRule, Taken, pieces_reaching};
 pub use rules::holds_zeros;
+pub use stretch::Stretch;
 
 /// The value that replaces a whole value while one of the equal parts of a batch is computed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

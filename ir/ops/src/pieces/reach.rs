@@ -3,6 +3,9 @@
 
 use std::ops::Range;
 
+use memc_ir::{Dim, Ranges};
+
+use super::stretch::{Stretch, at_least, scaled};
 use super::{Piece, Pieces, Share, pieces};
 use crate::families::window::Padding;
 use crate::info::{OpInfo, Typed};
@@ -17,8 +20,6 @@ pub type ReachRule = fn(&Typed<'_>, usize) -> Option<Reach>;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reach {
     kind: Kind,
-    /// Extent of operand 0 along the axis.
-    extent: u64,
     /// Pads of all spatial axes: first of their beginnings, then of their ends. Empty if the operator
     /// has no pads.
     pads: Vec<u64>,
@@ -54,34 +55,82 @@ enum Blend {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Taken {
     /// Required positions of operand 0.
-    pub operand: Range<u64>,
+    pub operand: Stretch,
     /// Positions that the part's node computes: the requested positions, possibly with additional
     /// positions on both sides.
-    pub made: Range<u64>,
+    pub made: Stretch,
     /// Attribute `pads` of the part's node, which replaces `pads` and `auto_pad`; `None` if these
     /// attributes stay.
     pub pads: Option<Vec<i64>>,
 }
 
 impl Reach {
-    /// Returns the operand positions, pads and computed positions for a share of result 0. The range
-    /// must be non-empty and within the result.
-    pub fn of(&self, wanted: Range<u64>) -> Taken {
+    /// Returns the operand positions, pads and computed positions for a share of result 0. The share must
+    /// be non-empty and within the result. `operand` and `result` are the extents of operand 0 and of the
+    /// result along the axis.
+    ///
+    /// `None` if positions depend on symbols, and it is not provable that pads are equal for all extents.
+    pub fn of(&self, wanted: &Stretch, operand: &Dim, result: &Dim, ranges: &Ranges) -> Option<Taken> {
+        if let (Some(wanted), Dim::Known(extent)) = (wanted.known(), operand) {
+            return Some(self.at(wanted, *extent));
+        }
+        let is_last = wanted.end.same(result);
+        let taken = match self.kind {
+            Kind::Slides { stride, begin, width } => self.slid([stride, begin, width], wanted, operand, is_last, ranges)?,
+            // Windows beside each other: each operand position becomes `stride` result positions.
+            Kind::Spreads { stride, begin: 0, width } if width == stride && self.pads.iter().all(|pad| *pad == 0) => {
+                grown(stride, 0, wanted, operand, is_last, ranges)?
+            }
+            Kind::Grows { factor, blend: Blend::None } => grown(factor, 0, wanted, operand, is_last, ranges)?,
+            Kind::Grows { factor, blend: Blend::Next } => grown(factor, 1, wanted, operand, is_last, ranges)?,
+            Kind::Spreads { .. } | Kind::Grows { .. } => return None,
+        };
+        let (operand, made) = (taken.operand.simplified(ranges), taken.made.simplified(ranges));
+        Some(Taken { operand, made, ..taken })
+    }
+
+    /// Like [`Self::of`], for sliding windows: stride, pad at the beginning, width.
+    fn slid(
+        &self,
+        [stride, begin, width]: [u64; 3],
+        wanted: &Stretch,
+        operand: &Dim,
+        is_last: bool,
+        ranges: &Ranges,
+    ) -> Option<Taken> {
+        let shift = i64::try_from(begin).ok()?;
+        let (start, before) = if wanted.start == Dim::Known(0) {
+            (Dim::Known(0), begin)
+        } else {
+            let start = scaled(&wanted.start, stride, -shift)?;
+            (Some(start).filter(|start| at_least(start, &Dim::Known(0), ranges))?, 0)
+        };
+        let (end, after) = if is_last {
+            (operand.clone(), *self.pads.get(self.spatial + self.pads.len() / 2)?)
+        } else {
+            let end = scaled(&wanted.end, stride, i64::try_from(width).ok()? - i64::try_from(stride).ok()? - shift)?;
+            (Some(end).filter(|end| at_least(operand, end, ranges))?, 0)
+        };
+        Some(Taken { operand: Stretch { start, end }, made: wanted.clone(), pads: Some(self.padded((before, after))) })
+    }
+
+    /// Returns the operand positions, pads and computed positions for a share whose positions are known.
+    fn at(&self, wanted: Range<u64>, extent: u64) -> Taken {
         match self.kind {
             Kind::Slides { stride, begin, width } => {
                 let (first, end) = (wanted.start * stride, (wanted.end - 1) * stride + width);
-                let operand = first.saturating_sub(begin)..(end.saturating_sub(begin)).min(self.extent);
-                let pads = (begin.saturating_sub(first), end.saturating_sub(begin + self.extent));
-                Taken { operand, made: wanted, pads: Some(self.padded(pads)) }
+                let operand = first.saturating_sub(begin)..(end.saturating_sub(begin)).min(extent);
+                let pads = (begin.saturating_sub(first), end.saturating_sub(begin + extent));
+                Taken { operand: operand.into(), made: wanted.into(), pads: Some(self.padded(pads)) }
             }
             Kind::Spreads { stride, begin, width } => {
                 let (first, last) = (wanted.start + begin, wanted.end - 1 + begin);
                 let start = (first + 1).saturating_sub(width).div_ceil(stride).min(first / stride);
-                let end = (last / stride + 1).min(self.extent);
+                let end = (last / stride + 1).min(extent);
                 let all = (end - 1 - start) * stride + width;
                 let before = first - start * stride;
                 let after = all.saturating_sub(before + (wanted.end - wanted.start));
-                Taken { operand: start..end, made: wanted, pads: Some(self.padded((before, after))) }
+                Taken { operand: (start..end).into(), made: wanted.into(), pads: Some(self.padded((before, after))) }
             }
             Kind::Grows { factor, blend } => {
                 let (first, last) = (wanted.start, wanted.end - 1);
@@ -95,8 +144,8 @@ impl Reach {
                         (before(first), before(last) + 2)
                     }
                 };
-                let operand = start..end.min(self.extent);
-                Taken { made: operand.start * factor..operand.end * factor, operand, pads: None }
+                let operand = start..end.min(extent);
+                Taken { made: (operand.start * factor..operand.end * factor).into(), operand: operand.into(), pads: None }
             }
         }
     }
@@ -108,6 +157,21 @@ impl Reach {
         (pads[self.spatial], pads[self.spatial + ends]) = (before, after);
         pads.into_iter().map(|pad| i64::try_from(pad).unwrap_or(i64::MAX)).collect()
     }
+}
+
+/// Returns the positions of an image of which each position becomes `factor` positions, some of which
+/// depend on the `next` positions after their own.
+fn grown(factor: u64, next: u64, wanted: &Stretch, operand: &Dim, is_last: bool, ranges: &Ranges) -> Option<Taken> {
+    let by = Dim::Known(factor);
+    let start = wanted.start.div(&by);
+    let end = if is_last {
+        operand.clone()
+    } else {
+        let end = wanted.end.add(&Dim::Known(factor.checked_sub(1)?)).div(&by).add(&Dim::Known(next));
+        Some(end).filter(|end| at_least(operand, end, ranges))?
+    };
+    let made = Stretch { start: start.mul(&by), end: end.mul(&by) };
+    Some(Taken { operand: Stretch { start, end }, made, pads: None })
 }
 
 /// Returns how a node takes part, given the available pieces of its operands, if the shares of parts may
@@ -175,7 +239,7 @@ pub(crate) fn slides(node: &Typed<'_>, axis: usize) -> Option<Reach> {
     let fits = (to - 1) * window.stride < from + begin && begin < window.width && end < window.width;
     (!is_cut || pads_count_for_nothing(node)).then_some(())?;
     let kind = Kind::Slides { stride: window.stride, begin, width: window.width };
-    fits.then(|| Reach { kind, extent: from, pads: window.pads.clone(), spatial: window.spatial })
+    fits.then(|| Reach { kind, pads: window.pads.clone(), spatial: window.spatial })
 }
 
 /// Whether additional pads do not change the result of a window, because no filter and no mean reads
@@ -206,7 +270,7 @@ fn same(node: &Typed<'_>, own: Kernel) -> Option<Reach> {
         pads[spatial + count] = total - pads[spatial];
     }
     let kind = Kind::Slides { stride: own.stride, begin: pads[own.spatial], width: own.width };
-    Some(Reach { kind, extent: own.extent, pads, spatial: own.spatial })
+    Some(Reach { kind, pads, spatial: own.spatial })
 }
 
 /// Returns the reach of windows that spread from each position of operand 0 and are summed (transposed
@@ -222,7 +286,7 @@ pub(crate) fn spreads(node: &Typed<'_>, axis: usize) -> Option<Reach> {
     let all = window.extent.checked_sub(1)?.checked_mul(window.stride)?.checked_add(window.width)?;
     let fits = all == to + begin + end && window.width >= window.stride;
     let kind = Kind::Spreads { stride: window.stride, begin, width: window.width };
-    (plain && fits).then(|| Reach { kind, extent: window.extent, pads: window.pads.clone(), spatial: window.spatial })
+    (plain && fits).then(|| Reach { kind, pads: window.pads.clone(), spatial: window.spatial })
 }
 
 /// Returns the reach of upscaling by an integer factor.
@@ -247,7 +311,7 @@ pub(crate) fn grows(node: &Typed<'_>, axis: usize) -> Option<Reach> {
     let sized = !is_upsample && node.input_dims(3).is_some_and(|dims| dims != [0]);
     let scaled = || scale(node, axis, if is_upsample { 1 } else { 2 }) == Some(factor as f64);
     let kind = Kind::Grows { factor, blend };
-    (plain && (sized || scaled())).then(|| Reach { kind, extent: from, pads: Vec::new(), spatial: 0 })
+    (plain && (sized || scaled())).then(|| Reach { kind, pads: Vec::new(), spatial: 0 })
 }
 
 /// Returns the scale of an axis, from attribute `scales` or from a constant operand.
@@ -307,6 +371,10 @@ impl Kernel {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use memc_ir::DimExpr;
+
     use super::*;
 
     /// Returns the operand positions that a result position depends on, directly from the definition.
@@ -355,41 +423,93 @@ mod tests {
         }
         for kind in kinds {
             let extent = 11;
-            let reach = Reach { kind, extent, pads: vec![7, 0, 8, 0], spatial: 1 };
+            let reach = Reach { kind, pads: vec![7, 0, 8, 0], spatial: 1 };
             let to = match kind {
                 Kind::Slides { stride, begin, width } => (extent + 2 * begin - width) / stride + 1,
                 Kind::Spreads { stride, begin, width } => (extent - 1) * stride + width - 2 * begin,
                 Kind::Grows { factor, .. } => extent * factor,
             };
             for (start, end) in (0..to).flat_map(|start| (start + 1..=to).map(move |end| (start, end))) {
-                let taken = reach.of(start..end);
+                let taken = reach.at(start..end, extent);
                 let needed: Vec<u64> = (start..end).flat_map(|position| by_definition(kind, extent, position)).collect();
                 let (first, last) = (*needed.iter().min().unwrap(), *needed.iter().max().unwrap());
-                assert!(taken.operand.start <= first && last < taken.operand.end, "{kind:?} {start}..{end}: {taken:?}");
-                assert!(taken.made.start <= start && end <= taken.made.end, "{kind:?} {start}..{end}: {taken:?}");
-                assert!(taken.operand.end <= extent, "{kind:?} {start}..{end}: {taken:?}");
+                let (operand, made) = (taken.operand.known().unwrap(), taken.made.known().unwrap());
+                assert!(operand.start <= first && last < operand.end, "{kind:?} {start}..{end}: {taken:?}");
+                assert!(made.start <= start && end <= made.end, "{kind:?} {start}..{end}: {taken:?}");
+                assert!(operand.end <= extent, "{kind:?} {start}..{end}: {taken:?}");
                 agrees(kind, &taken);
             }
         }
     }
 
+    #[test]
+    fn positions_with_symbols_hold_for_every_extent() {
+        let ranges = Ranges::from([("N".to_owned(), "3..40".parse().unwrap())]);
+        let extent = Dim::from_name("4*N");
+        let mut counts = [0; 3];
+        for (stride, width, begin) in (1..4).flat_map(|s| (1..6).flat_map(move |w| (0..w.min(3)).map(move |b| (s, w, b)))) {
+            let of = |dim: &Dim| dim.expr().unwrap();
+            let slid = of(&extent).add(&DimExpr::constant(2 * begin as i64 - width as i64)).unwrap();
+            let slid = slid.floor_div(&DimExpr::constant(stride as i64)).unwrap().add(&DimExpr::constant(1)).unwrap();
+            let by = Dim::Known(stride);
+            for (number, (kind, to)) in [
+                (Kind::Slides { stride, begin, width }, Dim::from_expr(slid)),
+                (Kind::Spreads { stride, begin: 0, width: stride }, extent.mul(&by)),
+                (Kind::Grows { factor: stride, blend: if width % 2 == 0 { Blend::Next } else { Blend::None } }, extent.mul(&by)),
+            ]
+            .into_iter()
+            .enumerate()
+            {
+                let pads = if number == 0 { vec![7, begin, 8, begin] } else { vec![0; 4] };
+                let reach = Reach { kind, pads, spatial: 1 };
+                let border = Dim::from_name(if width % 2 == 0 { "N" } else { "N+2" });
+                for wanted in [Stretch { start: Dim::Known(0), end: border.clone() }, Stretch { start: border, end: to.clone() }]
+                {
+                    let Some(taken) = reach.of(&wanted, &extent, &to, &ranges) else { continue };
+                    counts[number] += 1;
+                    for n in 3..=40 {
+                        let point = BTreeMap::from([("N".to_owned(), n)]);
+                        let at = |stretch: &Stretch| {
+                            let ends = [&stretch.start, &stretch.end].map(|end| end.bind(&point).known().unwrap());
+                            ends[0]..ends[1]
+                        };
+                        let (asked, operand, made) = (at(&wanted), at(&taken.operand), at(&taken.made));
+                        if asked.is_empty() {
+                            continue;
+                        }
+                        let mut needed = asked.clone().flat_map(|position| by_definition(kind, 4 * n, position));
+                        assert!(needed.all(|position| operand.contains(&position)), "{kind:?} {n}: {taken:?}");
+                        assert!(
+                            made.start <= asked.start && asked.end <= made.end && operand.end <= 4 * n,
+                            "{kind:?} {n}: {taken:?}"
+                        );
+                        agrees(kind, &Taken { operand: operand.into(), made: made.into(), pads: taken.pads.clone() });
+                    }
+                }
+            }
+        }
+        assert!(counts.iter().all(|count| *count > 10), "{counts:?}");
+    }
+
     /// Checks that the part's node computes the stated number of positions, starting at the stated
     /// position.
     fn agrees(kind: Kind, taken: &Taken) {
-        let (given, made) = (taken.operand.end - taken.operand.start, taken.made.end - taken.made.start);
+        let (operand, all) = (taken.operand.known().unwrap(), taken.made.known().unwrap());
+        let (given, made) = (operand.end - operand.start, all.end - all.start);
         let pads: Vec<u64> = taken.pads.iter().flatten().map(|pad| u64::try_from(*pad).unwrap()).collect();
         match kind {
             Kind::Slides { stride, begin, width } => {
                 assert_eq!((pads[0], pads[2]), (7, 8), "pads of other axes stay");
                 assert_eq!((given + pads[1] + pads[3] - width) / stride + 1, made, "{kind:?} {taken:?}");
-                assert_eq!(taken.made.start * stride + pads[1], taken.operand.start + begin, "{kind:?} {taken:?}");
+                assert_eq!(all.start * stride + pads[1], operand.start + begin, "{kind:?} {taken:?}");
             }
             Kind::Spreads { stride, begin, width } => {
-                assert_eq!((given - 1) * stride + width - pads[1] - pads[3], made, "{kind:?} {taken:?}");
-                assert_eq!(taken.operand.start * stride + pads[1], taken.made.start + begin, "{kind:?} {taken:?}");
+                let [before, after] = if pads.is_empty() { [0; 2] } else { [pads[1], pads[3]] };
+                assert_eq!((given - 1) * stride + width - before - after, made, "{kind:?} {taken:?}");
+                assert_eq!(operand.start * stride + before, all.start + begin, "{kind:?} {taken:?}");
             }
             Kind::Grows { factor, .. } => {
-                assert_eq!((taken.operand.start * factor, given * factor), (taken.made.start, made));
+                assert_eq!((operand.start * factor, given * factor), (all.start, made));
             }
         }
     }

@@ -9,6 +9,7 @@ use memc_ir::{Node, Value};
 use memc_ops::Piece;
 use rustc_hash::FxHashMap;
 
+use super::corner::Least;
 use super::estimate::Levels;
 use super::growth::{Effort, Ground};
 use super::region::Region;
@@ -93,13 +94,21 @@ pub(super) struct Candidates<'s> {
 }
 
 impl<'s> Candidates<'s> {
-    /// Creates the candidates of a judged module; `grown` are cached estimates.
-    pub(super) fn of(judged: &'s Judged, options: &'s Options, weights: Weights<'s, 's>, way: Way, grown: Estimates) -> Self {
+    /// Creates the candidates of a judged module; `grown` are cached estimates, `least` the smallest
+    /// extents of axes.
+    pub(super) fn of(
+        judged: &'s Judged,
+        options: &'s Options,
+        weights: Weights<'s, 's>,
+        way: Way,
+        grown: Estimates,
+        least: Rc<Least>,
+    ) -> Self {
         let tuning = &options.tuning.split;
         let levels = Levels::of(judged, options, tuning.least_seed.of(judged.peak));
         let steps = judged.profile.len();
         Self {
-            ground: Ground::of(&judged.module, options, weights, way.apart),
+            ground: Ground::of(&judged.module, options, weights, way.apart, least),
             waists: way.between_waists.then(|| Waists::of(levels.crossing(), tuning)),
             levels,
             cost: &options.cost,

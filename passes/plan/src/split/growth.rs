@@ -7,6 +7,7 @@ use std::rc::Rc;
 use memc_ir::{Module, Node, Operator, SecondaryMap, Use, Value, uses};
 use memc_ops::{Piece, Pieces, Share, Typed, normalize_axis, pieces, pieces_between, pieces_giving, pieces_reaching};
 
+use super::corner::Least;
 use super::probes::Probes;
 use super::region::{Region, has_windows, is_join, is_own};
 use super::seed::{Lie, Seed};
@@ -25,6 +26,8 @@ pub(super) struct Ground<'m> {
     uses: SecondaryMap<Value, Vec<Use>>,
     /// The module at points of its domain.
     probes: Probes,
+    /// Smallest extents, if the module has the largest extents of another one.
+    least: Rc<Least>,
     /// Values at which no region begins or ends.
     unrounded: Unrounded,
     /// Nodes that stay whole, because a random number depends on their results.
@@ -146,7 +149,7 @@ impl Effort {
 
 /// Relation of the shares that nodes make and read.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Kind {
+pub(super) enum Kind {
     /// Equal shares, with their number.
     Equal(u64),
     /// Shares that may overlap.
@@ -157,7 +160,13 @@ enum Kind {
 
 impl<'m> Ground<'m> {
     /// Collects the facts of a module. Linear in nodes and operands.
-    pub(super) fn of(module: &'m Module, options: &'m Options, weights: Weights<'m, 'm>, may_add: bool) -> Self {
+    pub(super) fn of(
+        module: &'m Module,
+        options: &'m Options,
+        weights: Weights<'m, 'm>,
+        may_add: bool,
+        least: Rc<Least>,
+    ) -> Self {
         let nodes = &module.graph(module.main()).nodes;
         let mut step: SecondaryMap<Node, usize> = SecondaryMap::default();
         nodes.iter().enumerate().for_each(|(index, node)| step.set(*node, index));
@@ -169,6 +178,7 @@ impl<'m> Ground<'m> {
             weights,
             uses: uses(module),
             probes: Probes::of(module),
+            least,
             unrounded: Unrounded::of(module, options.profile),
             kept: memc_ops::feeds_unrepeatable(module, nodes),
             step,
@@ -292,6 +302,11 @@ impl<'m> Ground<'m> {
             return None;
         }
         if seed.lie == Lie::Overlapping {
+            let is_enough = |(value, piece): (&Value, &Piece)| {
+                piece.axis().is_none_or(|axis| self.least.allows(*value, axis, Some(seed.parts)))
+            };
+            let is_joined = |(value, _): &(&Value, &Piece)| made.get(*value) == Some(&true);
+            members.made.iter().filter(is_joined).all(is_enough).then_some(())?;
             let nodes: Vec<(Node, &Pieces)> = members.nodes.values().map(|(node, pieces)| (*node, &**pieces)).collect();
             let is_needed = |value: Value| made.get(&value) == Some(&true);
             divided.spans = Some(Spans::of(self.module, &nodes, &divided.shares, is_needed)?);
@@ -457,8 +472,16 @@ impl Growth<'_, '_> {
         };
         let reads = || pairs(&data.inputs, &pieces.operands);
         let makes = || pairs(&data.outputs, &pieces.results);
-        let has_extent =
-            |(value, piece): (Value, Piece)| piece.axis().is_none_or(|axis| is_known(self.ground.module, value, axis));
+        let parts = match self.kind {
+            Kind::Equal(parts) => Some(parts),
+            Kind::Overlapping => Some(2),
+            Kind::Of(_) => None,
+        };
+        let has_extent = |(value, piece): (Value, Piece)| {
+            piece
+                .axis()
+                .is_none_or(|axis| is_known(self.ground.module, value, axis) && self.ground.least.allows(value, axis, parts))
+        };
         if !reads().chain(makes()).all(has_extent) {
             return false;
         }
@@ -524,7 +547,7 @@ impl Growth<'_, '_> {
 
 /// Finds the pieces of a node for some kind of shares. The kernel adds up partial sums if the runtime
 /// has a kernel for that.
-fn found(node: Typed<'_>, operands: &[Piece], kind: Kind, adders: Option<&Options>) -> Option<Pieces> {
+pub(super) fn found(node: Typed<'_>, operands: &[Piece], kind: Kind, adders: Option<&Options>) -> Option<Pieces> {
     let found = match kind {
         Kind::Equal(parts) => pieces(Share { node, operands, parts }),
         Kind::Overlapping => pieces_reaching(node, operands),
@@ -546,13 +569,13 @@ fn found(node: Typed<'_>, operands: &[Piece], kind: Kind, adders: Option<&Option
 }
 
 /// Returns whether the extent of an axis is a number.
-fn is_known(module: &Module, value: Value, axis: usize) -> bool {
+pub(super) fn is_known(module: &Module, value: Value, axis: usize) -> bool {
     let shape = module.ty(value).tensor().and_then(|tensor| tensor.shape.as_deref());
     shape.and_then(|dims| dims.get(axis)).is_some_and(|dim| dim.known().is_some())
 }
 
 /// Pairs values with their pieces.
-fn pairs(values: &[Option<Value>], pieces: &[Piece]) -> impl Iterator<Item = (Value, Piece)> {
+pub(super) fn pairs(values: &[Option<Value>], pieces: &[Piece]) -> impl Iterator<Item = (Value, Piece)> {
     values.iter().zip(pieces).filter_map(|(value, piece)| Some(((*value)?, *piece)))
 }
 

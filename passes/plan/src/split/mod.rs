@@ -2,6 +2,7 @@
 
 mod alone;
 mod candidates;
+mod corner;
 mod estimate;
 mod finer;
 mod growth;

@@ -2,18 +2,20 @@
 //! peak further.
 
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use memc_ir::{Bytes, Module, Node, SecondaryMap, Use, Value, uses};
 
 use super::alone::alone;
 use super::candidates::Candidates;
+use super::corner::{Least, Prover, at_largest};
 use super::divide;
 use super::estimate::Levels;
 use super::region::{Region, has_windows, is_join, is_own};
 use super::search::Search;
 use super::seed::Way;
 use super::seen::{Chosen, Remembered, Seen, Trial};
-use crate::trial::{Judged, judge};
+use crate::trial::{Judged, at_small, judge};
 use crate::{Goal, Score};
 use memc_passes::Options;
 use memc_passes::parts::{Weights, are_computable};
@@ -37,58 +39,118 @@ const AIMS: [Aim; 5] = [
     Aim { way: Way { between_waists: true, joins: true, apart: false }, is_last: true },
 ];
 
-/// Chooses the regions of a module to split: the best result of rounds with several aims.
+/// Chooses the regions of a module to split: the best result of rounds with several aims. If the module has
+/// symbols, regions found at the largest extents are tried as well, as far as they hold for all extents.
 pub(super) fn regions(module: &Module, ctx: &PassContext<'_>) -> Vec<Region> {
-    let options = ctx.options;
-    let tuning = &options.tuning.split;
-    if module.graph(module.main()).nodes.len() > tuning.trial_nodes || !are_computable(module) {
+    if module.graph(module.main()).nodes.len() > ctx.options.tuning.split.trial_nodes || !are_computable(module) {
         return Vec::new();
     }
-    let Some(judged) = judged(module.clone(), ctx) else { return Vec::new() };
     let both = ctx.memo.kept::<Remembered>();
-    let seen = if ctx.settings.alone.is_some() { &both.alone } else { &both.together };
-    seen.begin(module);
-    let limit = ctx.settings.alone.or(ctx.settings.limit);
-    let (bytes, nanos) = (Bytes(judged.peak), judged.nanos);
-    let goal = Goal::of_run(&Settings { limit, ..ctx.settings.clone() }, options, bytes, nanos);
-    let given = Draft { module: module.clone(), weights: Weights::on_trial(ctx) };
-    let room = limit.map(|limit| limit.0);
-    let mut best: Option<(State, Vec<Region>)> = None;
-    let nodes = || module.graph(module.main()).nodes.iter();
-    let windows = nodes().any(|node| has_windows(module, *node));
-    let joined = nodes().any(|node| is_join(module, *node));
-    // Narrow borders matter to sliding windows, and two aims to Concat: without these, the first aim is
-    // enough.
-    let is_other = |aim: &Aim| windows || aim.is_last || !aim.way.between_waists && (joined || aim.way.apart);
-    let aims = || AIMS.into_iter().take(if room.is_some() { AIMS.len() } else { tuning.free_aims }).filter(is_other);
-    let mut searches: Vec<(Goal, Aim)> = aims().map(|aim| (goal, aim)).collect();
-    if ctx.settings.slowdown > 0 && room.is_none() {
-        // A search with more time may end in a larger plan, so the search without it is repeated.
-        searches.extend(aims().map(|aim| (Goal::price(options, bytes, nanos), aim)));
-    }
-    // Run the searches until a plan is good enough.
-    let run = |sought: Goal, aim: Aim, trial_nodes: usize| {
-        let mut rounds = Rounds { ctx, seen: seen.clone(), goal: sought, room, aim, trial_nodes };
-        let mut found = rounds.run(&given, rounds.state(judged.clone()));
-        found.0.score = goal.score(Bytes(found.0.judged.peak), found.0.judged.nanos, 0);
-        found
+    let is_alone = ctx.settings.alone.is_some();
+    let seen = if is_alone { &both.alone } else { &both.together };
+    let Some(hunt) = Hunt::of(module, ctx, seen, Least::default()) else { return Vec::new() };
+    let own = hunt.best();
+    let at_largest = at_largest(module).and_then(|largest| {
+        let found = Hunt::of(&largest, ctx, &both.largest[usize::from(is_alone)], Least::of(module))?.best();
+        hunt.proven(&found?.1)
+    });
+    let small = |state: &State| at_small(&state.judged.module, ctx.options);
+    let is_better = |found: &State, own: &State| found.score.is_better(&own.score, || [small(found), small(own)]);
+    let best = match (own, at_largest) {
+        (Some(own), Some(found)) if is_better(&found.0, &own.0) => Some(found),
+        (own, found) => own.or(found),
     };
-    for (sought, aim) in searches {
-        let kept = best.as_ref().map(|(state, _)| state).filter(|state| room.is_some() && state.score.keeps());
-        if kept.is_some_and(|state| aim.is_last || state.judged.nanos <= judged.nanos + tuning.small_overhead.of(judged.nanos)) {
-            break;
-        }
-        let found = run(sought, aim, tuning.trial_nodes);
-        if best.as_ref().is_none_or(|(best, _)| found.0.score < best.score) {
-            best = Some(found);
-        }
-    }
-    if room.is_none() && best.as_ref().is_none_or(|(_, regions)| regions.is_empty()) {
-        // With bytes before time, rounds get past regions that are worthless by themselves.
-        let found = aims().next().map(|aim| run(Goal::Least, aim, tuning.last_trial_nodes));
-        best = best.into_iter().chain(found).min_by_key(|(state, _)| state.score);
-    }
     best.map(|(_, regions)| regions).unwrap_or_default()
+}
+
+/// A search for regions in one module, with all aims.
+struct Hunt<'h, 'c, 'o> {
+    module: &'h Module,
+    ctx: &'c PassContext<'o>,
+    seen: &'h Seen,
+    /// Smallest extents, if the module has the largest extents of another one.
+    least: Rc<Least>,
+    judged: Judged,
+    /// Limit of the arena in bytes, if there is one.
+    room: Option<u64>,
+    goal: Goal,
+    given: Draft<'c, 'o>,
+}
+
+impl<'h, 'c, 'o> Hunt<'h, 'c, 'o> {
+    /// Judges the module without regions; `None` if it cannot be ordered.
+    fn of(module: &'h Module, ctx: &'c PassContext<'o>, seen: &'h Seen, least: Least) -> Option<Self> {
+        let judged = judged(module.clone(), ctx)?;
+        seen.begin(module);
+        let limit = ctx.settings.alone.or(ctx.settings.limit);
+        let (bytes, nanos) = (Bytes(judged.peak), judged.nanos);
+        let goal = Goal::of_run(&Settings { limit, ..ctx.settings.clone() }, ctx.options, bytes, nanos);
+        let given = Draft { module: module.clone(), weights: Weights::on_trial(ctx) };
+        Some(Self { module, ctx, seen, least: Rc::new(least), judged, room: limit.map(|limit| limit.0), goal, given })
+    }
+
+    fn rounds(&self, goal: Goal, aim: Aim, trial_nodes: usize) -> Rounds<'c, 'o> {
+        Rounds { ctx: self.ctx, seen: self.seen.clone(), least: self.least.clone(), goal, room: self.room, aim, trial_nodes }
+    }
+
+    /// Runs the rounds of one aim.
+    fn run(&self, sought: Goal, aim: Aim, trial_nodes: usize) -> (State, Vec<Region>) {
+        let mut rounds = self.rounds(sought, aim, trial_nodes);
+        let whole = rounds.state(self.judged.clone());
+        let mut found = rounds.run(&self.given, whole, Vec::new());
+        found.0.score = self.goal.score(Bytes(found.0.judged.peak), found.0.judged.nanos, 0);
+        found
+    }
+
+    /// Finds the regions with the best score.
+    fn best(&self) -> Option<(State, Vec<Region>)> {
+        let Self { module, ctx, room, goal, ref judged, .. } = *self;
+        let (bytes, nanos, options) = (Bytes(judged.peak), judged.nanos, ctx.options);
+        let tuning = &options.tuning.split;
+        let mut best: Option<(State, Vec<Region>)> = None;
+        let nodes = || module.graph(module.main()).nodes.iter();
+        let windows = nodes().any(|node| has_windows(module, *node));
+        let joined = nodes().any(|node| is_join(module, *node));
+        // Narrow borders matter to sliding windows, and two aims to Concat: without these, the first aim is
+        // enough.
+        let is_other = |aim: &Aim| windows || aim.is_last || !aim.way.between_waists && (joined || aim.way.apart);
+        let aims = || AIMS.into_iter().take(if room.is_some() { AIMS.len() } else { tuning.free_aims }).filter(is_other);
+        let mut searches: Vec<(Goal, Aim)> = aims().map(|aim| (goal, aim)).collect();
+        if ctx.settings.slowdown > 0 && room.is_none() {
+            // A search with more time may end in a larger plan, so the search without it is repeated.
+            searches.extend(aims().map(|aim| (Goal::price(options, bytes, nanos), aim)));
+        }
+        // Run the searches until a plan is good enough.
+        for (sought, aim) in searches {
+            let kept = best.as_ref().map(|(state, _)| state).filter(|state| room.is_some() && state.score.keeps());
+            if kept
+                .is_some_and(|state| aim.is_last || state.judged.nanos <= judged.nanos + tuning.small_overhead.of(judged.nanos))
+            {
+                break;
+            }
+            let found = self.run(sought, aim, tuning.trial_nodes);
+            if best.as_ref().is_none_or(|(best, _)| found.0.score < best.score) {
+                best = Some(found);
+            }
+        }
+        if room.is_none() && best.as_ref().is_none_or(|(_, regions)| regions.is_empty()) {
+            // With bytes before time, rounds get past regions that are worthless by themselves.
+            let found = aims().next().map(|aim| self.run(Goal::Least, aim, tuning.last_trial_nodes));
+            best = best.into_iter().chain(found).min_by_key(|(state, _)| state.score);
+        }
+        best
+    }
+
+    /// Tries the regions found at the largest extents, as far as they hold for all extents, and then adds
+    /// regions along axes of known extents.
+    fn proven(&self, found: &[Region]) -> Option<(State, Vec<Region>)> {
+        let prover = Prover::of(self.module, self.ctx.options);
+        let proven: Vec<Region> = found.iter().filter_map(|region| prover.proven(region)).collect();
+        let aim = AIMS.first().copied().filter(|_| !proven.is_empty())?;
+        let mut rounds = self.rounds(self.goal, aim, self.ctx.options.tuning.split.trial_nodes);
+        let state = rounds.judged(&self.given, &proven, None)?;
+        Some(rounds.run(&self.given, state, proven))
+    }
 }
 
 /// Judges a module in a good order: by the bytes of each step, or of each node by itself.
@@ -123,6 +185,7 @@ pub(super) struct State {
 pub(super) struct Rounds<'c, 'o> {
     pub(super) ctx: &'c PassContext<'o>,
     seen: Seen,
+    least: Rc<Least>,
     goal: Goal,
     /// Limit of the arena in bytes, if there is one; smaller plans are not searched.
     pub(super) room: Option<u64>,
@@ -132,9 +195,8 @@ pub(super) struct Rounds<'c, 'o> {
 }
 
 impl<'c, 'o> Rounds<'c, 'o> {
-    /// Adds regions until no round finds a better plan; returns the plan and its regions.
-    fn run(&mut self, given: &Draft<'c, 'o>, whole: State) -> (State, Vec<Region>) {
-        let (mut state, mut chosen) = (whole, Vec::new());
+    /// Adds regions to the chosen ones until no round finds a better plan; returns the plan and its regions.
+    fn run(&mut self, given: &Draft<'c, 'o>, mut state: State, mut chosen: Vec<Region>) -> (State, Vec<Region>) {
         for _ in 0..self.ctx.options.tuning.split.max_rounds {
             let found = self.next(given, &chosen, &state, &state).or_else(|| self.in_place_of(given, &state, &chosen));
             let Some(found) = found else { break };
@@ -188,7 +250,7 @@ impl<'c, 'o> Rounds<'c, 'o> {
         }
         let (seen, here, way): (_, Chosen, _) = (self.seen.clone(), chosen.iter().map(Region::mark).collect(), self.aim.way);
         let (weights, grown) = (Weights::on_trial(self.ctx), seen.take(&here, way));
-        let candidates = Candidates::of(&state.judged, self.ctx.options, weights, way, grown);
+        let candidates = Candidates::of(&state.judged, self.ctx.options, weights, way, grown, self.least.clone());
         let mut search = Search::new(candidates.ending_at_readers(self.room.is_some()), self.goal());
         let mut tried = BTreeSet::new();
         let mut best: Option<(State, Vec<Region>)> = None;

@@ -37,6 +37,8 @@ pub(crate) struct Seen(Rc<RefCell<Trials>>);
 pub(super) struct Remembered {
     pub(super) together: Seen,
     pub(super) alone: Seen,
+    /// The trials of both kinds at the largest extents of symbols.
+    pub(super) largest: [Seen; 2],
 }
 
 /// Result of a trial.
