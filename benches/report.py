@@ -205,6 +205,23 @@ def quality(plans):
             f"default plan: {statistics.median(extra):.2f} percentage points above the bound in the median, {max(extra):.2f} at most.", ""]
 
 
+def ranges():
+    """One row a model: plans for ranges, by default."""
+    rows = [row for row in read("ranges.csv") if row["setting"] == "default"]
+    exact = [row for row in read("ranges.csv") if row["setting"] == "--exact"]
+    cells = [[row["subject"], ", ".join(part.split("=")[-1] for part in row["ranges"].split() if ".." in part), size(row["arena"]),
+              size(row["bound_arena"]), row["formula_most"], row["formula_at"], row["seconds_ratio"], row["points"], row["apart"]]
+             for row in rows if not row["refused"]]
+    equal = sum(row["equal_bits"] == "yes" for row in exact)
+    return ["## Plans for ranges of dimensions", "",
+            "One plan for all extents of the ranges, and a model that runs at all of them. *arena*: at the largest extents; *single*: of a plan "
+            "for the largest extents alone. *formula*: the largest ratio, over five points, of the arena by the layout's formula to the arena of "
+            "a plan for these extents alone. *CPU*: planning time over that of the single plan. *points*: drawn extents at which the written model "
+            f"ran beside the given one. *apart*: the largest difference, as a share of the output's largest number. With `--exact` {equal} of "
+            f"{len(exact)} written models give equal bits at all points.", "",
+            *table(["model", "ranges", "arena", "single", "formula", "at", "CPU", "points", "apart"], cells)]
+
+
 def planning(plans):
     """CPU seconds of plans."""
     seconds = {row["model"]: float(row["cpu_seconds"]) for row in plans if row["options"] == "default"}
@@ -230,7 +247,7 @@ def text():
              "both proven optimal.", "",
              *summary(plans),
              f"The {MAX_MODELS} largest models (`plans.csv` has all). Where no plan keeps the budget, the smallest arena found:", "",
-             *models(plans),
+             *models(plans), *ranges(),
              "## Proofs and planning time", "", *quality(plans), *planning(plans)]
     return "\n".join(part for line in lines for part in wrapped(line)).rstrip() + "\n"
 

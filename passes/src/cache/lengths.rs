@@ -140,7 +140,7 @@ impl Lengths {
     /// Returns how the elements of a value depend on the number of valid rows, if its extents do not.
     /// `past` is the number of rows before the run in full buffers.
     pub(super) fn kind(&self, value: Value, past: &DimExpr) -> Kind {
-        let Some(all) = self.symbolic[value].as_ref().and_then(|data| exprs(data)) else {
+        let Some(all) = self.symbolic[value].as_ref().and_then(exprs) else {
             return self.sampled(value, past);
         };
         if !all.iter().any(|expr| self.grows(expr)) {
@@ -171,7 +171,7 @@ impl Lengths {
         if !near || all().all(|(_, data)| data[value] == self.full.data[value]) {
             return Kind::Fixed;
         }
-        let integers = |data: &Elements| data[value].as_ref().and_then(|data| exprs(data));
+        let integers = |data: &Elements| data[value].as_ref().and_then(exprs);
         let linear = || {
             let full = integers(&self.full.data)?;
             let one = integers(&less.data)?;
@@ -193,7 +193,7 @@ impl Lengths {
     pub(super) fn is_constant(&self, value: Value) -> bool {
         let known = |data: &Elements| data[value].as_ref().is_some_and(|data| exprs(data).is_some());
         let equal = |data: &Elements| known(data) && data[value] == self.full.data[value];
-        let symbolic = self.symbolic[value].as_ref().and_then(|data| exprs(data));
+        let symbolic = self.symbolic[value].as_ref().and_then(exprs);
         symbolic.is_some_and(|all| !all.iter().any(|expr| self.grows(expr)))
             || self.less.as_ref().is_some_and(|less| equal(&less.data) && self.samples.iter().all(|(_, data)| equal(data)))
     }

@@ -205,7 +205,7 @@ impl Writer<'_, '_> {
             }
             Edit::Mask { node, position, queries, rows } => self.mask(*node, *position, [queries, rows])?,
             Edit::Window { node, axis, number, rows } => self.window(*node, *axis, number, rows)?,
-            Edit::FromEnd { node, extent } => self.from_end(*node, extent)?,
+            Edit::FromEnd { node, extent } => self.count_from_end(*node, extent)?,
             Edit::Offset { node, start, distance, step } => self.offset(*node, start, distance, *step)?,
             Edit::Extents { node } => self.extents_before(*node)?,
         }
@@ -298,7 +298,7 @@ impl Writer<'_, '_> {
     }
 
     /// Adds the number of valid rows to negative indices of a Gather.
-    fn from_end(&mut self, node: Node, extent: &DimExpr) -> Result<(), CacheError> {
+    fn count_from_end(&mut self, node: Node, extent: &DimExpr) -> Result<(), CacheError> {
         let Some(indices) = self.operand(node, 1) else { return Ok(()) };
         let element = self.module().ty(indices).tensor().map_or(ElementType::Int64, |ty| ty.element);
         let (mut end, mut zero) = (self.end(extent)?, self.integers("cache_number", &[], &[0]));
