@@ -26,7 +26,14 @@ pub(crate) fn buckets(
     options: &Resolved<'_>,
 ) -> Result<Vec<file::Bucket>, Error> {
     let domain = module.domain();
-    let lists = options.request.buckets.iter().filter(|(name, _)| domain.ranges.contains_key(*name));
+    // A range may end before the largest listed extent, where a limit leaves it out.
+    let within = |(name, list): (&String, &Vec<u64>)| {
+        let most = domain.ranges.get(name)?.max.unwrap_or(u64::MAX);
+        let mut list: Vec<u64> = list.iter().map(|extent| (*extent).min(most)).collect();
+        list.dedup();
+        Some((name.clone(), list))
+    };
+    let lists = options.request.buckets.iter().filter_map(within);
     let mut all: Vec<BTreeMap<String, u64>> = vec![BTreeMap::new()];
     for (name, list) in lists {
         let with = |dims: &BTreeMap<String, u64>, most: u64| {

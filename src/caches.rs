@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use memc_ir::{Diagnostic, Dim, Module, Range, Ranges, Value};
+use memc_ir::{Diagnostic, Dim, DimExpr, Limit, Module, Range, Ranges, Value};
 use memc_onnx_import::{ImportError, ImportOptions, Imported, import};
 use memc_onnx_proto::ModelFile;
-use memc_passes::buffer::GrownCache;
+use memc_passes::buffer::{CacheError, GrownCache};
 use memc_passes::cache::{is_growing, past_of};
-use memc_passes::{Options, PassContext, Pipeline, Silent};
+use memc_passes::{Options, PassContext, PassError, Pipeline, PipelineError, Silent};
 use memc_plan::registry::REGISTRY;
 
 use crate::error::Error;
@@ -24,6 +24,17 @@ pub(crate) struct Kept {
     pub(crate) data: Known,
     pub(crate) caches: Vec<GrownCache>,
     pub(crate) remarks: Vec<Diagnostic>,
+    /// Dimensions that equal expressions over free dimensions: those of the request, and those that follow
+    /// from the capacity.
+    pub(crate) equal: BTreeMap<String, DimExpr>,
+}
+
+/// Options to import a model whose rows are free, and the extents of its symbols with full buffers.
+struct Rows {
+    import: ImportOptions,
+    growing: BTreeMap<String, DimExpr>,
+    /// Dimensions that equal expressions over symbols that grow, with their extents with full buffers.
+    tied: BTreeMap<String, DimExpr>,
 }
 
 /// Keeps the caches of the pairs whose types differ in one buffer each; `None` if all pairs are of one
@@ -36,27 +47,89 @@ pub(crate) fn keep(file: &ModelFile, request: &Request, options: &mut Options, g
     if pairs.is_empty() {
         return Ok(None);
     }
-    let growing = symbols(file, given, &pairs)?;
-    let imported = match growing.is_empty() {
-        true => import(file, &request.import)?,
-        false => {
-            let bound = given.dims.iter().filter(|(name, _)| !growing.contains_key(*name));
-            let dims = bound.map(|(name, extent)| (name.clone(), *extent)).collect();
-            let ranges = ranges(&growing);
-            import(file, &ImportOptions { dims, ranges, allow_unbound: true, feed: BTreeMap::new(), ..request.import.clone() })?
-        }
+    let Rows { import: open, growing, tied } = match given.domain().is_empty() {
+        true => bound_rows(file, request, given, &pairs)?,
+        false => free_rows(file, request, given, &pairs)?,
     };
-    let Imported { mut module, data, .. } = imported;
-    options.growing = growing;
-    let (data, caches, remarks) = {
+    let Imported { mut module, data, .. } = import(file, &open)?;
+    options.growing = growing.clone();
+    let (data, mut caches, remarks) = {
         let mut ctx = PassContext::new(options, data);
         Pipeline::parse(PASS, module.stage, REGISTRY)?.run(&mut module, &mut ctx, request.verify, &mut Silent)?;
         (ctx.data, ctx.said.caches, ctx.said.remarks)
     };
+    let fixed = tied.iter().filter_map(|(name, of)| Some((name.clone(), u64::try_from(of.as_constant()?).ok()?)));
+    module.dims.extend(fixed);
+    for cache in &mut caches {
+        cache.grows.extend(tied.clone());
+    }
+    let grows = |of: &DimExpr| of.symbols().iter().any(|symbol| growing.contains_key(symbol.as_ref()));
+    let others = open.equal.iter().filter(|(_, of)| !grows(of)).map(|(name, of)| (name.clone(), of.clone()));
+    let equal = others.chain(growing.clone()).chain(tied).collect();
     options.growing.clear();
     // Sizes that depend on the number of rows alone are known now.
     (module.claimed, module.assumed) = (given.claimed.clone(), given.assumed.clone());
-    Ok(Some(Kept { module, data, caches, remarks }))
+    Ok(Some(Kept { module, data, caches, remarks, equal }))
+}
+
+/// Returns options that leave the rows of a model with bound dimensions free.
+fn bound_rows(file: &ModelFile, request: &Request, given: &Module, pairs: &[(Value, Value)]) -> Result<Rows, Error> {
+    let growing = symbols(file, given, pairs)?;
+    let import = match growing.is_empty() {
+        true => request.import.clone(),
+        false => {
+            let bound = given.dims.iter().filter(|(name, _)| !growing.contains_key(*name));
+            let dims = bound.map(|(name, extent)| (name.clone(), *extent)).collect();
+            let ranges = ranges(&growing);
+            ImportOptions { dims, ranges, allow_unbound: true, feed: BTreeMap::new(), ..request.import.clone() }
+        }
+    };
+    let number = |extent: u64| i64::try_from(extent).map_or_else(|_| DimExpr::constant(i64::MAX), DimExpr::constant);
+    let growing = growing.into_iter().map(|(name, extent)| (name, number(extent))).collect();
+    Ok(Rows { import, growing, tied: BTreeMap::new() })
+}
+
+/// Returns options that leave the rows of a model with free dimensions free. A full buffer has the largest
+/// number of rows after a run; so the rows before it are the capacity without the new rows.
+fn free_rows(file: &ModelFile, request: &Request, given: &Module, pairs: &[(Value, Value)]) -> Result<Rows, Error> {
+    let open = import(file, &ImportOptions { allow_unbound: true, ..ImportOptions::default() })?.module;
+    let refuse = |why: String| Error::from(PipelineError::from(PassError::from(CacheError::Together { why })));
+    let mut growing: BTreeMap<String, DimExpr> = BTreeMap::new();
+    let mut import = ImportOptions { allow_unbound: true, feed: BTreeMap::new(), ..request.import.clone() };
+    import.dims = given.dims.iter().filter(|(name, _)| !import.equal.contains_key(*name)).map(|(k, v)| (k.clone(), *v)).collect();
+    let domain = given.domain();
+    for (old, new) in pairs {
+        let dim = |module: &Module, value: Value, axis: usize| module.ty(value).tensor()?.shape.as_ref()?.get(axis)?.expr();
+        let types = given.ty(*old).tensor().zip(given.ty(*new).tensor());
+        let Some(axis) = types.and_then(|(old, new)| past_of(old, new)) else { continue };
+        let symbol = dim(&open, *old, axis).and_then(|dim| dim.as_symbol().map(str::to_owned));
+        let (Some(symbol), Some(before), Some(after)) = (symbol, dim(given, *old, axis), dim(given, *new, axis)) else {
+            continue;
+        };
+        let most = domain.most(&after).and_then(|most| i64::try_from(most).ok());
+        let Some((capacity, rows)) = most.zip(after.sub(&before)) else {
+            return Err(refuse(format!("no largest number of rows is known: state it with `--dim {symbol}=0..1023`")));
+        };
+        let least = rows.lower_bound(&domain.ranges).and_then(|least| u64::try_from(least).ok()).unwrap_or(0);
+        let most = capacity.unsigned_abs().saturating_sub(least);
+        let Some(past) = DimExpr::constant(capacity).sub(&rows) else { continue };
+        import.dims.remove(&symbol);
+        import.ranges.insert(symbol.clone(), Range { min: 0, max: Some(most), step: 1 });
+        import.limits.extend(DimExpr::symbol(&symbol).add(&rows).map(|of| Limit { of, most: capacity.unsigned_abs() }));
+        growing.insert(symbol, past);
+    }
+    // The capacity replaces all other limits on rows.
+    let grows = |of: &DimExpr| of.symbols().iter().any(|symbol| growing.contains_key(symbol.as_ref()));
+    let given_limits = request.import.limits.len();
+    let mut at = 0;
+    import.limits.retain(|limit| {
+        at += 1;
+        at > given_limits || !grows(&limit.of)
+    });
+    let inputs = memc_onnx_import::open_dimensions(file)?;
+    let tied = import.equal.iter().filter(|(name, of)| grows(of) && inputs.contains(*name));
+    let tied = tied.filter_map(|(name, of)| Some((name.clone(), of.bind(&import.dims)?.substitute(&growing)?))).collect();
+    Ok(Rows { import, growing, tied })
 }
 
 /// Returns the ranges of dimensions that grow, from an empty buffer to a full one.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use memc_ir::{Alias, AliasKind, Definition, Module, Nanos, Node, SecondaryMap, SpaceData, Storage, Value, ValueType};
+use memc_ir::{Alias, AliasKind, Definition, DimExpr, Module, Nanos, Node, SecondaryMap, SpaceData, Storage, Value, ValueType};
 use memc_layout as file;
 use memc_onnx_export::{Exported, is_anchor, written};
 use memc_ops::families::memory::{Transfer, transfer_of};
@@ -427,14 +427,17 @@ impl<'a> Writer<'a> {
 
     /// Caches that are kept in one buffer.
     fn caches(&self) -> Vec<file::Cache> {
+        let ranges = &self.module.domain().ranges;
+        let most = |of: &DimExpr| of.upper_bound(ranges).and_then(|most| u64::try_from(most).ok());
         let row = |cache: &GrownCache| file::Cache {
             input: cache.input.clone(),
             output: cache.output.clone(),
             axis: cache.axis as u64,
             capacity: cache.capacity,
             rows: cache.rows,
+            rows_expr: cache.rows_expr.as_ref().map(DimExpr::quoted),
             count: cache.count.clone(),
-            grows: cache.grows.iter().cloned().collect(),
+            grows: cache.grows.iter().filter_map(|(name, of)| Some((name.clone(), most(of)?))).collect(),
         };
         self.context.caches.iter().map(row).collect()
     }

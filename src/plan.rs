@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use memc_cost::Measured;
-use memc_ir::{Bytes, Diagnostic, Module, Severity};
+use memc_ir::{Bytes, Diagnostic, DimExpr, Module, Severity};
 use memc_onnx_export::{ExportOptions, Exported};
 use memc_onnx_import::Imported;
 use memc_onnx_proto::ModelFile;
@@ -76,8 +76,9 @@ pub fn plan_watched(
     crate::state::validate(&given, &plan.state)?;
     let original = given.clone();
     let mut caches = Vec::new();
+    let mut equal = request.import.equal.clone();
     if let Some(kept) = crate::caches::keep(file, request, &mut plan, &given)? {
-        (given, data, caches) = (kept.module, kept.data, kept.caches);
+        (given, data, caches, equal) = (kept.module, kept.data, kept.caches, kept.equal);
         diagnostics.extend(kept.remarks);
     }
     if let Some(measurements) = &request.measured {
@@ -141,7 +142,7 @@ pub fn plan_watched(
         budget: limits.all,
         file_order_peak: baseline.file_order_peak,
         own_peak: baseline.own_peak.0,
-        equal: open_equations(request, &module.dims),
+        equal: open_equations(&equal, &module.dims),
         weights: weights.0,
         nodes_before: file.graph().node.len() as u64,
         overhead_lower_bound: planned.said.budgeted.as_ref().map(overhead_bound),
@@ -190,8 +191,8 @@ pub fn plan_watched(
 }
 
 /// Returns the dimensions that equal expressions over free dimensions, with bound ones replaced.
-fn open_equations(request: &Request, bound: &BTreeMap<String, u64>) -> BTreeMap<String, String> {
-    let open = request.import.equal.iter().filter_map(|(name, of)| Some((name.clone(), of.bind(bound)?)));
+fn open_equations(equal: &BTreeMap<String, DimExpr>, bound: &BTreeMap<String, u64>) -> BTreeMap<String, String> {
+    let open = equal.iter().filter_map(|(name, of)| Some((name.clone(), of.bind(bound)?)));
     open.filter(|(_, of)| of.as_constant().is_none()).map(|(name, of)| (name, of.quoted())).collect()
 }
 

@@ -20,8 +20,12 @@ pub(crate) fn validate(module: &Module, pairs: &[StateNames]) -> Result<(), Erro
         let old = find(module, &main.inputs, &pair.old, "input")?;
         let refuse = |why: String| Err(Error::State { pair: format!("{}={}", pair.new, pair.old), why });
         let (new_type, old_type) = (module.ty(new), module.ty(old));
-        if new_type.tensor().is_none() || new_type.size().is_none() || old_type.size().is_none() {
-            return refuse("both must be tensors of a known size; `--dim` binds symbolic dimensions".to_owned());
+        let is_sized = [new, old].iter().all(|value| module.size(*value).is_some());
+        if new_type.tensor().is_none() || !is_sized {
+            return refuse(
+                "both must be tensors of a known or largest size; `--dim` binds symbolic dimensions, as in `--dim past=0..1023`"
+                    .to_owned(),
+            );
         }
         let grows = new_type.tensor().zip(old_type.tensor()).is_some_and(|(new, old)| is_growing(old, new));
         if new_type.tensor() != old_type.tensor() && !grows {

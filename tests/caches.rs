@@ -27,6 +27,9 @@ fn plain(mask: Mask) -> Decoder {
         mask,
         heads_first: true,
         past: None,
+        short_table: false,
+        free_rows: false,
+        free_batch: false,
     }
 }
 
@@ -52,8 +55,62 @@ fn random(seed: u64) -> (Decoder, u64) {
         mask: [Mask::None, Mask::Input, Mask::Ranges, Mask::Buffer][below(4) as usize],
         heads_first: below(2) == 0,
         past: None,
+        short_table: below(3) == 0,
+        free_rows: false,
+        free_batch: false,
     };
     (decoder, 1 + below(20))
+}
+
+/// Returns a decoder whose new rows are free, and options with ranges, that depend on a seed; and the
+/// capacity.
+fn random_free(seed: u64) -> (Decoder, String, u64) {
+    let mut state = seed.wrapping_mul(0xd134_2543_de82_ef95) | 1;
+    let mut below = |count: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 33) % count
+    };
+    let groups = 1 + below(2) as i64;
+    let opset = [13, 15, 17, 20, 21, 24][below(6) as usize];
+    let mask = [Mask::None, Mask::Input, Mask::Ranges, Mask::Buffer, Mask::Both, Mask::Triangle][below(6) as usize];
+    let decoder = Decoder {
+        seed,
+        opset,
+        layers: 1 + below(2) as usize,
+        batch: 1 + below(2) as i64,
+        heads: groups * (1 + below(2) as i64),
+        groups,
+        width: [1, 2, 4][below(3) as usize],
+        rows: 1,
+        mask: if opset < 14 && mask == Mask::Triangle { Mask::Ranges } else { mask },
+        heads_first: below(2) == 0,
+        past: None,
+        short_table: below(3) == 0,
+        free_rows: true,
+        free_batch: below(2) == 0,
+    };
+    let (past, rows) = (4 + below(14), 1 + below(7));
+    let (seq, least) = match below(4) {
+        0 => (format!("1,{}", rows + 1), 1),
+        1 => (format!("0..{}", rows + 1), 0),
+        2 => (format!("2..{}/{rows}", 2 + rows), 2),
+        _ => (format!("1..{}", rows + 1), 1),
+    };
+    let most = if least == 2 { 2 + rows } else { 1 + rows };
+    let mut options = format!("--dim past=0..{past} --dim seq={seq} --dim total=past+seq");
+    if decoder.free_batch {
+        options += [" --dim batch=2", " --dim batch=1..3"][below(2) as usize];
+    }
+    let capacity = match below(3) {
+        0 => {
+            options += &format!(" --dim-max past+seq<={}", past + least);
+            past + least
+        }
+        _ => past + most,
+    };
+    (decoder, options, capacity)
 }
 
 fn layout(folder: &Folder) -> Value {
@@ -87,6 +144,183 @@ fn random_decoders_compute_equal_tokens_step_by_step() {
             assert!(verified.err.contains(" steps: the written model, and the plan played"), "{verified:#?}");
         }
     }
+}
+
+#[test]
+fn random_decoders_with_free_rows_compute_equal_tokens() {
+    let of = std::env::var("MEMC_CACHE_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(24);
+    for seed in 0..of {
+        let (decoder, options, capacity) = random_free(seed);
+        let folder = Folder::new(&format!("caches-free-{seed}"));
+        folder.write("in.onnx", bytes(&decoder.model()));
+        let ran = folder.memc(&format!("optimize in.onnx -o out.onnx {STATE} {options} --effort fast"));
+        assert_eq!(ran.code, Some(0), "{decoder:?} {options}: {ran:#?}");
+        let layout = layout(&folder);
+        let rows = layout["caches"].as_array().unwrap_or_else(|| panic!("{decoder:?}: {ran:#?}"));
+        assert_eq!((rows.len(), layout["state"].as_array().unwrap().len()), (2 * decoder.layers, 2 * decoder.layers));
+        assert_eq!((&rows[0]["capacity"], &rows[0]["rows_expr"]), (&json!(capacity), &json!("seq")), "{options}");
+        let checked = folder.memc("check in.onnx out.onnx out.layout.json");
+        assert_eq!(checked.code, Some(0), "{decoder:?} {options}: {checked:#?}");
+        let verified = folder.memc(&format!("verify in.onnx out.onnx --seed {seed} --points 4"));
+        if !verified.err.contains("E0701") {
+            assert_eq!(verified.code, Some(0), "{decoder:?} {options}: {verified:#?}");
+            assert!(verified.err.contains(" steps: the written model, and the plan played"), "{verified:#?}");
+        }
+    }
+}
+
+/// Options for the ranges of a decoder whose new rows are free.
+const RANGES: &str = "--dim past=0..12 --dim seq=1..4 --dim total=past+seq";
+
+#[test]
+fn a_prompt_and_single_tokens_run_in_one_file() {
+    let decoder = Decoder { free_rows: true, ..plain(Mask::Both) };
+    let folder = Folder::new("caches-buckets");
+    folder.write("in.onnx", bytes(&decoder.model()));
+    folder.memc(&format!("optimize in.onnx -o out.onnx {STATE} --dim past=0..12 --dim seq=1,4 --dim total=past+seq")).done();
+    let layout = layout(&folder);
+    assert_eq!(
+        layout["caches"][0],
+        json!({"input": "past_key_0", "output": "present_key_0", "axis": 2, "capacity": 16, "rows": 4, "rows_expr": "seq",
+            "count": "cache_length", "grows": {"past": 15, "total": 16}})
+    );
+    assert_eq!((&layout["model"]["dims"]["total"], &layout["model"]["equal"]), (&json!(16), &json!({"past": "-seq+16"})));
+    // All caches of full capacity, once; single tokens need a smaller arena than a prompt.
+    assert_eq!(held(&layout, "state"), 2 * 2 * 2 * 2 * 16 * 4 * 4);
+    let arena = |bucket: usize| layout["layouts"][bucket]["arenas"][0]["size"].as_u64().unwrap();
+    assert!(layout["layouts"].as_array().unwrap().len() == 2 && arena(0) < arena(1), "{layout}");
+    let verified = folder.memc("verify in.onnx out.onnx --at seq=4 --at seq=3");
+    assert!(verified.err.contains("E0701") || verified.err.contains("in 2 points, in 18 steps"), "{verified:#?}");
+    // The rows of a bound number may be a range, too: the bound number is the largest one.
+    folder.memc(&format!("optimize in.onnx -o out.onnx {STATE} --dim past=12 --dim seq=1..4 --dim total=past+seq")).done();
+    assert_eq!(self::layout(&folder)["caches"][0]["capacity"], 16);
+    folder.memc("verify in.onnx out.onnx --points 2").equal();
+}
+
+#[test]
+fn ranges_that_give_no_capacity_are_refused() {
+    let folder = Folder::new("caches-no-capacity");
+    folder.write("in.onnx", bytes(&Decoder { free_rows: true, ..plain(Mask::Both) }.model()));
+    for (dims, code, words) in [
+        ("--dim past=0.. --dim seq=1..4 --dim total=past+seq", "error", "no upper bound"),
+        ("--dim seq=1..4 --dim total=seq --allow-unbound", "E0306", "--dim past=0..1023"),
+        ("--dim past=0..12 --dim seq=1..4 --dim total=1..16", "E0123", "total"),
+    ] {
+        let ran = folder.memc(&format!("optimize in.onnx -o out.onnx {STATE} {dims}"));
+        assert!(ran.err.contains(words), "{dims}: {ran:#?}");
+        assert!(ran.code != Some(0) && ran.err.contains(code), "{dims}: {ran:#?}");
+        assert_eq!(folder.names(), ["in.onnx"], "{dims}");
+    }
+}
+
+#[test]
+fn the_check_refuses_changed_rows_of_ranges() {
+    let folder = Folder::new("caches-ranges-changed");
+    for opset in [17, 24] {
+        folder.write("in.onnx", bytes(&Decoder { opset, free_rows: true, free_batch: true, ..plain(Mask::Ranges) }.model()));
+        folder.memc(&format!("optimize in.onnx -o out.onnx {STATE} {RANGES} --dim batch=1..3")).done();
+        let layout = layout(&folder);
+        let check = |changed: &Value, code: &str| {
+            folder.write("changed.json", serde_json::to_string(changed).unwrap());
+            let ran = folder.memc("check in.onnx out.onnx changed.json");
+            assert!(ran.code == Some(1) && ran.err.contains(code), "{code}: {ran:#?}");
+        };
+        for (key, value) in [
+            ("capacity", json!(17)),
+            ("axis", json!(1)),
+            ("rows", json!(3)),
+            ("rows_expr", json!("seq-1")),
+            ("rows_expr", json!("4")),
+            ("rows_expr", json!("seq+")),
+        ] {
+            let mut changed = layout.clone();
+            changed["caches"][0][key] = value;
+            check(&changed, "E0575");
+        }
+        let mut changed = layout.clone();
+        changed["caches"][0]["count"] = json!("ids");
+        check(&changed, "E0576");
+        // A model that writes rows from another row on.
+        let given = ModelProto::decode(std::fs::read(folder.path("out.onnx")).unwrap().as_slice()).unwrap();
+        let mut model = given.clone();
+        let nodes = &mut model.graph.as_mut().unwrap().node;
+        match opset {
+            24 => {
+                let at = nodes.iter().position(|node| node.op_type() == "TensorScatter").unwrap();
+                let circle = memc_onnx_proto::onnx::AttributeProto {
+                    name: Some("mode".to_owned()),
+                    s: Some("circular".into()),
+                    r#type: Some(3),
+                    ..Default::default()
+                };
+                nodes[at].attribute.push(circle);
+            }
+            _ => {
+                let at = nodes.iter().position(|node| node.output[0] == "cache_rows").unwrap();
+                nodes[at].input.swap(0, 1);
+            }
+        }
+        folder.write("out.onnx", bytes(&model));
+        check(&layout, "E0576");
+    }
+}
+
+/// Returns a model of one attention with caches in buffers of 8 rows.
+fn grouped() -> ModelProto {
+    let names = ["q", "k", "v", "past_key", "past_value", "last", "total"];
+    let mut attention = models_made::node("GroupQueryAttention", &names, &["y", "present_key", "present_value"]);
+    attention.domain = Some("com.microsoft".to_owned());
+    attention.attribute.extend([models_made::int("num_heads", 4), models_made::int("kv_num_heads", 2)]);
+    let mut model = models_made::with(vec![attention], |graph| {
+        let integers = |name: &str, dims: &[i64]| {
+            let mut info = models_made::fixed(name, dims);
+            if let Some(memc_onnx_proto::onnx::type_proto::Value::TensorType(tensor)) = &mut info.r#type.as_mut().unwrap().value {
+                tensor.elem_type = Some(6);
+            }
+            info
+        };
+        graph.input = vec![
+            models_made::symbolic("q", &["1", "seq", "32"]),
+            models_made::symbolic("k", &["1", "seq", "16"]),
+            models_made::symbolic("v", &["1", "seq", "16"]),
+            models_made::fixed("past_key", &[1, 2, 8, 8]),
+            models_made::fixed("past_value", &[1, 2, 8, 8]),
+            integers("last", &[1]),
+            integers("total", &[1]),
+        ];
+        graph.output = vec![
+            models_made::symbolic("y", &["1", "seq", "32"]),
+            models_made::fixed("present_key", &[1, 2, 8, 8]),
+            models_made::fixed("present_value", &[1, 2, 8, 8]),
+        ];
+    });
+    let own = |domain: &str, version: i64| memc_onnx_proto::onnx::OperatorSetIdProto {
+        domain: Some(domain.to_owned()),
+        version: Some(version),
+    };
+    model.opset_import = vec![own("", 17), own("com.microsoft", 1)];
+    model
+}
+
+#[test]
+fn attention_that_writes_into_its_buffers_holds_them_once() {
+    let folder = Folder::new("caches-grouped");
+    folder.write("in.onnx", bytes(&grouped()));
+    for dims in ["--dim seq=1", "--dim seq=1..4"] {
+        folder.memc(&format!("optimize in.onnx -o out.onnx --state present_*=past_* {dims}")).done();
+        let layout = layout(&folder);
+        assert!(layout["state"].as_array().unwrap().len() == 2 && layout["unpaired"].is_null(), "{dims}: {layout}");
+        assert_eq!(held(&layout, "state"), 2 * 2 * 8 * 8 * 4, "{dims}");
+        folder.memc("check in.onnx out.onnx out.layout.json").done();
+    }
+    // A buffer that another node reads later keeps its old rows.
+    let mut model = grouped();
+    let graph = model.graph.as_mut().unwrap();
+    graph.node.push(models_made::node("Add", &["past_key", "present_key"], &["both"]));
+    graph.output.push(models_made::fixed("both", &[1, 2, 8, 8]));
+    folder.write("in.onnx", bytes(&model));
+    folder.memc("optimize in.onnx -o out.onnx --state present_*=past_* --dim seq=1").done();
+    assert_eq!(layout(&folder)["state"].as_array().unwrap().len(), 1);
 }
 
 #[test]

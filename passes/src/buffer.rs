@@ -1,5 +1,7 @@
 //! Caches that are kept in one buffer, and the reasons for which a cache cannot be.
 
+use memc_ir::DimExpr;
+
 /// A cache that is kept in one buffer, by the names of its values.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GrownCache {
@@ -11,13 +13,15 @@ pub struct GrownCache {
     pub axis: usize,
     /// Number of rows that the buffer holds.
     pub capacity: u64,
-    /// Number of rows that a run appends.
+    /// Number of rows that a run appends; the largest number if it depends on free dimensions.
     pub rows: u64,
+    /// Number of rows that a run appends, if it depends on free dimensions.
+    pub rows_expr: Option<DimExpr>,
     /// Name of the graph input with the number of valid rows before the run.
     pub count: String,
     /// Dimensions of the given model that grow with the number of rows, with their extents for a full
     /// buffer. Empty if the given model has one number of rows.
-    pub grows: Vec<(String, u64)>,
+    pub grows: Vec<(String, DimExpr)>,
 }
 
 /// Why a cache cannot be kept in one buffer.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use memc_cost::{CostModel, Target};
-use memc_ir::{Bytes, Module, Node, SpaceData};
+use memc_ir::{Bytes, DimExpr, Module, Node, SpaceData};
 use memc_ops::Profile;
 
 use crate::tuning::PassTuning;
@@ -216,7 +216,7 @@ pub struct Options {
     /// the pair would not be found.
     pub state: Vec<StateNames>,
     /// Unbound symbols that grow with the rows of caches, with their extents for full buffers.
-    pub growing: BTreeMap<String, u64>,
+    pub growing: BTreeMap<String, DimExpr>,
     /// Name of the farther space for constants that do not fit in the first space; `None` if the caller
     /// stores all constants.
     pub weights: Option<String>,

@@ -18,6 +18,10 @@ pub enum Mask {
     Ranges,
     /// Slices of a constant triangle at the extents of the first cache.
     Buffer,
+    /// A triangle of full extents, cut at a diagonal that follows from the extents of the first cache.
+    Triangle,
+    /// An input of visible rows, and ranges over the extents of the first cache.
+    Both,
 }
 
 /// A decoder.
@@ -38,6 +42,12 @@ pub struct Decoder {
     pub heads_first: bool,
     /// Rows of the caches; `None` for the symbol `past`.
     pub past: Option<i64>,
+    /// Whether positions are looked up in the first rows of their table, as many as rows after a run.
+    pub short_table: bool,
+    /// Whether new rows are the symbol `seq`, and rows after a run `total`; `rows` has no effect then.
+    pub free_rows: bool,
+    /// Whether the batch is the symbol `batch`; `batch` has no effect then.
+    pub free_batch: bool,
 }
 
 /// Tokens of the vocabulary, and positions of the tables.
@@ -80,11 +90,18 @@ fn scalar(name: &str, number: i64) -> TensorProto {
 }
 
 impl Decoder {
+    /// Extents of the batch and of new rows, as the file states them.
+    fn extents(&self) -> [String; 2] {
+        let batch = if self.free_batch { "batch".to_owned() } else { self.batch.to_string() };
+        [batch, if self.free_rows { "seq".to_owned() } else { self.rows.to_string() }]
+    }
+
     /// Builds the model.
     pub fn model(&self) -> ModelProto {
         let hidden = self.heads * self.width;
         let mut nodes: Vec<NodeProto> = vec![node("Gather", &["tokens", "ids"], &["token"])];
-        let mut inputs = vec![value("ids", 7, &[&self.batch.to_string(), &self.rows.to_string()])];
+        let [batch, rows] = self.extents();
+        let mut inputs = vec![value("ids", 7, &[&batch, &rows])];
         let mut constants = vec![
             noise(self.seed, "tokens", &[TOKENS, hidden], 1.0),
             noise(self.seed, "places", &[POSITIONS, hidden], 1.0),
@@ -103,9 +120,17 @@ impl Decoder {
             scalar("axis", if self.heads_first { 2 } else { 1 }),
         ];
         self.positions(&mut nodes, &mut inputs, &mut constants);
-        nodes.push(node("Gather", &["places", "position"], &["place"]));
+        let mut table = "places";
+        if self.short_table {
+            nodes.extend([
+                node("Unsqueeze", &["after", "v0"], &["all_rows1"]),
+                node("Slice", &["places", "v0", "all_rows1", "v0", "v1"], &["short"]),
+            ]);
+            table = "short";
+        }
+        nodes.push(node("Gather", &[table, "position"], &["place"]));
         nodes.push(node("Add", &["token", "place"], &["x0"]));
-        let mut outputs = vec![value("logits", 1, &[&self.batch.to_string(), &self.rows.to_string(), &TOKENS.to_string()])];
+        let mut outputs = vec![value("logits", 1, &[&batch, &rows, &TOKENS.to_string()])];
         for layer in 0..self.layers {
             self.layer(layer, &mut nodes, &mut inputs, &mut outputs, &mut constants);
         }
@@ -119,6 +144,7 @@ impl Decoder {
     fn lengths(&self) -> [String; 2] {
         match self.past {
             Some(past) => [past.to_string(), (past + self.rows).to_string()],
+            None if self.free_rows => ["past".to_owned(), "total".to_owned()],
             None => ["past".to_owned(), format!("past + {}", self.rows)],
         }
     }
@@ -126,23 +152,31 @@ impl Decoder {
     /// Writes the positions of new rows, and which rows they see, as `bias`.
     fn positions(&self, nodes: &mut Vec<NodeProto>, inputs: &mut Vec<ValueInfoProto>, constants: &mut Vec<TensorProto>) {
         let [_, total] = self.lengths();
-        if matches!(self.mask, Mask::None | Mask::Input) {
-            inputs.push(value("position", 7, &[&self.batch.to_string(), &self.rows.to_string()]));
+        let [batch, rows] = self.extents();
+        let is_given = matches!(self.mask, Mask::None | Mask::Input);
+        if is_given {
+            inputs.push(value("position", 7, &[&batch, &rows]));
         }
-        if matches!(self.mask, Mask::Ranges | Mask::Buffer) {
-            constants.push(scalar("count", self.rows));
+        if !is_given || self.short_table {
+            match self.free_rows {
+                true => {
+                    nodes.extend([node("Shape", &["ids"], &["ids_extents"]), node("Gather", &["ids_extents", "n1"], &["count"])])
+                }
+                false => constants.push(scalar("count", self.rows)),
+            }
             nodes.extend([
                 node("Shape", &["past_key_0"], &["extents"]),
                 node("Gather", &["extents", "axis"], &["before"]),
                 node("Add", &["before", "count"], &["after"]),
-                node("Range", &["before", "after", "n1"], &["own"]),
-                node("Unsqueeze", &["own", "v0"], &["position"]),
             ]);
+        }
+        if !is_given {
+            nodes.extend([node("Range", &["before", "after", "n1"], &["own"]), node("Unsqueeze", &["own", "v0"], &["position"])]);
         }
         match self.mask {
             Mask::None => {}
             Mask::Input => {
-                inputs.push(value("seen", 7, &[&self.batch.to_string(), &total]));
+                inputs.push(value("seen", 7, &[&batch, &total]));
                 nodes.extend([
                     node("Unsqueeze", &["seen", "v12"], &["seen4"]),
                     stated(node("Cast", &["seen4"], &["is_seen"]), vec![int("to", 9)]),
@@ -154,6 +188,26 @@ impl Decoder {
                 node("Unsqueeze", &["own", "v1"], &["column"]),
                 node("LessOrEqual", &["all", "column"], &["is_seen"]),
                 node("Where", &["is_seen", "zero", "low"], &["bias"]),
+            ]),
+            Mask::Both => {
+                inputs.push(value("seen", 7, &[&batch, &total]));
+                nodes.extend([
+                    node("Range", &["n0", "after", "n1"], &["all"]),
+                    node("Unsqueeze", &["own", "v1"], &["column"]),
+                    node("LessOrEqual", &["all", "column"], &["is_before"]),
+                    node("Unsqueeze", &["seen", "v12"], &["seen4"]),
+                    stated(node("Cast", &["seen4"], &["is_seen"]), vec![int("to", 9)]),
+                    node("And", &["is_before", "is_seen"], &["is_both"]),
+                    node("Where", &["is_both", "zero", "low"], &["bias"]),
+                ]);
+            }
+            Mask::Triangle => nodes.extend([
+                node("Unsqueeze", &["count", "v0"], &["count1"]),
+                node("Unsqueeze", &["after", "v0"], &["after1"]),
+                stated(node("Concat", &["count1", "after1"], &["square"]), vec![int("axis", 0)]),
+                node("Expand", &["low", "square"], &["lows"]),
+                node("Add", &["before", "n1"], &["diagonal"]),
+                node("Trilu", &["lows", "diagonal"], &["bias"]),
             ]),
             Mask::Buffer => {
                 let triangle = (0..POSITIONS).flat_map(|row| (0..POSITIONS).map(move |column| u8::from(column <= row)));
@@ -195,7 +249,7 @@ impl Decoder {
         for (kind, long) in [("k", "key"), ("v", "value")] {
             let (old, new) = (name(&format!("past_{long}")), name(&format!("present_{long}")));
             let fresh = name(&format!("{kind}1"));
-            let (batch, groups, width) = (self.batch.to_string(), self.groups.to_string(), self.width.to_string());
+            let ([batch, _], groups, width) = (self.extents(), self.groups.to_string(), self.width.to_string());
             let extents = |rows: &str| match self.heads_first {
                 true => [batch.clone(), groups.clone(), rows.to_owned(), width.clone()],
                 false => [batch.clone(), rows.to_owned(), groups.clone(), width.clone()],
@@ -218,7 +272,7 @@ impl Decoder {
             }
             if self.groups != self.heads {
                 constants.push(integers(&name(&format!("times_{kind}")), &[1, 1, self.heads / self.groups, 1, 1]));
-                constants.push(integers(&name(&format!("joined_{kind}")), &[self.batch, self.heads, -1, self.width]));
+                constants.push(integers(&name(&format!("joined_{kind}")), &[0, self.heads, -1, self.width]));
                 let own = |text: &str| name(&format!("{text}_{kind}"));
                 nodes.extend([
                     node("Unsqueeze", &[&all, "v2"], &[&own("apart")]),

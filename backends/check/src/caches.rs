@@ -3,12 +3,13 @@
 
 use std::collections::BTreeSet;
 
-use memc_ir::{ElementType, NodeData, Value};
+use memc_ir::{DimExpr, ElementType, Value};
 use memc_layout::Cache;
 
 use crate::codes::Kind;
 use crate::ctx::Ctx;
 use crate::findings::{At, Findings};
+use crate::rows::{self, constant, is_onnx};
 use crate::side::Side;
 
 /// Maximum number of nodes between the number of valid rows and the places of new rows.
@@ -54,25 +55,42 @@ fn pair(ctx: &Ctx<'_>, row: &Cache) -> Result<(), String> {
     let end = |side: &Side<'_>, name: &str, is_input: bool| {
         let value = side.named.get(name).copied().ok_or_else(|| format!("`{name}` is not in both models"))?;
         let fits = if is_input { side.is_input(value) } else { side.is_output[value] };
-        let known = side.known[value].clone().filter(|known| fits && known.free.is_none() && axis < known.dims.len());
-        known.map(|known| (value, known)).ok_or_else(|| format!("`{name}` is no graph input or output with axis {}", row.axis))
+        let known = side.known[value].clone().filter(|known| fits && axis < known.dims.len());
+        let dims = known.and_then(|known| Some((known.element, known.dim_exprs()?)));
+        dims.map(|dims| (value, dims)).ok_or_else(|| format!("`{name}` is no graph input or output with axis {}", row.axis))
     };
     let ((old, before), (new, after)) = (end(given, &row.input, true)?, end(given, &row.output, false)?);
     let ((_, buffer), (_, result)) = (end(out, &row.input, true)?, end(out, &row.output, false)?);
-    let mut grown = before.as_ref().clone();
-    grown.dims[axis] = grown.dims[axis].saturating_add(row.rows);
-    if grown != *after || after.dims[axis] != row.capacity {
-        return Err(format!("the input model does not append {} rows up to {}", row.rows, row.capacity));
+    let rows = appended(ctx, row)?;
+    let mut grown = before.clone();
+    let sum = before.1.get(axis).and_then(|extent| extent.add(&rows));
+    if let (Some(extent), Some(sum)) = (grown.1.get_mut(axis), sum) {
+        *extent = sum;
+    }
+    let capacity = i64::try_from(row.capacity).ok();
+    if grown != after || after.1.get(axis).map(DimExpr::as_constant) != Some(capacity) {
+        return Err(format!("the input model does not append {rows} rows up to {}", row.capacity));
     }
     if buffer != result || buffer != after {
         return Err("the output model has other extents than the input model after a run".to_owned());
     }
     let node = given.producer[new].map(|row| given.module.node(given.rows[row].node));
     let joins = node.is_some_and(|node| {
-        let own = memc_ops::normalize_axis(node.int("axis", 0), after.dims.len());
+        let own = memc_ops::normalize_axis(node.int("axis", 0), after.1.len());
         is_onnx(node, "Concat") && own == Some(axis) && node.inputs.len() == 2 && node.inputs[0] == Some(old)
     });
     if joins { Ok(()) } else { Err("Concat of the input and new rows does not compute the output in the input model".to_owned()) }
+}
+
+/// Returns the number of rows that a run appends, as a row of `caches` states it.
+fn appended(ctx: &Ctx<'_>, row: &Cache) -> Result<DimExpr, String> {
+    let number = i64::try_from(row.rows).map_err(|_| "it appends too many rows".to_owned())?;
+    let Some(text) = &row.rows_expr else { return Ok(DimExpr::constant(number)) };
+    let rows = DimExpr::parse_quoted(text).ok_or_else(|| format!("`{text}` is no number of rows"))?;
+    match ctx.out.extents.highest(&rows) {
+        Some(most) if most == i128::from(number) => Ok(rows),
+        _ => Err(format!("`{text}` is not at most {number}")),
+    }
 }
 
 /// Checks that the output model writes the new rows into the buffer, after the valid ones.
@@ -96,31 +114,41 @@ fn place(ctx: &Ctx<'_>, row: &Cache) -> Result<(), String> {
         true => (operand(2), operand(1)),
         false => (operand(1), operand(2)),
     };
-    let added = added
-        .and_then(|value| out.known[value].clone())
-        .filter(|known| known.free.is_none())
-        .ok_or("the new rows have no known extents")?;
-    if added.dims.get(axis) != Some(&row.rows) || added.dims[..=axis].iter().product::<u64>() > MAX_PLACES {
+    let added = added.and_then(|value| out.known[value].as_ref()?.dim_exprs()).ok_or("the new rows have no known extents")?;
+    let is_written = added.get(axis) == Some(&appended(ctx, row)?);
+    let count_of = |dims: &[DimExpr]| dims.iter().try_fold(1u64, |all, extent| all.checked_mul(most(out, extent)?));
+    if !is_written || count_of(&added[..=axis]).is_none_or(|all| all > MAX_PLACES) {
         return Err("the number of new rows is another one, or too large".to_owned());
     }
-    let places = places.and_then(|value| linear(out, value, count, MAX_DEPTH)).ok_or("their places do not follow from it")?;
-    let expected = if is_onnx(node, "TensorScatter") {
-        let own = memc_ops::normalize_axis(node.int("axis", -2), added.dims.len());
+    let is_scatter = is_onnx(node, "TensorScatter");
+    if is_scatter {
+        let own = memc_ops::normalize_axis(node.int("axis", -2), added.len());
         let is_linear = matches!(node.string("mode"), None | Some("linear"));
         if own != Some(axis) || !is_linear {
             return Err("TensorScatter writes along another axis, or in a circle".to_owned());
         }
-        Linear { dims: vec![added.dims[0]], items: vec![(1, 0); usize::try_from(added.dims[0]).unwrap_or(0)] }
-    } else if is_onnx(node, "ScatterND") && matches!(node.string("reduction"), None | Some("none")) {
-        indices(&added.dims, axis)
-    } else {
+    } else if !is_onnx(node, "ScatterND") || !matches!(node.string("reduction"), None | Some("none")) {
         return Err(format!("{} does not replace rows", node.operator));
+    }
+    let places = places.ok_or("it has no places")?;
+    let known: Option<Vec<u64>> = added.iter().map(|extent| u64::try_from(extent.as_constant()?).ok()).collect();
+    let is_right = match known {
+        None => rows::are_after(out, places, count, &added, if is_scatter { None } else { Some(axis) }),
+        Some(added) => {
+            let places = linear(out, places, count, MAX_DEPTH).ok_or("their places do not follow from it")?;
+            places
+                == match is_scatter {
+                    true => Linear { dims: vec![added[0]], items: vec![(1, 0); usize::try_from(added[0]).unwrap_or(0)] },
+                    false => indices(&added, axis),
+                }
+        }
     };
-    if places == expected { Ok(()) } else { Err("their places are other rows".to_owned()) }
+    if is_right { Ok(()) } else { Err("their places are other rows".to_owned()) }
 }
 
-fn is_onnx(node: &NodeData, name: &str) -> bool {
-    node.operator.domain.is_empty() && &*node.operator.name == name
+/// Returns the upper bound of an extent.
+fn most(side: &Side<'_>, extent: &DimExpr) -> Option<u64> {
+    u64::try_from(side.extents.highest(extent)?).ok()
 }
 
 /// Integers as linear functions of the number of valid rows: slope and rest, in row-major order.
@@ -179,14 +207,6 @@ fn linear(side: &Side<'_>, value: Value, count: Value, depth: u32) -> Option<Lin
         "Identity" | "Reshape" | "Unsqueeze" | "Squeeze" => Some(Linear { dims, ..own(0)? }),
         _ => None,
     }
-}
-
-/// Returns the integers of an initializer of any size.
-fn constant(side: &Side<'_>, value: Value) -> Option<Vec<i64>> {
-    let constant = side.module.constant(side.module.constant_of(value)?);
-    let memc_ir::Payload::Raw(bytes) = &constant.payload else { return None };
-    let items = bytes.chunks_exact(8).map(|chunk| chunk.try_into().map(i64::from_le_bytes).ok());
-    items.collect::<Option<Vec<i64>>>().filter(|_| constant.ty.element == ElementType::Int64)
 }
 
 fn add(left: (i64, i64), right: (i64, i64)) -> Option<(i64, i64)> {

@@ -37,6 +37,7 @@ mod placement;
 mod positions;
 mod repeat;
 mod report;
+mod rows;
 mod schedule;
 mod scratch;
 mod side;

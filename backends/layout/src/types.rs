@@ -622,13 +622,16 @@ pub struct Cache {
     pub axis: u64,
     /// Number of rows of the buffer.
     pub capacity: u64,
-    /// Number of rows that a run appends.
+    /// Number of rows that a run appends; the largest number if it depends on free dimensions.
     pub rows: u64,
+    /// `rows` as an expression over free dimensions. Absent if it is one number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows_expr: Option<String>,
     /// Graph input of the output model, an integer without axes: the number of valid rows before the
     /// run, at most `capacity - rows`. Rows from there on may have any finite elements.
     pub count: String,
-    /// Dimensions of the input model that grow with the number of rows, with their extents for a full
-    /// buffer. Empty if the input model has one number of rows.
+    /// Dimensions of the input model that grow with the number of rows, with their largest extents for a
+    /// full buffer; `equal` has expressions. Empty if the input model has one number of rows.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub grows: BTreeMap<String, u64>,
 }

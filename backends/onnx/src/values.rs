@@ -19,7 +19,7 @@ pub(crate) fn describe(source: Source<'_>, options: &ExportOptions, edit: &mut G
     let main = module.graph(module.main());
     let stated: BTreeMap<&str, &ValueInfoProto> = graph.value_info.iter().map(|info| (info.name(), info)).collect();
     let interface: BTreeSet<&str> = graph.input.iter().chain(&graph.output).map(|info| info.name()).collect();
-    let is_bound = !module.dims.is_empty();
+    let is_bound = !module.dims.is_empty() || has_fixed_inputs(source);
     if is_bound {
         bind_interface(source, edit);
     }
@@ -56,6 +56,16 @@ pub(crate) fn describe(source: Source<'_>, options: &ExportOptions, edit: &mut G
     if options.metadata {
         annotate(source, &stated, &written, edit);
     }
+}
+
+/// Whether the module knows an extent that an input of the file leaves open: that of a buffer.
+fn has_fixed_inputs(source: Source<'_>) -> bool {
+    let main = source.module.graph(source.module.main());
+    let stated: BTreeMap<&str, &ValueInfoProto> = source.file.graph().input.iter().map(|info| (info.name(), info)).collect();
+    main.inputs.iter().any(|input| {
+        let entry = stated.get(source.name(*input)).and_then(|info| info.r#type.as_ref());
+        entry.is_some_and(|entry| open_extents(entry, source.module.ty(*input)).is_some())
+    })
 }
 
 /// Writes bound extents into inputs and outputs: a plan for bound dimensions is wrong for other extents,

@@ -138,6 +138,22 @@ pub fn at(layout: &Layout, point: &Point) -> Result<Layout, Error> {
         let size = bound.tensors.iter().find(|tensor| tensor.name == row.tensor).map(|tensor| tensor.bytes);
         row.bytes = size.unwrap_or(row.bytes);
     }
+    for row in &mut bound.caches {
+        let wrong =
+            || Error::Tensor { tensor: row.input.clone(), reason: "an expression of its rows has no value at these extents" };
+        if let Some(text) = row.rows_expr.take() {
+            row.rows = value(&text, point).ok_or_else(wrong)?;
+        }
+        for (name, extent) in &mut row.grows {
+            if let Some(text) = layout.model.equal.get(name) {
+                *extent = value(text, point).unwrap_or(*extent);
+            }
+        }
+    }
+    if !bound.caches.is_empty() {
+        let others = layout.model.equal.iter().filter_map(|(name, text)| Some((name.clone(), value(text, point)?)));
+        bound.model.dims.extend(others);
+    }
     bound.model.dims.extend(point.0.clone());
     bound.model.ranges.clear();
     bound.model.limits.clear();

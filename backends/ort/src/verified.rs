@@ -143,6 +143,7 @@ impl Verified {
         self.window = self.window.take().or(later.window);
         self.played = later.played.or(self.played.take());
         self.points.extend(later.points);
+        self.steps += later.steps;
     }
     pub(crate) fn is_within(&self) -> bool {
         let is_near = self.loss.as_ref().is_none_or(Loss::is_within);

@@ -132,7 +132,7 @@ impl Models<'_> {
         let is_lossy = layout.encodings.iter().any(|row| !row.exact) || !layout.encoded_weights.is_empty();
         if !layout.caches.is_empty() {
             let steps = Steps { runtime, given, out, layout, options, tolerances: &tolerances, is_lossy };
-            return steps.compare(given_inputs, begin(None));
+            return steps.compare(given_inputs, points, begin(None));
         }
         let trial = Trial { runtime, given, out, layout, layouts: &layouts, points, sets: &sets, options, tolerances };
         // Run and compare; if results differ or a kernel fails, check the sizes that the file states.

@@ -27,7 +27,7 @@ pub(crate) fn bind(module: &mut Module, options: &ImportOptions) -> Result<(Bind
         if known.contains(name) {
             bindings.add(name, *extent, By::Option { name: name.clone() })?;
         } else if !inner.contains(name) {
-            known.extend(inner);
+            known.extend(inner.iter().cloned());
             known.extend((!unnamed.is_empty()).then(|| UNNAMED.to_owned()));
             return Err(ImportError::UnknownDimension { name: name.clone(), known: known.into_iter().collect() });
         }
@@ -44,7 +44,7 @@ pub(crate) fn bind(module: &mut Module, options: &ImportOptions) -> Result<(Bind
         }));
     }
     // Replace bound symbols in all types, and reject unbound ones unless they are allowed.
-    let equal = domain::equations(options, &known, &mut bindings)?;
+    let equal = domain::equations(options, &known, &inner, &mut bindings)?;
     module.dims = bindings.dims();
     module.bind(&module.dims.clone());
     domain::substitute(module, &equal);

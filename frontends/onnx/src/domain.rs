@@ -11,12 +11,15 @@ use crate::error::ImportError;
 /// Returns the expression of each symbol that the options equate with one, with bound symbols replaced. A
 /// symbol whose expression is a number then is bound.
 ///
+/// A symbol of results alone, in `inner`, may be equated too.
+///
 /// # Errors
 /// The expression has a symbol that the model lacks, or one that is itself equated; or the symbol has
 /// extents of its own, or a negative extent.
 pub(crate) fn equations(
     options: &ImportOptions,
     known: &BTreeSet<String>,
+    inner: &BTreeSet<String>,
     bindings: &mut Bindings,
 ) -> Result<BTreeMap<String, DimExpr>, ImportError> {
     let bound = bindings.dims();
@@ -24,7 +27,7 @@ pub(crate) fn equations(
     for (name, of) in &options.equal {
         let symbols: BTreeSet<String> = of.symbols().iter().map(ToString::to_string).collect();
         for symbol in symbols.iter().chain([name]) {
-            if !known.contains(symbol) {
+            if !known.contains(symbol) && (symbol != name || !inner.contains(symbol)) {
                 return Err(ImportError::UnknownDimension { name: symbol.clone(), known: known.iter().cloned().collect() });
             }
         }
@@ -37,6 +40,8 @@ pub(crate) fn equations(
         let of = of.bind(&bound).unwrap_or_else(|| of.clone());
         match of.as_constant().map(u64::try_from) {
             None => drop(open.insert(name.clone(), of)),
+            // Inference finds the extents of results.
+            Some(Ok(_)) if !known.contains(name) => {}
             Some(Ok(extent)) => bindings.add(name, extent, By::Option { name: name.clone() })?,
             Some(Err(_)) => return Err(ImportError::EqualNegative { name: name.clone(), extent: of.to_string() }),
         }

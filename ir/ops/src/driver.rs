@@ -408,6 +408,15 @@ mod tests {
     }
 
     #[test]
+    fn ranges_decide_on_which_side_of_an_end_a_slice_begins() {
+        let lines = "  input %x : f32[N]\n  input %t : f32[40]\n  const %nine : i64[1] = [9]\n  %n = Shape(%x) : unknown\n  \
+            %from = Sub(%nine, %n) : unknown\n  %y = Slice(%t, %from, %nine) : unknown\n  return %y";
+        assert_eq!(inferred("", lines), ["f32[?<=9]"]);
+        assert_eq!(inferred("range \"N\" from 0 to 9", lines), ["f32[N]"]);
+        assert_eq!(inferred("range \"N\" from 8 to 10", lines), ["f32[?<=9]"]);
+    }
+
+    #[test]
     fn nodes_of_a_branch_that_never_runs_are_not_refused() {
         let refused = |range: &str, other: &str| {
             let text = format!(

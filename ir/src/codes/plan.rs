@@ -163,7 +163,8 @@ pub(super) const ERRORS: &[CodeInfo] = &[
         title: "caches cannot be kept together",
         fault: Fault::Request,
         meaning: "All caches of a model share one number of valid rows: they must have equal numbers of rows and of new rows. The number of rows \
-            must be at least 1, and the operator set must be 11 or later. No file was written.",
+            must be at least 1, and the operator set must be 11 or later. With ranges, the new rows must be an expression of dimensions that are \
+            axes of graph inputs. No file was written.",
         example: "memc optimize model.onnx -o out.onnx --state 'present*=past*' --dim past=0",
         action: "Bind the dimension of the rows to the largest number of rows before a run, and name caches of one kind.",
     },

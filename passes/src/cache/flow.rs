@@ -39,7 +39,7 @@ impl<'a> Flow<'a> {
 
     /// Returns the number that an operand is, if it depends on the number of valid rows.
     pub(super) fn number(&self, value: Option<Value>) -> Option<Number> {
-        match self.lengths.kind(value?, self.caches.past) {
+        match self.lengths.kind(value?, &self.caches.past) {
             Kind::Linear(number) => Some(number),
             Kind::Fixed | Kind::Other => None,
         }

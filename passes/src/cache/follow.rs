@@ -1,6 +1,6 @@
 //! Follows the nodes of a model in order, and compares the rows of each result with the extents that grow.
 
-use memc_ir::{Node, Value};
+use memc_ir::{ElementType, Node, Value};
 
 use super::flow::Flow;
 use super::lengths::{Kind, Lengths};
@@ -22,7 +22,7 @@ pub(super) fn follow(lengths: &Lengths, caches: &Caches) -> Result<Vec<Edit>, Ca
     }
     for output in &main.outputs {
         let is_cache = caches.all.iter().any(|cache| cache.new == *output);
-        let grows = flow.pads[*output].is_some() || matches!(lengths.kind(*output, caches.past), Kind::Linear(_));
+        let grows = flow.pads[*output].is_some() || matches!(lengths.kind(*output, &caches.past), Kind::Linear(_));
         if grows && !is_cache {
             let value = module.value(*output).name.clone();
             let why = "it is a graph output: name its pair, too, or do not return it".to_owned();
@@ -70,7 +70,7 @@ impl Flow<'_> {
             data.results().for_each(|result| self.moved.set(result, true));
         }
         let is_touched =
-            |value: Value| self.pads[value].is_some() || matches!(self.lengths.kind(value, self.caches.past), Kind::Linear(_));
+            |value: Value| self.pads[value].is_some() || matches!(self.lengths.kind(value, &self.caches.past), Kind::Linear(_));
         let grows = |value: Value| self.lengths.growing_axes(value).is_none_or(|axes| !axes.is_empty());
         if !reads.iter().any(|value| is_touched(*value)) && !data.results().any(|value| is_touched(value) || grows(value)) {
             return Ok(());
@@ -84,24 +84,36 @@ impl Flow<'_> {
         }
         let count = self.edits.len();
         let results = rules::apply(self, node)?;
-        let moves = |edit: &Edit| matches!(edit, Edit::Count { .. } | Edit::Window { .. });
+        let moves = |edit: &Edit| matches!(edit, Edit::Count { .. } | Edit::Window { .. } | Edit::Offset { .. });
         if self.edits[count..].iter().any(moves) {
             data.results().for_each(|result| self.moved.set(result, true));
         }
         for (position, result) in data.outputs.iter().enumerate() {
             let Some(result) = *result else { continue };
-            let pad = results.get(position).copied().flatten();
+            let pad = results.get(position).copied().flatten().map(|pad| self.at_any_count(result, pad));
             self.audit(node, result, pad)?;
             self.pads.set(result, pad);
         }
         Ok(())
     }
 
+    /// Elements that a run computes from the number of valid rows are those of the given model only at
+    /// valid rows.
+    fn at_any_count(&self, result: Value, pad: Pad) -> Pad {
+        let element = self.module().ty(result).tensor().map(|ty| ty.element);
+        let fill = match (pad.fill, self.moved[result]) {
+            (Fill::Full, true) if element.is_some_and(is_whole) => Fill::Finite,
+            (Fill::Full, true) => Fill::Any,
+            (fill, _) => fill,
+        };
+        Pad { fill, ..pad }
+    }
+
     /// Whether inference knows all elements of a value as integers that depend on nothing but extents, so
     /// that every reader can compute them.
     fn is_known(&self, value: Value) -> bool {
         let is_fixed = self.lengths.growing_axes(value).is_some_and(|axes| axes.is_empty());
-        let known = match self.lengths.kind(value, self.caches.past) {
+        let known = match self.lengths.kind(value, &self.caches.past) {
             Kind::Linear(_) => true,
             Kind::Fixed => self.lengths.is_constant(value),
             Kind::Other => false,
@@ -120,4 +132,10 @@ impl Flow<'_> {
             _ => self.refuse(node, Some(result), "the extents of its result grow in a way that is not followed"),
         }
     }
+}
+
+/// Whether all numbers of a type are finite.
+fn is_whole(element: ElementType) -> bool {
+    use ElementType::{Bool, Int8, Int16, Int32, Int64, Uint8, Uint16, Uint32, Uint64};
+    matches!(element, Bool | Int8 | Int16 | Int32 | Int64 | Uint8 | Uint16 | Uint32 | Uint64)
 }

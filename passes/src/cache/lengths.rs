@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use memc_ir::{DimExpr, Factor, Module, SecondaryMap, Value};
+use memc_ir::{Dim, DimExpr, Domain, Factor, Module, Ranges, SecondaryMap, Value};
 use memc_ops::{Data, Item};
 
 use crate::buffer::CacheError;
@@ -29,15 +29,17 @@ pub(super) struct Lengths {
     samples: Vec<(i64, Elements)>,
     /// Elements over the symbols that grow.
     symbolic: Elements,
+    /// The module with full buffers at points of the free dimensions; empty if no dimension is free.
+    points: Vec<Module>,
     /// Symbols that grow, with their extents for full buffers.
-    pub symbols: BTreeMap<String, u64>,
+    pub symbols: BTreeMap<String, DimExpr>,
 }
 
 /// Integers that depend on the number of valid rows: `slope * count + rest`, element by element.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Number {
     pub slope: Vec<i64>,
-    pub rest: Vec<i64>,
+    pub rest: Vec<DimExpr>,
 }
 
 /// How the elements of a tensor depend on the number of rows.
@@ -53,39 +55,51 @@ pub(super) enum Kind {
 impl Lengths {
     /// Binds the symbols that grow to their full extents, and to one less.
     pub(super) fn new(module: &Module, ctx: &PassContext<'_>) -> Result<Self, CacheError> {
-        let symbols: BTreeMap<String, u64> = ctx.options.growing.clone();
+        let symbols = ctx.options.growing.clone();
         if symbols.is_empty() {
             let full = Bound { module: module.clone(), data: ctx.data.clone() };
-            return Ok(Self { full, less: None, samples: Vec::new(), symbolic: ctx.data.clone(), symbols });
+            let points = points(&full.module);
+            return Ok(Self { full, less: None, samples: Vec::new(), symbolic: ctx.data.clone(), points, symbols });
         }
-        let smaller = |missing: u64| -> Option<BTreeMap<String, u64>> {
-            symbols.iter().map(|(name, extent)| Some((name.clone(), extent.checked_sub(missing)?))).collect()
+        let ranges = &module.domain().ranges;
+        let most = symbols.values().map(|extent| extent.upper_bound(ranges).and_then(|most| i64::try_from(most).ok()));
+        let most = most.min().flatten().unwrap_or(0);
+        if most < 1 {
+            let why = "without rows before the run nothing grows: bind the dimension of the rows to the largest number of them";
+            return Err(CacheError::Together { why: why.to_owned() });
+        }
+        let smaller = |missing: i64| -> Option<BTreeMap<String, DimExpr>> {
+            let less = |(name, extent): (&String, &DimExpr)| Some((name.clone(), extent.sub(&DimExpr::constant(missing))?));
+            symbols.iter().map(less).collect::<Option<_>>().filter(|_| missing <= most)
         };
-        let one = smaller(1).ok_or_else(|| CacheError::Together {
-            why: "without rows before the run nothing grows: bind the dimension of the rows to the largest number of them"
-                .to_owned(),
-        })?;
-        let (full, less) = (bound(module, &symbols)?, bound(module, &one)?);
-        let most = symbols.values().copied().min().unwrap_or(0);
+        let full = bound(module, &symbols)?;
+        let less = smaller(1).map(|symbols| bound(module, &symbols)).transpose()?;
         let mut samples = Vec::new();
         for missing in [2, 3, most / 2, most.saturating_sub(1), most] {
             if let Some(symbols) = smaller(missing)
                 && let Ok(Bound { data, .. }) = bound(module, &symbols)
             {
-                samples.push((i64::try_from(missing).unwrap_or(i64::MAX), data));
+                samples.push((missing, data));
             }
         }
-        Ok(Self { full, less: Some(less), samples, symbolic: ctx.data.clone(), symbols })
+        let points = points(&full.module);
+        Ok(Self { full, less, samples, symbolic: ctx.data.clone(), points, symbols })
     }
 
-    /// Returns the known extents of a value at full length.
-    pub(super) fn dims(&self, value: Value) -> Option<Vec<u64>> {
-        self.full.module.ty(value).tensor()?.known_dims()
+    /// Returns the module with full buffers and known extents: at several points, if dimensions are free.
+    pub(super) fn points(&self) -> impl Iterator<Item = &Module> {
+        let whole = self.points.is_empty().then_some(&self.full.module);
+        whole.into_iter().chain(&self.points)
     }
 
-    /// Returns the known extents of a value with one row less.
-    fn dims_with_less(&self, value: Value) -> Option<Vec<u64>> {
-        self.less.as_ref()?.module.ty(value).tensor()?.known_dims()
+    /// Ranges of the symbols that stay free.
+    pub(super) fn ranges(&self) -> &Ranges {
+        &self.full.module.domain().ranges
+    }
+
+    /// Returns the extents of a value at full length; `None` if one is not known.
+    pub(super) fn dims(&self, value: Value) -> Option<Vec<DimExpr>> {
+        extents(&self.full.module, value)
     }
 
     /// Returns the axes of a value that grow; `None` if its extents are not known.
@@ -101,8 +115,8 @@ impl Lengths {
 
     /// Returns by how much an axis grows with one row; `None` if unknown.
     pub(super) fn growth(&self, value: Value, axis: usize) -> Option<i64> {
-        let (full, less) = (self.dims(value)?, self.dims_with_less(value)?);
-        i64::try_from(*full.get(axis)?).ok()?.checked_sub(i64::try_from(*less.get(axis)?).ok()?)
+        let (full, less) = (self.dims(value)?, extents(&self.less.as_ref()?.module, value)?);
+        full.get(axis)?.sub(less.get(axis)?)?.as_constant()
     }
 
     /// Returns the integers of a value at full length.
@@ -110,29 +124,29 @@ impl Lengths {
         self.full.data[value].as_ref()?.known_ints()
     }
 
+    /// Returns the integers of a value at full length as expressions.
+    pub(super) fn exprs(&self, value: Value) -> Option<Vec<DimExpr>> {
+        exprs(self.full.data[value].as_ref()?)
+    }
+
     /// Returns the integers of a value with one row less; those at full length if there is one length.
-    pub(super) fn integers_with_less(&self, value: Value) -> Option<Vec<i64>> {
+    pub(super) fn exprs_with_less(&self, value: Value) -> Option<Vec<DimExpr>> {
         match &self.less {
-            Some(less) => less.data[value].as_ref()?.known_ints(),
-            None => self.integers(value),
+            Some(less) => exprs(less.data[value].as_ref()?),
+            None => self.exprs(value),
         }
     }
 
     /// Returns how the elements of a value depend on the number of valid rows, if its extents do not.
     /// `past` is the number of rows before the run in full buffers.
-    pub(super) fn kind(&self, value: Value, past: u64) -> Kind {
-        let Some(data) = self.symbolic[value].as_ref().filter(|data| data.items.iter().all(|item| item.expr().is_some())) else {
+    pub(super) fn kind(&self, value: Value, past: &DimExpr) -> Kind {
+        let Some(all) = self.symbolic[value].as_ref().and_then(|data| exprs(data)) else {
             return self.sampled(value, past);
         };
-        let grows = |expr: &DimExpr| expr.symbols().iter().any(|symbol| self.symbols.contains_key(symbol.as_ref()));
-        let mentions = data.items.iter().any(|item| match item {
-            Item::Symbolic(expr) | Item::Within(expr) => grows(expr),
-            _ => false,
-        });
-        if !mentions {
+        if !all.iter().any(|expr| self.grows(expr)) {
             return Kind::Fixed;
         }
-        let all: Option<Vec<(i64, i64)>> = data.items.iter().map(|item| self.linear(&item.expr()?, past)).collect();
+        let all: Option<Vec<(i64, DimExpr)>> = all.iter().map(|expr| self.linear(expr, past)).collect();
         match all {
             Some(all) => {
                 let (slope, rest) = all.into_iter().unzip();
@@ -142,9 +156,14 @@ impl Lengths {
         }
     }
 
+    /// Whether an expression has a symbol that grows.
+    fn grows(&self, expr: &DimExpr) -> bool {
+        expr.symbols().iter().any(|symbol| self.symbols.contains_key(symbol.as_ref()))
+    }
+
     /// Returns how the elements of a value depend on the number of rows at the lengths at which inference
     /// knows them all: inference over symbols gives up earlier.
-    fn sampled(&self, value: Value, past: u64) -> Kind {
+    fn sampled(&self, value: Value, past: &DimExpr) -> Kind {
         let Some(less) = &self.less else { return Kind::Fixed };
         let all = || std::iter::once((1, &less.data)).chain(self.samples.iter().map(|(missing, data)| (*missing, data)));
         let Some(full) = self.full.data[value].as_ref() else { return Kind::Fixed };
@@ -152,17 +171,18 @@ impl Lengths {
         if !near || all().all(|(_, data)| data[value] == self.full.data[value]) {
             return Kind::Fixed;
         }
-        let integers = |data: &Elements| data[value].as_ref().and_then(|data| data.known_ints());
+        let integers = |data: &Elements| data[value].as_ref().and_then(|data| exprs(data));
         let linear = || {
-            let (full, past) = (integers(&self.full.data)?, i64::try_from(past).ok()?);
+            let full = integers(&self.full.data)?;
             let one = integers(&less.data)?;
-            let slope: Vec<i64> = full.iter().zip(&one).map(|(full, one)| full.checked_sub(*one)).collect::<Option<_>>()?;
+            let slope: Vec<i64> = full.iter().zip(&one).map(|(full, one)| full.sub(one)?.as_constant()).collect::<Option<_>>()?;
             for (missing, data) in all() {
                 let other = integers(data)?;
-                let fits = (0..full.len()).all(|at| full[at].checked_sub(other[at]) == slope[at].checked_mul(missing));
+                let differs = |at: usize| full.get(at)?.sub(other.get(at)?)?.as_constant();
+                let fits = slope.iter().enumerate().all(|(at, slope)| differs(at) == slope.checked_mul(missing));
                 fits.then_some(())?;
             }
-            let rest = full.iter().zip(&slope).map(|(full, slope)| full.checked_sub(slope.checked_mul(past)?));
+            let rest = full.iter().zip(&slope).map(|(full, slope)| full.sub(&past.mul(&DimExpr::constant(*slope))?));
             Some(Number { rest: rest.collect::<Option<_>>()?, slope })
         };
         linear().map_or(Kind::Other, Kind::Linear)
@@ -171,35 +191,87 @@ impl Lengths {
     /// Returns whether inference knows that the elements of a value are integers that do not depend on the
     /// number of rows.
     pub(super) fn is_constant(&self, value: Value) -> bool {
-        let known = |data: &Elements| data[value].as_ref().is_some_and(|data| data.known_ints().is_some());
+        let known = |data: &Elements| data[value].as_ref().is_some_and(|data| exprs(data).is_some());
         let equal = |data: &Elements| known(data) && data[value] == self.full.data[value];
-        known(&self.symbolic)
+        let symbolic = self.symbolic[value].as_ref().and_then(|data| exprs(data));
+        symbolic.is_some_and(|all| !all.iter().any(|expr| self.grows(expr)))
             || self.less.as_ref().is_some_and(|less| equal(&less.data) && self.samples.iter().all(|(_, data)| equal(data)))
     }
 
-    /// Returns slope and rest of an expression as a function of the number of valid rows.
-    fn linear(&self, expr: &DimExpr, past: u64) -> Option<(i64, i64)> {
-        let (mut slope, mut rest) = (0i64, 0i64);
-        for (factors, coefficient) in expr.terms() {
-            match factors {
-                [] => rest = rest.checked_add(coefficient)?,
-                [Factor::Symbol(name)] => {
-                    let extent = i64::try_from(*self.symbols.get(name.as_ref())?).ok()?;
-                    let beyond = extent.checked_sub(i64::try_from(past).ok()?)?;
-                    slope = slope.checked_add(coefficient)?;
-                    rest = rest.checked_add(coefficient.checked_mul(beyond)?)?;
-                }
-                _ => return None,
-            }
-        }
-        Some((slope, rest))
+    /// Returns slope and rest of an expression as a function of the number of valid rows: one row more adds
+    /// the slope at all lengths.
+    fn linear(&self, expr: &DimExpr, past: &DimExpr) -> Option<(i64, DimExpr)> {
+        let next = |name: &String| Some((name.clone(), DimExpr::symbol(name).add(&DimExpr::constant(1))?));
+        let next: BTreeMap<String, DimExpr> = self.symbols.keys().map(next).collect::<Option<_>>()?;
+        let slope = expr.substitute(&next)?.sub(expr)?.as_constant()?;
+        let full = expr.substitute(&self.symbols)?;
+        Some((slope, full.sub(&past.mul(&DimExpr::constant(slope))?)?))
     }
 }
 
-/// Binds symbols of a module and derives all types again.
-fn bound(module: &Module, symbols: &BTreeMap<String, u64>) -> Result<Bound, CacheError> {
-    let mut module = module.at(symbols);
-    module.dims.extend(symbols.iter().map(|(name, extent)| (name.clone(), *extent)));
+/// Returns a module at points that tell apart its extents, and at its smallest extents; empty if no
+/// dimension is free.
+fn points(module: &Module) -> Vec<Module> {
+    let domain = module.domain();
+    let least: BTreeMap<String, u64> = domain.ranges.iter().map(|(name, range)| (name.clone(), range.min)).collect();
+    let all = domain.probes().into_iter().chain(Some(least)).filter(|point| !point.is_empty() && domain.contains(point));
+    all.map(|point| module.at(&point)).collect()
+}
+
+/// Returns the elements of a tensor of integers as expressions; `None` if one is not known.
+fn exprs(data: &Arc<Data>) -> Option<Vec<DimExpr>> {
+    data.items.iter().map(Item::expr).collect()
+}
+
+/// Returns the extents of a value as expressions; `None` if one is not known.
+fn extents(module: &Module, value: Value) -> Option<Vec<DimExpr>> {
+    module.ty(value).tensor()?.shape.as_ref()?.iter().map(Dim::expr).collect()
+}
+
+/// Returns the symbol that an expression subtracts from a number, and the number: its largest extent.
+fn subtracted(of: &DimExpr) -> Option<(String, u64)> {
+    let mut found = None;
+    let mut number = 0;
+    for (factors, times) in of.terms() {
+        match (factors, times) {
+            ([], own) => number = own,
+            ([Factor::Symbol(symbol)], -1) if found.is_none() => found = Some(symbol.to_string()),
+            _ => return None,
+        }
+    }
+    Some((found?, u64::try_from(number).ok()?))
+}
+
+/// Leaves out the extents with which an expression is below zero, if it subtracts one symbol from a number;
+/// `None` if no extent is left.
+fn restrict(domain: &mut Domain, of: &DimExpr) -> Option<()> {
+    let Some((symbol, most)) = subtracted(of) else { return Some(()) };
+    let Some(range) = domain.ranges.get_mut(&symbol).filter(|range| range.max.is_none_or(|max| max > most)) else {
+        return Some(());
+    };
+    let steps = most.checked_sub(range.min)?.checked_div(range.step)?;
+    range.max = Some(range.min + steps * range.step);
+    Some(())
+}
+
+/// Replaces symbols of a module by expressions and derives all types again.
+fn bound(module: &Module, symbols: &BTreeMap<String, DimExpr>) -> Result<Bound, CacheError> {
+    let mut module = module.clone();
+    let mut domain = module.domain().clone();
+    domain.ranges.retain(|name, _| !symbols.contains_key(name));
+    // Limits on the number of rows hold by the capacity; a larger domain is safe.
+    domain.limits.retain(|limit| !limit.of.symbols().iter().any(|symbol| symbols.contains_key(symbol.as_ref())));
+    if symbols.values().any(|of| restrict(&mut domain, of).is_none()) {
+        return Err(CacheError::Together { why: format!("no number of new rows is left with {}", text(symbols)) });
+    }
+    let values: Vec<Value> = module.values().keys().collect();
+    for value in values {
+        let ty = module.ty(value).map_dims(&|dim| dim.substitute(symbols));
+        module.set_type(value, ty);
+    }
+    module.set_domain(domain);
+    let constants = symbols.iter().filter_map(|(name, of)| Some((name.clone(), u64::try_from(of.as_constant()?).ok()?)));
+    module.dims.extend(constants);
     let inference = memc_ops::infer(&mut module);
     if let Some((node, reason)) = inference.refused.iter().next() {
         let node = &module.node(*node).operator;
@@ -208,7 +280,7 @@ fn bound(module: &Module, symbols: &BTreeMap<String, u64>) -> Result<Bound, Cach
     Ok(Bound { module, data: inference.data })
 }
 
-fn text(symbols: &BTreeMap<String, u64>) -> String {
+fn text(symbols: &BTreeMap<String, DimExpr>) -> String {
     let all: Vec<String> = symbols.iter().map(|(name, extent)| format!("`{name}` = {extent}")).collect();
     all.join(", ")
 }

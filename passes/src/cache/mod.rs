@@ -1,5 +1,6 @@
 //! `cache`: keeps caches that grow in one buffer of full capacity.
 
+mod extents;
 mod fill;
 mod flow;
 mod follow;
@@ -47,10 +48,11 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
         input: name(cache.old),
         output: name(cache.new),
         axis: cache.axis,
-        capacity: caches.past + caches.rows,
-        rows: caches.rows,
+        capacity: caches.capacity,
+        rows: caches.most,
+        rows_expr: Some(&caches.rows).filter(|rows| rows.as_constant().is_none()).cloned(),
         count: name(count),
-        grows: lengths.symbols.iter().map(|(name, extent)| (name.clone(), *extent)).collect(),
+        grows: lengths.symbols.iter().map(|(name, extent)| (name.clone(), extent.clone())).collect(),
     });
     ctx.said.caches = grown.collect();
     ctx.said.remarks.push(remark(&written.module, &caches, &name(count), lengths.symbols.is_empty()));
@@ -61,11 +63,12 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
 
 /// Remarks on the bytes that are kept once, and on the input with the number of valid rows.
 fn remark(module: &Module, caches: &pairs::Caches, count: &str, is_fixed: bool) -> Diagnostic {
-    let (capacity, rows) = (caches.past + caches.rows, caches.rows);
-    let bytes = caches.all.iter().filter_map(|cache| module.ty(cache.new).size()).fold(Bytes(0), Bytes::saturating_add);
+    let (capacity, rows) = (caches.capacity, caches.most);
+    let bytes = caches.all.iter().filter_map(|cache| module.size(cache.new)).fold(Bytes(0), Bytes::saturating_add);
     let copied = Bytes(bytes.0 / capacity.max(1) * rows);
+    let writes = if caches.rows.as_constant().is_some() { "writes" } else { "writes at most" };
     let message = format!(
-        "{} caches of {capacity} rows are kept once: {bytes}; a run writes {copied}. Input `{count}` states the valid rows before the run",
+        "{} caches of {capacity} rows are kept once: {bytes}; a run {writes} {copied}. Input `{count}` states the valid rows before the run",
         caches.all.len()
     );
     let help = match is_fixed {

@@ -1,6 +1,6 @@
 //! Pairs of a cache and the cache with new rows: which pairs grow, and the nodes that append rows.
 
-use memc_ir::{Module, Node, TensorType, Value};
+use memc_ir::{Dim, DimExpr, Module, Node, TensorType, Value};
 
 use super::lengths::Lengths;
 use crate::buffer::CacheError;
@@ -25,10 +25,14 @@ pub(super) struct Cache {
 #[derive(Debug)]
 pub(super) struct Caches {
     pub all: Vec<Cache>,
-    /// Number of rows before the run in a full buffer.
-    pub past: u64,
+    /// Number of rows before the run that fills a buffer.
+    pub past: DimExpr,
     /// Number of rows that a run appends.
-    pub rows: u64,
+    pub rows: DimExpr,
+    /// Largest number of rows that a run appends.
+    pub most: u64,
+    /// Number of rows of a buffer.
+    pub capacity: u64,
 }
 
 impl Caches {
@@ -71,19 +75,25 @@ pub(super) fn named(module: &Module, options: &Options) -> Vec<(Value, Value)> {
 
 /// Finds the node that appends rows to each cache.
 pub(super) fn recognize(lengths: &Lengths, pairs: &[(Value, Value)]) -> Result<Caches, CacheError> {
-    let all: Vec<(Cache, [u64; 2])> = pairs.iter().map(|(old, new)| one(lengths, *old, *new)).collect::<Result<_, _>>()?;
-    let [past, rows] = all.first().map(|(_, extents)| *extents).unwrap_or_default();
-    if let Some((other, extents)) = all.iter().find(|(_, extents)| *extents != [past, rows]) {
+    let all: Vec<(Cache, [DimExpr; 2])> = pairs.iter().map(|(old, new)| one(lengths, *old, *new)).collect::<Result<_, _>>()?;
+    let zero = || DimExpr::constant(0);
+    let [past, rows] = all.first().map_or_else(|| [zero(), zero()], |(_, extents)| extents.clone());
+    if let Some((other, [own, added])) = all.iter().find(|(_, [own, added])| (own, added) != (&past, &rows)) {
         let name = &lengths.full.module.value(other.old).name;
-        let why =
-            format!("`{name}` has {} rows and takes {} more, other caches have {past} and take {rows}", extents[0], extents[1]);
+        let why = format!("`{name}` has {own} rows and takes {added} more, other caches have {past} and take {rows}");
         return Err(CacheError::Together { why });
     }
-    Ok(Caches { all: all.into_iter().map(|(cache, _)| cache).collect(), past, rows })
+    let number = |of: Option<i128>| of.and_then(|of| u64::try_from(of).ok());
+    let capacity = past.add(&rows).and_then(|sum| sum.as_constant()).map(i128::from);
+    let (Some(capacity), Some(most)) = (number(capacity), number(rows.upper_bound(lengths.ranges()))) else {
+        let why = format!("a full cache has {past} rows and takes {rows} more, which is not one number of rows");
+        return Err(CacheError::Together { why });
+    };
+    Ok(Caches { all: all.into_iter().map(|(cache, _)| cache).collect(), past, rows, most, capacity })
 }
 
 /// Returns a cache with its number of rows before the run and the number of new rows.
-fn one(lengths: &Lengths, old: Value, new: Value) -> Result<(Cache, [u64; 2]), CacheError> {
+fn one(lengths: &Lengths, old: Value, new: Value) -> Result<(Cache, [DimExpr; 2]), CacheError> {
     let module = &lengths.full.module;
     let name = |value: Value| module.value(value).name.clone();
     let refuse = |why: &str| Err(CacheError::NotGrowing { new: name(new), old: name(old), why: why.to_owned() });
@@ -91,13 +101,18 @@ fn one(lengths: &Lengths, old: Value, new: Value) -> Result<(Cache, [u64; 2]), C
         return refuse("both must be tensors");
     };
     let Some(axis) = past_of(before, after) else { return refuse("the types differ in more than one extent") };
-    let Some((before, after)) = before.known_dims().zip(after.known_dims()) else {
+    let known = |ty: &TensorType| ty.shape.as_ref()?.iter().map(Dim::expr).collect::<Option<Vec<DimExpr>>>();
+    let Some((before, after)) = known(before).zip(known(after)) else {
         return refuse("the extents are not known");
     };
     let Some(node) = module.producer(new) else { return refuse("no operator computes the output") };
     let data = module.node(node);
     if !data.operator.domain.is_empty() || &*data.operator.name != "Concat" || data.graph != module.main() {
-        return refuse(&format!("{} computes it, not Concat", data.operator));
+        let more = match memc_ops::new_values(data).is_empty() {
+            true => "",
+            false => ": it writes into a buffer if the file gives the rows of both one dimension",
+        };
+        return refuse(&format!("{} computes it, not Concat{more}", data.operator));
     }
     let added = match data.inputs.as_slice() {
         [Some(first), Some(added)] if *first == old && *added != old => *added,
@@ -108,11 +123,11 @@ fn one(lengths: &Lengths, old: Value, new: Value) -> Result<(Cache, [u64; 2]), C
         return refuse("Concat joins along another axis");
     }
     let rows = match lengths.dims(added) {
-        Some(rows) if before[axis].checked_add(rows[axis]) == Some(after[axis]) => rows[axis],
+        Some(rows) if before[axis].add(&rows[axis]).as_ref() == Some(&after[axis]) => rows[axis].clone(),
         _ => return refuse("the number of new rows is not known"),
     };
     if lengths.less.is_some() && (lengths.growth(old, axis), lengths.growth(added, axis)) != (Some(1), Some(0)) {
         return refuse("it does not grow with the dimension of the rows alone");
     }
-    Ok((Cache { old, new, node, added, axis }, [before[axis], rows]))
+    Ok((Cache { old, new, node, added, axis }, [before[axis].clone(), rows]))
 }

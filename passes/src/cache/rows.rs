@@ -1,6 +1,6 @@
 //! Values with rows that are not valid, and changes that keep every valid element.
 
-use memc_ir::Node;
+use memc_ir::{DimExpr, Node};
 
 use super::lengths::Number;
 
@@ -41,9 +41,13 @@ pub(super) enum Edit {
     /// Rows of an operand that are not valid become minus infinity.
     Hide { node: Node, position: usize, axis: usize },
     /// A missing mask of attention hides rows that are not valid.
-    Mask { node: Node, position: usize, queries: u64, rows: u64 },
+    Mask { node: Node, position: usize, queries: DimExpr, rows: DimExpr },
     /// Slice takes a fixed number of rows at a place that depends on the number of valid rows.
-    Window { node: Node, axis: usize, number: Number, rows: u64 },
+    Window { node: Node, axis: usize, number: Number, rows: DimExpr },
+    /// Gather looks up rows by indices that a run states: negative ones count from the last valid row.
+    FromEnd { node: Node, extent: DimExpr },
+    /// Range counts a fixed number of rows from a start that depends on the number of valid rows.
+    Offset { node: Node, start: Number, distance: DimExpr, step: i64 },
     /// Shape reads the extents of a cache before the run.
     Extents { node: Node },
 }

@@ -1,6 +1,6 @@
 //! Rules of operators: how a node passes on rows that are not valid.
 
-use memc_ir::{Node, NodeData, Value};
+use memc_ir::{DimExpr, Node, NodeData, Ranges, Value};
 use memc_ops::pieces::{Piece, Share, pieces};
 use memc_ops::{Typed, normalize_axis};
 
@@ -86,8 +86,11 @@ fn usual(flow: &mut Flow<'_>, node: Node) -> Result<Rows, CacheError> {
         return Ok(vec![None; data.outputs.len()]);
     }
     let operands: Vec<Piece> = pads.iter().map(|pad| pad.map_or(Piece::Whole, |pad| Piece::Along(pad.axis))).collect();
-    let typed = Typed::of(module, node);
-    let Some(found) = pieces(Share { node: typed, operands: &operands, parts: 1 }) else {
+    // Nodes treat rows alike at all extents if they do so at extents that differ from each other.
+    let mut found =
+        flow.lengths.points().map(|module| pieces(Share { node: Typed::of(module, node), operands: &operands, parts: 1 }));
+    let first = found.next().flatten();
+    let Some(found) = first.filter(|first| found.all(|other| other.as_ref() == Some(first))) else {
         return flow.refuse(node, padded(data, &pads), "it does not treat rows one by one");
     };
     // A share of a whole operand is legal only if its rows are those of the caches.
@@ -150,15 +153,20 @@ fn hidden(flow: &Flow<'_>, value: Option<Value>, axis: usize) -> Option<(Node, u
         return None;
     }
     let whole = flow.lengths.dims(value?)?;
-    let count = |dims: &[u64]| dims.iter().product::<u64>();
+    let ranges = flow.lengths.ranges();
     let (scores, mask) = (0..2).find_map(|position| {
-        let dims = flow.lengths.dims(operand(data, position)?)?;
-        (count(&dims) < count(&whole)).then_some((1 - position, position))
+        let (own, all) = (product(&flow.lengths.dims(operand(data, position)?)?)?, product(&whole)?);
+        (own != all && all.at_least(&own, ranges)).then_some((1 - position, position))
     })?;
     let dims = flow.lengths.dims(operand(data, mask)?)?;
     let own = (axis + dims.len()).checked_sub(whole.len())?;
     let is_finite = flow.pad(operand(data, scores))?.fill.is_finite();
     (dims[own] == whole[axis] && is_finite).then_some((add, mask, own))
+}
+
+/// Returns the product of extents; `None` for too many terms.
+fn product(dims: &[DimExpr]) -> Option<DimExpr> {
+    dims.iter().try_fold(DimExpr::constant(1), |product, extent| product.mul(extent))
 }
 
 /// Other extents, with rows that stay an axis of their own.
@@ -169,15 +177,18 @@ fn reshaped(flow: &mut Flow<'_>, node: Node) -> Result<Rows, CacheError> {
     let (Some(pad), Some(from), Some(to)) = (flow.pad(first), known(first), known(data.results().next())) else {
         return usual(flow, node);
     };
-    let before = |dims: &[u64], axis: usize| dims[..axis].iter().product::<u64>();
-    let keeps = |axis: &usize| to[*axis] == from[pad.axis] && before(&to, *axis) == before(&from, pad.axis);
+    let before = |dims: &[DimExpr], axis: usize| product(&dims[..axis]);
+    let keeps = |axis: &usize| {
+        let own = before(&to, *axis);
+        to[*axis] == from[pad.axis] && own.is_some() && own == before(&from, pad.axis)
+    };
     match (0..to.len()).find(keeps) {
         Some(axis) => Ok(vec![Some(Pad { axis, ..pad })]),
         None => flow.refuse(node, first, "it joins rows with other axes"),
     }
 }
 
-/// Range counts rows from a fixed start.
+/// Range counts rows from a fixed start, or a fixed number of rows from a start that moves.
 fn range(flow: &mut Flow<'_>, node: Node) -> Result<Rows, CacheError> {
     let data = flow.module().node(node);
     let fixed = |position: usize| {
@@ -187,7 +198,32 @@ fn range(flow: &mut Flow<'_>, node: Node) -> Result<Rows, CacheError> {
     let is_plain = !flow.is_moved(operand(data, 1)) && flow.pad(operand(data, 1)).is_none();
     match grows(flow, data) {
         Some(0) if fixed(0) && fixed(2) && is_plain => Ok(vec![Some(Pad { axis: 0, fill: Fill::Full })]),
+        None if fixed(2) && is_plain => moving(flow, node),
         _ => flow.refuse(node, operand(data, 0), "only ranges from a fixed start to the number of rows are followed"),
+    }
+}
+
+/// Range from a start to a limit that move together.
+fn moving(flow: &mut Flow<'_>, node: Node) -> Result<Rows, CacheError> {
+    let data = flow.module().node(node);
+    let first = operand(data, 0);
+    let only = |value: Option<Value>| match flow.lengths.exprs(value?)?.as_slice() {
+        [only] => Some(only.clone()),
+        _ => None,
+    };
+    let steps = operand(data, 2).and_then(|value| flow.lengths.integers(value));
+    let slope = |value: Option<Value>| flow.number(value).map(|number| number.slope);
+    let fixed_length =
+        data.results().next().and_then(|value| flow.lengths.growing_axes(value)).is_some_and(|axes| axes.is_empty());
+    let distance = only(operand(data, 1)).zip(only(first)).and_then(|(limit, start)| limit.sub(&start));
+    match (flow.number(first), steps.as_deref(), distance) {
+        (Some(start), Some([step]), Some(distance))
+            if fixed_length && !flow.is_moved(first) && slope(operand(data, 1)).as_ref() == Some(&start.slope) =>
+        {
+            flow.edits.push(Edit::Offset { node, start, distance, step: *step });
+            Ok(vec![None])
+        }
+        _ => flow.refuse(node, first, "only ranges of all rows, or of a fixed number of rows, are followed"),
     }
 }
 
@@ -203,7 +239,7 @@ fn expand(flow: &mut Flow<'_>, node: Node) -> Result<Rows, CacheError> {
     let dims = operand(data, 0).and_then(|value| flow.lengths.dims(value));
     let whole = data.results().next().and_then(|value| flow.lengths.dims(value));
     if let (Some(dims), Some(whole), Some(axis), false) = (dims, whole, grows(flow, data), flow.is_moved(operand(data, 1)))
-        && (axis + dims.len()).checked_sub(whole.len()).is_none_or(|own| dims[own] == 1)
+        && (axis + dims.len()).checked_sub(whole.len()).is_none_or(|own| dims[own].as_constant() == Some(1))
     {
         return made(flow, node, Fill::Full);
     }
@@ -224,14 +260,15 @@ fn slice(flow: &mut Flow<'_>, node: Node) -> Result<Rows, CacheError> {
     if (1..data.inputs.len()).any(|position| flow.is_moved(operand(data, position))) {
         return flow.refuse(node, first, "its limits depend on the number of rows in a way that is not linear");
     }
-    let full = |position: usize| operand(data, position).and_then(|value| flow.lengths.integers(value));
-    let less = |position: usize| operand(data, position).and_then(|value| flow.lengths.integers_with_less(value));
+    let integers = |position: usize| operand(data, position).and_then(|value| flow.lengths.integers(value));
+    let full = |position: usize| operand(data, position).and_then(|value| flow.lengths.exprs(value));
+    let less = |position: usize| operand(data, position).and_then(|value| flow.lengths.exprs_with_less(value));
     let (Some(starts), Some(ends), Some(low)) = (full(1), full(2), less(1)) else {
         return flow.refuse(node, first, "its limits are not known");
     };
-    let axes = full(3).unwrap_or_else(|| (0..starts.len() as i64).collect());
-    let steps = full(4).unwrap_or_else(|| vec![1; starts.len()]);
-    if [&ends, &low, &axes, &steps].iter().any(|list| list.len() != starts.len()) {
+    let axes = integers(3).unwrap_or_else(|| (0..starts.len() as i64).collect());
+    let steps = integers(4).unwrap_or_else(|| vec![1; starts.len()]);
+    if ends.len() != starts.len() || low.len() != starts.len() || [&axes, &steps].iter().any(|list| list.len() != starts.len()) {
         return flow.refuse(node, first, "its limits are not known");
     }
     let mut rows = pad.map(|pad| pad.axis);
@@ -244,24 +281,30 @@ fn slice(flow: &mut Flow<'_>, node: Node) -> Result<Rows, CacheError> {
         if !is_padded && !grows && !moves {
             continue;
         }
-        let extent = i64::try_from(dims[axis]).unwrap_or(i64::MAX);
-        let start = if starts[index] < 0 { starts[index].saturating_add(extent).max(0) } else { starts[index].min(extent) };
+        let (extent, ranges) = (&dims[axis], flow.lengths.ranges());
+        let (Some(start), Some(end)) = (place(&starts[index], extent, ranges), place(&ends[index], extent, ranges)) else {
+            return flow.refuse(node, first, "its limits are not known");
+        };
         // All rows, or the first ones: the rows keep their places.
-        let is_prefix = !moves && starts[index] >= 0 && steps[index] == 1;
-        let is_whole = start == 0 && ends[index] >= extent;
-        if is_prefix && start == 0 && (grows || (is_padded && is_whole && flow.lengths.less.is_none())) {
+        let is_first = start.as_constant() == Some(0);
+        let from_end = is_negative(&starts[index], ranges);
+        let is_prefix = !moves && !from_end && steps[index] == 1;
+        if is_prefix && is_first && (grows || (is_padded && end == *extent && flow.lengths.less.is_none())) {
             rows = Some(axis);
             continue;
         }
         // A fixed number of rows whose place moves with the number of rows.
-        let end = if ends[index] < 0 { ends[index].saturating_add(extent) } else { ends[index].min(extent) };
-        let count = u64::try_from(end.saturating_sub(start)).unwrap_or(0);
-        let follows = moves || starts[index] < 0;
-        if steps[index] != 1 || grows || !follows || flow.lengths.less.is_none() {
+        let (count, rest) = (end.sub(&start), start.sub(&flow.caches.past));
+        let follows = moves || from_end;
+        let (Some(count), Some(rest), true) =
+            (count, rest, steps[index] == 1 && !grows && follows && flow.lengths.less.is_some())
+        else {
             return flow.refuse(node, first, "it takes rows at other places than the first ones");
+        };
+        if !count.at_least(&DimExpr::constant(0), ranges) {
+            return flow.refuse(node, first, "it may take less than no rows");
         }
-        let Ok(past) = i64::try_from(flow.caches.past) else { return flow.refuse(node, first, "too many rows") };
-        let number = super::lengths::Number { slope: vec![1], rest: vec![start.saturating_sub(past)] };
+        let number = super::lengths::Number { slope: vec![1], rest: vec![rest] };
         flow.edits.push(Edit::Window { node, axis, number, rows: count });
         if is_padded {
             rows = None;
@@ -271,8 +314,33 @@ fn slice(flow: &mut Flow<'_>, node: Node) -> Result<Rows, CacheError> {
     Ok(vec![rows.map(|axis| Pad { axis, fill })])
 }
 
-/// Gather looks up rows by fixed indices, by numbers that depend on the number of rows, or by padded
-/// indices that are legal at all rows.
+/// Returns the row at which a limit of Slice lies; `None` if it depends on the free dimensions on which side
+/// of the first or the last row.
+fn place(limit: &DimExpr, extent: &DimExpr, ranges: &Ranges) -> Option<DimExpr> {
+    let zero = DimExpr::constant(0);
+    let from_start = match is_negative(limit, ranges) {
+        true => limit.add(extent)?,
+        false if limit.at_least(&zero, ranges) => limit.clone(),
+        false => return None,
+    };
+    if is_negative(&from_start, ranges) {
+        Some(zero)
+    } else if from_start.at_least(extent, ranges) {
+        Some(extent.clone())
+    } else if extent.at_least(&from_start, ranges) && from_start.at_least(&zero, ranges) {
+        Some(from_start)
+    } else {
+        None
+    }
+}
+
+/// Whether a number is below zero for all extents of the free dimensions.
+fn is_negative(number: &DimExpr, ranges: &Ranges) -> bool {
+    DimExpr::constant(-1).at_least(number, ranges)
+}
+
+/// Gather looks up rows by fixed indices, by numbers that depend on the number of rows, by padded indices
+/// that are legal at all rows, or by indices that a run states.
 fn gather(flow: &mut Flow<'_>, node: Node) -> Result<Rows, CacheError> {
     let data = flow.module().node(node);
     let (table, indices) = (operand(data, 0), operand(data, 1));
@@ -281,7 +349,7 @@ fn gather(flow: &mut Flow<'_>, node: Node) -> Result<Rows, CacheError> {
         return flow.refuse(node, table, "its extents are not known");
     };
     let axis = normalize_axis(data.int("axis", 0), rank);
-    if by.is_some_and(|by| by.fill != Fill::Full) {
+    if by.is_some_and(|by| !is_legal(flow, indices, by)) {
         return flow.refuse(node, indices, "indices at rows that are not valid may be out of bounds");
     }
     if pad.is_none_or(|pad| Some(pad.axis) != axis) {
@@ -294,11 +362,25 @@ fn gather(flow: &mut Flow<'_>, node: Node) -> Result<Rows, CacheError> {
         flow.edits.push(Edit::Count { node, position: 1, number });
         return Ok(vec![None]);
     }
-    let known = indices.and_then(|value| flow.lengths.integers(value));
+    let known = indices.and_then(|value| flow.lengths.exprs(value));
+    let zero = DimExpr::constant(0);
     match known {
-        Some(known) if known.iter().all(|index| *index >= 0) => Ok(vec![None]),
-        _ => flow.refuse(node, table, "it looks up rows by indices that are not known"),
+        Some(known) if known.iter().all(|index| index.at_least(&zero, flow.lengths.ranges())) => Ok(vec![None]),
+        _ => {
+            let extent = table.and_then(|value| flow.lengths.dims(value)).and_then(|dims| dims.get(pad?.axis).cloned());
+            let Some(extent) = extent else { return flow.refuse(node, table, "its extents are not known") };
+            flow.edits.push(Edit::FromEnd { node, extent });
+            Ok(vec![None])
+        }
     }
+}
+
+/// Whether indices at all rows are those of the given model, in a run that its ranges allow: with fewer new
+/// rows than the largest number, only rows after a run are as many as in other runs.
+fn is_legal(flow: &Flow<'_>, indices: Option<Value>, pad: Pad) -> bool {
+    let capacity = i64::try_from(flow.caches.capacity).ok();
+    let extent = || flow.lengths.dims(indices?)?.get(pad.axis)?.as_constant();
+    pad.fill == Fill::Full && (flow.caches.rows.as_constant().is_some() || extent() == capacity)
 }
 
 /// GatherND looks up elements by padded indices that are legal at all rows.
@@ -306,7 +388,7 @@ fn gather_nd(flow: &mut Flow<'_>, node: Node) -> Result<Rows, CacheError> {
     let data = flow.module().node(node);
     let (table, indices) = (operand(data, 0), operand(data, 1));
     let rank = indices.and_then(|value| flow.lengths.dims(value)).map(|dims| dims.len());
-    let is_legal = |pad: &Pad| pad.fill == Fill::Full && rank.is_some_and(|rank| pad.axis + 1 < rank);
+    let is_legal = |pad: &Pad| is_legal(flow, indices, *pad) && rank.is_some_and(|rank| pad.axis + 1 < rank);
     let has_numbers = flow.number(indices).is_some() || flow.number(table).is_some();
     match flow.pad(indices).filter(is_legal) {
         Some(pad) if data.int("batch_dims", 0) == 0 && !has_numbers => {
@@ -368,7 +450,7 @@ fn attention(flow: &mut Flow<'_>, node: Node) -> Result<Rows, CacheError> {
     };
     match mask {
         None => {
-            let (queries, rows) = (queries[queries.len() - 2], rows[left.axis]);
+            let (queries, rows) = (queries[queries.len() - 2].clone(), rows[left.axis].clone());
             flow.edits.push(Edit::Mask { node, position: MASK, queries, rows });
         }
         Some(_) => {

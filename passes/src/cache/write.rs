@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use memc_ir::{
-    Attribute, ConstData, ConstOrigin, ElementType, Module, NewNode, Node, Operator, Origin, Payload, Rewriter, TensorType,
-    Value, ValueType,
+    Attribute, ConstData, ConstOrigin, Dim, DimExpr, ElementType, Module, NewNode, Node, Operator, Origin, Payload, Rewriter,
+    TensorType, Value, ValueType,
 };
 
 use super::COUNT;
@@ -58,6 +58,7 @@ pub(super) fn write(lengths: &Lengths, caches: &Caches, edits: &[Edit]) -> Resul
         places: BTreeMap::new(),
         valid: BTreeMap::new(),
         hidden: BTreeMap::new(),
+        extents: BTreeMap::new(),
     };
     for cache in &caches.all {
         writer.cache(cache)?;
@@ -70,7 +71,7 @@ pub(super) fn write(lengths: &Lengths, caches: &Caches, edits: &[Edit]) -> Resul
     Ok((Written { module, count, edits }, inference.data))
 }
 
-struct Writer<'a, 'm> {
+pub(super) struct Writer<'a, 'm> {
     rewriter: Rewriter<'m>,
     lengths: &'a Lengths,
     caches: &'a Caches,
@@ -78,13 +79,15 @@ struct Writer<'a, 'm> {
     /// Number of valid rows before the run.
     count: Value,
     /// First node of the given model: nodes that depend on nothing but the number of rows precede it.
-    first: Option<Node>,
+    pub(super) first: Option<Node>,
     /// Places of new rows, by extents of the cache and axis.
-    places: BTreeMap<(Vec<u64>, usize), Value>,
-    /// Which rows are valid, by rank after the axis, number of rows, and rows beyond the count.
-    valid: BTreeMap<(usize, u64, i64), Value>,
+    places: BTreeMap<(Vec<DimExpr>, usize), Value>,
+    /// Which rows are valid, by rank after the axis and number of rows.
+    valid: BTreeMap<(usize, DimExpr), Value>,
     /// Values whose rows that are not valid are minus infinity or false.
     hidden: BTreeMap<(Value, usize), Value>,
+    /// Extents of free dimensions and expressions over them, as scalars.
+    pub(super) extents: BTreeMap<DimExpr, Value>,
 }
 
 impl Writer<'_, '_> {
@@ -92,7 +95,7 @@ impl Writer<'_, '_> {
     fn cache(&mut self, cache: &Cache) -> Result<(), CacheError> {
         let Some(dims) = self.dims(cache.new) else { return Ok(()) };
         if self.opset >= TENSOR_SCATTER && cache.axis > 0 {
-            let place = self.place_of_batch(dims[0]);
+            let place = self.place_of_batch(&dims[0])?;
             let operator = Operator::onnx("TensorScatter", self.opset);
             let operands = vec![Some(cache.old), Some(cache.added), Some(place)];
             self.rewriter.redefine(cache.node, operator, operands, vec![("axis".to_owned(), Attribute::Int(cache.axis as i64))]);
@@ -106,25 +109,57 @@ impl Writer<'_, '_> {
     }
 
     /// Returns the first new row for each item of the batch.
-    fn place_of_batch(&mut self, batch: u64) -> Value {
-        if let Some(found) = self.places.get(&(vec![batch], 0)) {
-            return *found;
+    fn place_of_batch(&mut self, batch: &DimExpr) -> Result<Value, CacheError> {
+        if let Some(found) = self.places.get(&(vec![batch.clone()], 0)) {
+            return Ok(*found);
         }
-        let extents = self.integers("cache_batch", &[1], &[batch as i64]);
+        let extents = self.vector("cache_batch", std::slice::from_ref(batch))?;
         let made = self.node("Expand", vec![Some(self.count), Some(extents)], Vec::new(), self.first, "cache_place");
-        self.places.insert((vec![batch], 0), made);
-        made
+        self.places.insert((vec![batch.clone()], 0), made);
+        Ok(made)
     }
 
     /// Returns the indices of all new rows: a place on each axis up to that of the rows.
-    fn places(&mut self, dims: &[u64], axis: usize) -> Result<Value, CacheError> {
-        /// Largest number of indices: 32 MiB.
-        const MAX_INDICES: u64 = 4 << 20;
+    fn places(&mut self, dims: &[DimExpr], axis: usize) -> Result<Value, CacheError> {
         let mut key = dims[..=axis].to_vec();
-        key[axis] = self.caches.rows;
+        key[axis] = self.caches.rows.clone();
         if let Some(found) = self.places.get(&(key.clone(), axis)) {
             return Ok(*found);
         }
+        let known: Option<Vec<u64>> = key.iter().map(|extent| u64::try_from(extent.as_constant()?).ok()).collect();
+        let made = match known {
+            Some(known) => self.fixed_places(known, axis)?,
+            None => self.free_places(&key, axis)?,
+        };
+        self.places.insert((key, axis), made);
+        Ok(made)
+    }
+
+    /// Returns the indices of new rows if an extent is free: on each axis a range, repeated along the others.
+    fn free_places(&mut self, key: &[DimExpr], axis: usize) -> Result<Value, CacheError> {
+        let mut whole = key.to_vec();
+        whole.push(DimExpr::constant(1));
+        let whole = self.vector("cache_shape", &whole)?;
+        let mut parts = Vec::new();
+        for (own, extent) in key.iter().enumerate() {
+            let mut row = self.range(extent)?;
+            if own == axis {
+                row = self.node("Add", vec![Some(row), Some(self.count)], Vec::new(), self.first, "cache_place");
+            }
+            let mut shape = vec![1i64; key.len() + 1];
+            shape[own] = -1;
+            let shape = self.integers("cache_shape", &[shape.len() as u64], &shape);
+            let column = self.node("Reshape", vec![Some(row), Some(shape)], Vec::new(), self.first, "cache_place");
+            parts.push(Some(self.node("Expand", vec![Some(column), Some(whole)], Vec::new(), self.first, "cache_place")));
+        }
+        let along = vec![("axis".to_owned(), Attribute::Int(key.len() as i64))];
+        Ok(self.node("Concat", parts, along, self.first, "cache_rows"))
+    }
+
+    /// Returns the indices of new rows if all extents are known.
+    fn fixed_places(&mut self, key: Vec<u64>, axis: usize) -> Result<Value, CacheError> {
+        /// Largest number of indices: 32 MiB.
+        const MAX_INDICES: u64 = 4 << 20;
         let depth = axis as u64 + 1;
         let count = key.iter().try_fold(depth, |count, extent| count.checked_mul(*extent)).filter(|count| *count <= MAX_INDICES);
         let Some(count) = count else {
@@ -151,9 +186,7 @@ impl Writer<'_, '_> {
         unit[axis] = 1;
         let unit = self.integers("cache_axis", &[depth], &unit);
         let moved = self.node("Mul", vec![Some(self.count), Some(unit)], Vec::new(), self.first, "cache_moved");
-        let made = self.node("Add", vec![Some(base), Some(moved)], Vec::new(), self.first, "cache_rows");
-        self.places.insert((key, axis), made);
-        Ok(made)
+        Ok(self.node("Add", vec![Some(base), Some(moved)], Vec::new(), self.first, "cache_rows"))
     }
 
     fn edit(&mut self, edit: &Edit) -> Result<(), CacheError> {
@@ -170,9 +203,11 @@ impl Writer<'_, '_> {
                     self.rewriter.set_operand(*node, *position as u32, made);
                 }
             }
-            Edit::Mask { node, position, queries, rows } => self.mask(*node, *position, [*queries, *rows]),
-            Edit::Window { node, axis, number, rows } => self.window(*node, *axis, number, *rows),
-            Edit::Extents { node } => self.extents(*node),
+            Edit::Mask { node, position, queries, rows } => self.mask(*node, *position, [queries, rows])?,
+            Edit::Window { node, axis, number, rows } => self.window(*node, *axis, number, rows)?,
+            Edit::FromEnd { node, extent } => self.from_end(*node, extent)?,
+            Edit::Offset { node, start, distance, step } => self.offset(*node, start, distance, *step)?,
+            Edit::Extents { node } => self.extents_before(*node)?,
         }
         Ok(())
     }
@@ -180,8 +215,8 @@ impl Writer<'_, '_> {
     /// Returns a value that is computed from the number of valid rows, of the type of another value.
     fn number(&mut self, like: Value, number: &Number) -> Result<Value, CacheError> {
         let ty = self.module().ty(like).tensor().cloned();
-        let (Some(ty), Some(dims)) = (ty, self.dims(like)) else { return Ok(like) };
-        let rest = self.integers("cache_rest", &dims, &number.rest);
+        let (Some(ty), Some(dims)) = (ty, self.known_dims(like)) else { return Ok(like) };
+        let rest = self.tensor("cache_rest", &dims, &number.rest)?;
         let moved = match number.slope.iter().all(|slope| *slope == 1) {
             true => self.count,
             false => {
@@ -207,7 +242,7 @@ impl Writer<'_, '_> {
         let element = self.module().ty(value).tensor().map(|ty| ty.element);
         if element == Some(ElementType::Bool) {
             let Some(dims) = self.dims(value) else { return Ok(value) };
-            let valid = self.valid(dims.len() - axis - 1, dims[axis]);
+            let valid = self.valid(dims.len() - axis - 1, &dims[axis])?;
             let made = self.node("And", vec![Some(valid), Some(value)], Vec::new(), Some(node), "cache_valid");
             self.hidden.insert((value, axis), made);
             return Ok(made);
@@ -216,7 +251,7 @@ impl Writer<'_, '_> {
             return Err(CacheError::Together { why: format!("Softmax of {element:?} is not followed") });
         };
         let Some(dims) = self.dims(value) else { return Ok(value) };
-        let valid = self.valid(dims.len() - axis - 1, dims[axis]);
+        let valid = self.valid(dims.len() - axis - 1, &dims[axis])?;
         let ty = TensorType::fixed(element.unwrap_or(ElementType::Float), &[]);
         let lowest = self.constant("cache_hidden", ty, lowest);
         let made = self.node("Where", vec![Some(valid), Some(value), Some(lowest)], Vec::new(), Some(node), "cache_valid");
@@ -226,74 +261,127 @@ impl Writer<'_, '_> {
     }
 
     /// Adds a mask of valid rows for all queries as an operand.
-    fn mask(&mut self, node: Node, position: usize, extents: [u64; 2]) {
-        let valid = self.valid(0, extents[1]);
-        let shape = self.integers("cache_shape", &[2], &extents.map(|extent| extent as i64));
+    fn mask(&mut self, node: Node, position: usize, extents: [&DimExpr; 2]) -> Result<(), CacheError> {
+        let valid = self.valid(0, extents[1])?;
+        let shape = self.vector("cache_shape", &extents.map(DimExpr::clone))?;
         let made = self.node("Expand", vec![Some(valid), Some(shape)], Vec::new(), self.first, "cache_mask");
         let mut operands = self.module().node(node).inputs.clone();
         operands.resize(operands.len().max(position + 1), None);
         operands[position] = Some(made);
         self.rewriter.set_operands(node, operands);
+        Ok(())
     }
 
     /// Returns which of `extent` rows are valid after the run, with `after` further axes.
-    fn valid(&mut self, after: usize, extent: u64) -> Value {
-        let capacity = self.caches.past + self.caches.rows;
-        let beyond = self.caches.rows as i64 + extent as i64 - capacity as i64;
-        if let Some(found) = self.valid.get(&(after, extent, beyond)) {
-            return *found;
+    fn valid(&mut self, after: usize, extent: &DimExpr) -> Result<Value, CacheError> {
+        if let Some(found) = self.valid.get(&(after, extent.clone())) {
+            return Ok(*found);
         }
-        let [zero, one, limit, rest] = [0, 1, extent as i64, beyond].map(|number| self.integers("cache_number", &[], &[number]));
-        let rows = self.node("Range", vec![Some(zero), Some(limit), Some(one)], Vec::new(), self.first, "cache_row");
-        let end = self.node("Add", vec![Some(self.count), Some(rest)], Vec::new(), self.first, "cache_end");
+        let rows = self.range(extent)?;
+        let end = self.end(extent)?;
         let mut made = self.node("Less", vec![Some(rows), Some(end)], Vec::new(), self.first, "cache_is_valid");
         if after > 0 {
-            let mut shape = vec![1i64; after + 1];
-            shape[0] = extent as i64;
-            let shape = self.integers("cache_shape", &[after as u64 + 1], &shape);
+            let mut shape = vec![DimExpr::constant(1); after + 1];
+            shape[0] = extent.clone();
+            let shape = self.vector("cache_shape", &shape)?;
             made = self.node("Reshape", vec![Some(made), Some(shape)], Vec::new(), self.first, "cache_is_valid");
         }
-        self.valid.insert((after, extent, beyond), made);
-        made
+        self.valid.insert((after, extent.clone()), made);
+        Ok(made)
+    }
+
+    /// Returns the number of valid rows of a value that has `extent` rows with full buffers.
+    fn end(&mut self, extent: &DimExpr) -> Result<Value, CacheError> {
+        let beyond = extent.sub(&self.caches.past).ok_or_else(too_large)?;
+        let rest = self.scalar(&beyond)?;
+        Ok(self.node("Add", vec![Some(self.count), Some(rest)], Vec::new(), self.first, "cache_end"))
+    }
+
+    /// Adds the number of valid rows to negative indices of a Gather.
+    fn from_end(&mut self, node: Node, extent: &DimExpr) -> Result<(), CacheError> {
+        let Some(indices) = self.operand(node, 1) else { return Ok(()) };
+        let element = self.module().ty(indices).tensor().map_or(ElementType::Int64, |ty| ty.element);
+        let (mut end, mut zero) = (self.end(extent)?, self.integers("cache_number", &[], &[0]));
+        if element != ElementType::Int64 {
+            let to = vec![("to".to_owned(), Attribute::Int(i64::from(element.to_onnx())))];
+            [end, zero] = [end, zero].map(|value| self.node("Cast", vec![Some(value)], to.clone(), self.first, "cache_end"));
+        }
+        let is_from_end = self.node("Less", vec![Some(indices), Some(zero)], Vec::new(), Some(node), "cache_from_end");
+        let moved = self.node("Add", vec![Some(indices), Some(end)], Vec::new(), Some(node), "cache_from_end");
+        let made =
+            self.node("Where", vec![Some(is_from_end), Some(moved), Some(indices)], Vec::new(), Some(node), "cache_from_end");
+        self.rewriter.set_operand(node, 1, made);
+        Ok(())
     }
 
     /// Replaces the moving limits of Slice along an axis by a lookup of these rows.
-    fn window(&mut self, node: Node, axis: usize, number: &Number, rows: u64) {
-        let Some(whole) = self.operand(node, 0) else { return };
-        let items: Vec<i64> = (0..rows as i64).map(|row| row.saturating_add(number.rest[0])).collect();
-        let offsets = self.integers("cache_offsets", &[rows], &items);
+    fn window(&mut self, node: Node, axis: usize, number: &Number, rows: &DimExpr) -> Result<(), CacheError> {
+        let Some(whole) = self.operand(node, 0) else { return Ok(()) };
+        let rest = number.rest.first().cloned().unwrap_or_else(|| DimExpr::constant(0));
+        let offsets = match (rows.as_constant(), rest.as_constant()) {
+            (Some(rows), Some(rest)) => {
+                let items: Vec<i64> = (0..rows).map(|row| row.saturating_add(rest)).collect();
+                self.integers("cache_offsets", &[rows.max(0) as u64], &items)
+            }
+            _ => {
+                let (range, rest) = (self.range(rows)?, self.scalar(&rest)?);
+                self.node("Add", vec![Some(range), Some(rest)], Vec::new(), self.first, "cache_offsets")
+            }
+        };
         let indices = self.node("Add", vec![Some(self.count), Some(offsets)], Vec::new(), self.first, "cache_window");
         let attributes = vec![("axis".to_owned(), Attribute::Int(axis as i64))];
         let taken = self.node("Gather", vec![Some(whole), Some(indices)], attributes, Some(node), "cache_window");
         // Slice keeps all rows of the window, and its other limits.
-        let read =
-            |writer: &Self, position: usize| writer.operand(node, position).and_then(|value| writer.lengths.integers(value));
-        let (Some(mut starts), Some(mut ends)) = (read(self, 1), read(self, 2)) else { return };
+        let read = |writer: &Self, position: usize| writer.operand(node, position).and_then(|value| writer.lengths.exprs(value));
+        let (Some(mut starts), Some(mut ends)) = (read(self, 1), read(self, 2)) else { return Ok(()) };
         let rank = self.dims(whole).map_or(0, |dims| dims.len());
-        let axes = read(self, 3).unwrap_or_else(|| (0..starts.len() as i64).collect());
+        let axes = self.operand(node, 3).and_then(|value| self.lengths.integers(value));
+        let axes = axes.unwrap_or_else(|| (0..starts.len() as i64).collect());
         for (index, own) in axes.iter().enumerate() {
             if memc_ops::normalize_axis(*own, rank) == Some(axis) {
-                (starts[index], ends[index]) = (0, rows as i64);
+                (starts[index], ends[index]) = (DimExpr::constant(0), rows.clone());
             }
         }
-        let count = starts.len() as u64;
-        let starts = self.integers("cache_starts", &[count], &starts);
-        let ends = self.integers("cache_ends", &[count], &ends);
+        let starts = self.vector("cache_starts", &starts)?;
+        let ends = self.vector("cache_ends", &ends)?;
         for (position, value) in [(0, taken), (1, starts), (2, ends)] {
             self.rewriter.set_operand(node, position, value);
         }
+        Ok(())
+    }
+
+    /// Replaces Range by one from 0, with its start added: its number of elements does not depend on the
+    /// number of valid rows.
+    fn offset(&mut self, node: Node, start: &Number, distance: &DimExpr, step: i64) -> Result<(), CacheError> {
+        let (Some(result), Some(like)) = (self.module().node(node).results().next(), self.operand(node, 0)) else {
+            return Ok(());
+        };
+        let [zero, step] = [0, step].map(|number| self.integers("cache_number", &[], &[number]));
+        let limit = self.scalar(distance)?;
+        let mut rows = self.node("Range", vec![Some(zero), Some(limit), Some(step)], Vec::new(), self.first, "cache_row");
+        let element = self.module().ty(like).tensor().map(|ty| ty.element);
+        if let Some(other) = element.filter(|element| *element != ElementType::Int64) {
+            let to = vec![("to".to_owned(), Attribute::Int(i64::from(other.to_onnx())))];
+            rows = self.node("Cast", vec![Some(rows)], to, self.first, "cache_row");
+        }
+        let start = self.number(like, start)?;
+        let made = self.node("Add", vec![Some(rows), Some(start)], Vec::new(), self.first, "cache_row");
+        self.rewriter.replace_uses(result, made);
+        self.rewriter.erase(node);
+        Ok(())
     }
 
     /// Replaces Shape of a cache by the extents before the run, as the given model reads them.
-    fn extents(&mut self, node: Node) {
-        let Some(result) = self.module().node(node).results().next() else { return };
-        let Some(items) = self.lengths.integers(result) else { return };
-        let made = self.integers("cache_extents", &[items.len() as u64], &items);
+    fn extents_before(&mut self, node: Node) -> Result<(), CacheError> {
+        let Some(result) = self.module().node(node).results().next() else { return Ok(()) };
+        let Some(items) = self.lengths.exprs(result) else { return Ok(()) };
+        let made = self.vector("cache_extents", &items)?;
         self.rewriter.replace_uses(result, made);
         self.rewriter.erase(node);
+        Ok(())
     }
 
-    fn module(&self) -> &Module {
+    pub(super) fn module(&self) -> &Module {
         self.rewriter.module()
     }
 
@@ -302,11 +390,15 @@ impl Writer<'_, '_> {
     }
 
     /// Returns the extents of a value of the given model, or of one that was made here.
-    fn dims(&self, value: Value) -> Option<Vec<u64>> {
+    fn dims(&self, value: Value) -> Option<Vec<DimExpr>> {
+        self.module().ty(value).tensor()?.shape.as_ref()?.iter().map(Dim::expr).collect()
+    }
+
+    fn known_dims(&self, value: Value) -> Option<Vec<u64>> {
         self.module().ty(value).tensor()?.known_dims()
     }
 
-    fn node(
+    pub(super) fn node(
         &mut self,
         name: &str,
         inputs: Vec<Option<Value>>,
@@ -322,7 +414,7 @@ impl Writer<'_, '_> {
         self.module().node(node).outputs.first().copied().flatten().unwrap_or(self.count)
     }
 
-    fn integers(&mut self, hint: &str, dims: &[u64], items: &[i64]) -> Value {
+    pub(super) fn integers(&mut self, hint: &str, dims: &[u64], items: &[i64]) -> Value {
         let raw: Vec<u8> = items.iter().flat_map(|item| item.to_le_bytes()).collect();
         self.constant(hint, TensorType::fixed(ElementType::Int64, dims), raw)
     }
@@ -343,4 +435,9 @@ fn minus_infinity(element: ElementType) -> Option<Vec<u8>> {
         ElementType::Bfloat16 => 0xff80u16.to_le_bytes().to_vec(),
         _ => return None,
     })
+}
+
+/// Refuses expressions with too many terms.
+fn too_large() -> CacheError {
+    CacheError::Together { why: "an extent is an expression with too many terms".to_owned() }
 }

@@ -260,7 +260,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         "cache",
         "a row of caches is wrong",
         "Each row of `caches` names a graph input and a graph output. In the input model, the output is Concat of the input and new rows along the \
-         axis, and has the capacity. In the output model, both have the type of the input model's output.",
+         axis, and has the capacity. In the output model, both have the type of the input model's output. `rows_expr` is at most `rows`.",
         "a capacity of 1024 for a cache that has 1023 rows after a run",
     ),
     entry(

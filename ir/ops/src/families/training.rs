@@ -41,9 +41,10 @@ fn gradient(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Returns the results of an optimizer step that are new values of operands, as pairs of result and
-/// operand positions. Each element depends only on the operands' elements at that position, so the new
-/// value may overwrite the old value. Empty for all other operators.
+/// Returns the results that are new values of operands, as pairs of result and operand positions: those
+/// of an optimizer step, in which each element depends only on the operands' elements at that position,
+/// and caches in buffers, into which the kernel writes new rows. The new value may overwrite the old value
+/// of equal type. Empty for all other operators.
 pub fn new_values(data: &NodeData) -> Vec<(usize, usize)> {
     let results = data.outputs.len();
     match (&*data.operator.domain, &*data.operator.name) {
@@ -56,6 +57,10 @@ pub fn new_values(data: &NodeData) -> Vec<(usize, usize)> {
         ("com.microsoft", "AdamOptimizer") => {
             let pairs = [(0, 1), (1, 4), (2, 5), (3, 2), (5, 6)];
             pairs.into_iter().filter(|(result, operand)| *result < results && *operand < data.inputs.len()).collect()
+        }
+        ("com.microsoft", "GroupQueryAttention") => {
+            let has = |operand: usize| data.inputs.get(operand).is_some_and(Option::is_some);
+            [(1, 3), (2, 4)].into_iter().filter(|(result, operand)| *result < results && has(*operand)).collect()
         }
         ("com.microsoft", "SGDOptimizer") if results > 0 => vec![(0, 1)],
         _ => Vec::new(),

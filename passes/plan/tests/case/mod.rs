@@ -153,7 +153,7 @@ fn options<'a>(name: &str, words: &mut impl Iterator<Item = &'a str>) -> (Option
             }
             "--grows" => {
                 let (symbol, extent) = value.split_once('=').unwrap();
-                options.growing.insert(symbol.to_owned(), extent.parse().unwrap());
+                options.growing.insert(symbol.to_owned(), memc_ir::DimExpr::parse(extent).unwrap());
             }
             // A second space that nodes access directly: NAME=RATE or NAME=RATE,CAPACITY.
             "--bank" => {
