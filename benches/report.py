@@ -17,7 +17,7 @@ TARGET = os.path.join(os.path.dirname(HERE), "BENCHMARKS.md")
 OPTION_SETS = ["default", "--runtime ort", "--runtime ort --nchwc 16", "--slowdown 1%", "--budget 75%", "--budget 50%"]
 TOOLS = ["memc", "ORT extended", "ORT all", "onnxsim", "onnxslim", "onnxoptimizer", "onnxscript"]
 # Rows of the table of single models, so that the page stays short; summaries count all models.
-MAX_MODELS = 36
+MAX_MODELS = 15
 
 
 def read(name):
