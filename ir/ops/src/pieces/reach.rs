@@ -462,9 +462,12 @@ mod tests {
             {
                 let pads = if number == 0 { vec![7, begin, 8, begin] } else { vec![0; 4] };
                 let reach = Reach { kind, pads, spatial: 1 };
-                let border = Dim::from_name(if width % 2 == 0 { "N" } else { "N+2" });
-                for wanted in [Stretch { start: Dim::Known(0), end: border.clone() }, Stretch { start: border, end: to.clone() }]
-                {
+                // A part that begins at N-2 may need pads there.
+                let borders = [if width % 2 == 0 { "N" } else { "N+2" }, "N-2"].map(Dim::from_name);
+                let parts = borders.into_iter().flat_map(|border| {
+                    [Stretch { start: Dim::Known(0), end: border.clone() }, Stretch { start: border, end: to.clone() }]
+                });
+                for wanted in parts {
                     let Some(taken) = reach.of(&wanted, &extent, &to, &ranges) else { continue };
                     counts[number] += 1;
                     for n in 3..=40 {
