@@ -242,8 +242,10 @@ class WhilePlanning(unittest.TestCase):
         self.assertGreater(turns, 20)
 
     def test_ctrl_c_ends_the_call(self):
+        # A test run in the background of a shell ignores interrupts, and so would its children.
         program = (
-            "import memc, sys\n"
+            "import memc, signal\n"
+            "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
             "print('ready', flush=True)\n"
             f"memc.optimize({os.fspath(SLOW)!r}, {os.devnull!r}, layout=[], budget='45%', effort=10**9)\n"
         )
