@@ -33,15 +33,19 @@ fn plain(mask: Mask) -> Decoder {
     }
 }
 
-/// Returns a decoder that depends on a seed.
-fn random(seed: u64) -> (Decoder, u64) {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut below = |count: u64| {
+/// Returns a function that draws numbers below a count; the state must not be zero.
+fn draws(mut state: u64) -> impl FnMut(u64) -> u64 {
+    move |count| {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
         (state >> 33) % count
-    };
+    }
+}
+
+/// Returns a decoder that depends on a seed.
+fn random(seed: u64) -> (Decoder, u64) {
+    let mut below = draws(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let groups = 1 + below(2) as i64;
     let decoder = Decoder {
         seed,
@@ -65,13 +69,7 @@ fn random(seed: u64) -> (Decoder, u64) {
 /// Returns a decoder whose new rows are free, and options with ranges, that depend on a seed; and the
 /// capacity.
 fn random_free(seed: u64) -> (Decoder, String, u64) {
-    let mut state = seed.wrapping_mul(0xd134_2543_de82_ef95) | 1;
-    let mut below = |count: u64| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 33) % count
-    };
+    let mut below = draws(seed.wrapping_mul(0xd134_2543_de82_ef95) | 1);
     let groups = 1 + below(2) as i64;
     let opset = [13, 15, 17, 20, 21, 24][below(6) as usize];
     let mask = [Mask::None, Mask::Input, Mask::Ranges, Mask::Buffer, Mask::Both, Mask::Triangle][below(6) as usize];
