@@ -1,14 +1,12 @@
 #!/usr/bin/env bash
-# Fuzzes: ./run.sh [SECONDS] [TARGET...] builds all targets with coverage on stable Rust and runs each for SECONDS (60).
-# The gate runs each target for five seconds, so that a target that no longer builds is noticed.
-# Coverage comes from LLVM's own pass, so no nightly compiler is needed. A C++ compiler builds libFuzzer.
-# Findings and the corpus are in scratch/. To repeat a crash: scratch/bin/TARGET scratch/found/TARGET/FILE.
+# Fuzzes: ./run.sh [SECONDS] [TARGET...] builds all targets with coverage on stable Rust and runs each for SECONDS (60),
+# as many at a time as there are cores. The gate runs each target for five seconds, so that a target that no longer
+# runs is noticed. Coverage comes from LLVM's own pass, so no nightly compiler is needed. A C++ compiler builds libFuzzer.
+# Findings and the corpus are in scratch/. To repeat a crash: MEMC_FUZZ=TARGET scratch/fuzz scratch/found/TARGET/FILE.
 set -euo pipefail
 cd "$(dirname "$0")"
 seconds=${1:-60}
 shift || true
-all=(parse_text import_onnx make_onnx verify_any check_layout rewrite split budget place order read_problem read_npz read_target)
-targets=("${@:-${all[@]}}")
 
 if ! command -v c++ > /dev/null; then
   echo "installing a C++ compiler, which libFuzzer is built with" >&2
@@ -22,26 +20,29 @@ flags="--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-leve
 -Cllvm-args=-sanitizer-coverage-trace-compares -Clink-dead-code"
 RUSTFLAGS="$flags" cargo build --release --locked --target "$triple"
 built=${CARGO_TARGET_DIR:-target}/$triple/release
-mkdir -p scratch/bin
-cp -f "${targets[@]/#/$built/}" scratch/bin/
+mkdir -p scratch
+cp -f "$built/fuzz" scratch/fuzz
+[ $# -gt 0 ] && targets=("$@") || mapfile -t targets < <(scratch/fuzz)
 
-passes=../../passes/plan/tests/filetests
-failed=()
-for target in "${targets[@]}"; do
+# Runs one target; its log and its findings are named after it.
+fuzz() {
+  local target=$1 seeds=() dictionary=()
   mkdir -p "scratch/corpus/$target" "scratch/found/$target"
-  seeds=()
   [ -d "seeds/$target" ] && seeds+=("seeds/$target")
-  [ "$target" = parse_text ] && seeds+=("$passes")
+  [ "$target" = parse_text ] && seeds+=(../../passes/plan/tests/filetests)
   [ "$target" = read_target ] && seeds+=(../../targets)
-  dictionary=()
   [ -f "seeds/$target.dict" ] && dictionary+=("-dict=seeds/$target.dict")
-  echo "== $target, $seconds s"
-  "scratch/bin/$target" -max_total_time="$seconds" -max_len=4096 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+  local outcome=0
+  MEMC_FUZZ=$target scratch/fuzz -max_total_time="$seconds" -max_len=4096 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
     -artifact_prefix="scratch/found/$target/" "${dictionary[@]}" "scratch/corpus/$target" "${seeds[@]}" \
-    > "scratch/$target.log" 2>&1 || failed+=("$target")
+    > "scratch/$target.log" 2>&1 || outcome=$?
+  echo "== $target, $seconds s: exit $outcome"
   grep -E 'stat::number_of_executed_units|panicked at|ERROR|SUMMARY' "scratch/$target.log" || true
-done
-if [ ${#failed[@]} -gt 0 ]; then
-  echo "found something in: ${failed[*]} (scratch/TARGET.log says what, scratch/found/TARGET holds the input)" >&2
+  return "$outcome"
+}
+export -f fuzz
+export seconds
+printf '%s\n' "${targets[@]}" | xargs -P "$(nproc)" -I TARGET bash -c 'fuzz TARGET' || {
+  echo "a target found something: scratch/TARGET.log says what, scratch/found/TARGET holds the input" >&2
   exit 1
-fi
+}

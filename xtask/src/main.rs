@@ -11,6 +11,7 @@ mod cpp;
 #[cfg(feature = "generate")]
 mod generate;
 mod setup;
+mod times;
 mod wheel;
 
 use std::process::{Command, ExitCode};
@@ -24,6 +25,11 @@ fn main() -> ExitCode {
     let outcome = match task.as_str() {
         "setup" => set_up(),
         "test" => test(&rest),
+        // How cargo runs the binaries of `test`.
+        "time" => match times::run(&rest) {
+            Ok(code) => return code,
+            Err(error) => Err(error),
+        },
         "wheel" => match rest.first().map(String::as_str) {
             None => wheel::test(),
             Some("release") => wheel::release().map(|wheel| println!("{}", wheel.display())),
@@ -51,34 +57,46 @@ fn set_up() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Sets up the test environment and runs all tests.
+/// Sets up the test environment and runs all tests: first the binaries, timed, then the examples of
+/// documentation. Examples run as tests of `tests/all/examples.rs`, so their own binaries are not linked.
 fn test(arguments: &[String]) -> Result<(), Failure> {
     let environment = setup::python()?;
-    let mut cargo = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
-    cargo.args(["test", "--workspace"]).args(arguments);
-    cargo.env("MEMC_PYTHON", &environment.python).env("ORT_DYLIB_PATH", &environment.library);
+    let mut variables = vec![("MEMC_PYTHON", environment.python.clone()), ("ORT_DYLIB_PATH", environment.library.clone())];
     let mut left_out = Vec::new();
     match browser::find() {
-        Some(browser) => {
-            cargo.env("MEMC_CHROMIUM", browser);
-        }
+        Some(browser) => variables.push(("MEMC_CHROMIUM", browser)),
         None => {
             eprintln!("xtask: no Chromium here and none could be installed: the test of the report page is left out");
             left_out.push("the_page_fills_itself_in_a_browser");
         }
     }
     match cpp::set_up(&environment)? {
-        Some(headers) => {
-            cargo.env("MEMC_CPP", headers);
-        }
+        Some(headers) => variables.push(("MEMC_CPP", headers)),
         None => {
             eprintln!("xtask: no npm here, which fetches ONNX Runtime's headers: the tests of the C++ program are left out");
             left_out.push("the_cpp_program");
         }
     }
+    let cargo = || {
+        let mut cargo = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
+        cargo.envs(variables.iter().map(|(name, value)| (name, value)));
+        cargo
+    };
+    let mut tests = cargo();
+    let table = times::watch(&mut tests)?;
+    let kinds = if arguments.is_empty() { &["--lib", "--bins", "--tests"][..] } else { &[] };
+    tests.args(["test", "--workspace"]).args(kinds).args(arguments);
     if !left_out.is_empty() {
-        cargo.arg("--").args(left_out.iter().flat_map(|name| ["--skip", name]));
+        tests.args((!arguments.iter().any(|argument| argument == "--")).then_some("--"));
+        tests.args(left_out.iter().flat_map(|name| ["--skip", name]));
     }
-    let status = cargo.status()?;
-    if status.success() { Ok(()) } else { Err("tests failed".into()) }
+    let status = tests.status()?;
+    times::print(&table)?;
+    if !status.success() {
+        return Err("tests failed".into());
+    }
+    if arguments.is_empty() {
+        setup::run(cargo().args(["test", "--workspace", "--doc", "--quiet"]))?;
+    }
+    Ok(())
 }

@@ -1,0 +1,378 @@
+//! Valid plans pass, and computations that differ only in form are recognized as equal.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use crate::fixture;
+
+use std::time::{Duration, Instant};
+
+use fixture::*;
+use memc_check::{Kind, Options, Report};
+use memc_layout::{AliasKind, Class, Io, LowerBound, Unplanned};
+use memc_onnx_proto::onnx::{AttributeProto, NodeProto, OperatorSetIdProto, TensorProto};
+
+const EXACT: Options = Options { equivalence: true, exact: true };
+
+/// Formats all violations, so that a failure shows them.
+fn shown(report: &Report) -> Vec<String> {
+    report.violations.iter().map(|violation| format!("{}: {}", violation.kind.name(), violation.diagnostic.message)).collect()
+}
+
+/// Formats the violations, except for numbers that the hand-made plan does not update.
+fn without_numbers(report: &Report) -> Vec<String> {
+    let numbers = [Kind::Peak, Kind::ArenaSize, Kind::LowerBound, Kind::Weights, Kind::Baseline];
+    let kept = report.violations.iter().filter(|violation| !numbers.contains(&violation.kind));
+    kept.map(|violation| format!("{}: {}", violation.kind.name(), violation.diagnostic.message)).collect()
+}
+
+#[test]
+fn a_right_plan_passes_with_every_io() {
+    for io in [Io::Outputs, Io::Arena, Io::External] {
+        let mut case = Case::default();
+        case.io = io;
+        let peak = case.layout().peak["device"].bytes;
+        // Recomputation and transfers may go below the lower bound of any order.
+        case.layout().lower_bound.get_mut("device").unwrap().order = Some(peak + 1);
+        let report = case.report_with(EXACT);
+        let found: Vec<String> = shown(&report).into_iter().filter(|text| !text.starts_with("baseline")).collect();
+        assert_eq!(found, [""; 0], "{io:?}");
+        let summary = report.summary;
+        assert_eq!((summary.views, summary.in_place, summary.transfers, summary.anchors), (6, 3, 1, 1));
+        assert_eq!((summary.recomputed_nodes, summary.extra_nodes, summary.unverified_shapes), (1, 0, 0));
+        assert_eq!(summary.spaces["device"].peak, peak);
+    }
+}
+
+#[test]
+fn the_baseline_is_the_input_model_in_file_order_with_views() {
+    let report = Case::default().report_with(EXACT);
+    assert_eq!(shown(&report), [""; 0]);
+    assert_eq!(report.remarks, [""; 0]);
+    // At `join`: f 128, d 256, k0 and k1 256 each, and k 512. At `right`: without k, but with h.
+    assert_eq!(report.summary.baseline.derived, 1408);
+    let mut case = Case::default();
+    case.layout().baseline.file_order_peak.insert("device".into(), 1200);
+    let report = case.report();
+    assert_eq!(shown(&report), [""; 0]);
+    assert!(report.remarks[0].contains("every possible view"), "{:?}", report.remarks);
+}
+
+#[test]
+fn gaps_between_values_of_bodies_may_count() {
+    let most = |alignment: u64| {
+        let mut case = Case::default();
+        case.layout().arenas[0].alignment = alignment;
+        case.report().summary.baseline.most
+    };
+    // Each of the two bodies of `choose` computes a value.
+    assert!(most(1 << 20) >= 2 << 20, "{}", most(1 << 20));
+    assert_eq!(most(0), most(1), "an alignment of nothing is none");
+}
+
+#[test]
+fn a_wider_live_range_is_a_remark() {
+    let mut case = Case::default();
+    case.tensor("p").live[0].end += 1;
+    let report = case.report();
+    assert_eq!(without_numbers(&report), [""; 0]);
+    assert_eq!(report.remarks, ["1 live ranges are wider than the derived ones"]);
+}
+
+#[test]
+fn values_held_by_the_caller_need_no_live_range() {
+    let mut case = Case::default();
+    case.tensor("w").live.clear();
+    case.tensor("flag").live = vec![memc_layout::LiveRange { start: 6, end: 7 }];
+    assert_eq!(shown(&case.report()), [""; 0]);
+}
+
+#[test]
+fn another_graph_is_a_remark_or_a_violation() {
+    let mut case = Case::default();
+    case.node("mix").input.reverse();
+    let report = case.report();
+    assert_eq!(shown(&report), [""; 0]);
+    assert_eq!(report.remarks, ["rewritten: needs numeric comparison: `f`"]);
+    assert_eq!(report.summary.rewritten_outputs, ["f"]);
+    let exact = case.report_with(EXACT);
+    assert!(exact.violations.iter().any(|violation| violation.kind == Kind::Rewritten));
+    assert!(case.report_with(Options { equivalence: false, exact: false }).remarks.is_empty());
+}
+
+#[test]
+fn another_body_is_another_graph() {
+    let mut case = Case::default();
+    let branch = case.node("choose").attribute[0].g.as_mut().unwrap();
+    branch.node[0].op_type = Some("Exp".into());
+    assert_eq!(case.report().summary.rewritten_outputs, ["f"]);
+}
+
+/// Returns a Constant node with this tensor.
+fn constant(name: &str, tensor: TensorProto) -> NodeProto {
+    let value = AttributeProto { name: Some("value".into()), r#type: Some(4), t: Some(tensor), ..Default::default() };
+    with(node(&format!("make_{name}"), "Constant", &[], &[name]), value)
+}
+
+#[test]
+fn constants_identities_and_idle_reshapes_do_not_change_the_meaning() {
+    let mut case = Case::default();
+    // Edits of the output model: an initializer becomes a Constant node, a reshape to the operand's
+    // shape and an Identity are inserted, and a reshape becomes two.
+    case.graph().initializer.retain(|tensor| tensor.name() != "flat");
+    case.insert("fold", [constant("flat", ints("", &[2, 32])), node("idle", "Reshape", &["c", "square"], &["c2"])]);
+    case.insert("fold", [node("turn", "Reshape", &["c2", "long"], &["c3"])]);
+    case.graph().initializer.extend([ints("square", &[4, 16]), ints("long", &[64])]);
+    case.node("fold").input[0] = "c3".into();
+    case.insert("last", [node("same", "Identity", &["t"], &["t2"])]);
+    case.node("last").input[0] = "t2".into();
+    // Omitted operands at the end have no meaning.
+    case.node("part").input.push(String::new());
+    case.shapes.extend([
+        ("square", (INT64, vec![2])),
+        ("long", (INT64, vec![1])),
+        ("c3", (FLOAT, vec![64])),
+        ("t2", (FLOAT, vec![2, 16])),
+    ]);
+    case.constants.push("flat");
+    let aliases = [("c2", "c", 0), ("c3", "c2", 0), ("r", "c3", 0), ("t2", "t", 0)];
+    case.aliases.extend(aliases.map(|(part, whole, at)| (part, (whole, AliasKind::View, at))));
+    assert_eq!(shown(&case.report_with(EXACT)), [""; 0]);
+}
+
+#[test]
+fn a_folded_shape_equals_its_computation_unless_a_caller_may_change_it() {
+    let nodes = |folded: bool| {
+        let reshape = node("fold", "Reshape", &["x", if folded { "flat" } else { "sum" }], &["z"]);
+        if folded { vec![reshape] } else { vec![node("add", "Add", &["half", "half"], &["sum"]), reshape] }
+    };
+    for overridable in [false, true] {
+        let edit = |graph: &mut memc_onnx_proto::onnx::GraphProto| {
+            graph.initializer = vec![ints("half", &[1, 16]), ints("flat", &[2, 32])];
+            graph.output = vec![info("z", FLOAT, &[2, 32])];
+            if overridable {
+                graph.input.push(info("half", INT64, &[2]));
+            }
+        };
+        let mut case = Case::same(nodes(true), edit);
+        case.given = Case::same(nodes(false), edit).given;
+        case.shapes.extend([
+            ("half", (INT64, vec![2])),
+            ("flat", (INT64, vec![2])),
+            ("z", (FLOAT, vec![2, 32])),
+            ("flag", (BOOL, vec![])),
+        ]);
+        let report = case.report_with(EXACT);
+        // The plan fixes the result's extents in either case. Only equality of the elements matters.
+        assert_eq!(without_numbers(&report), [""; 0], "{overridable}");
+        // A gathered value depends on the elements, so an overridable initializer changes the meaning.
+        let gather = |shape: &str| vec![node("pick", "Gather", &["x", shape], &["z"])];
+        let edit = |graph: &mut memc_onnx_proto::onnx::GraphProto| {
+            edit(graph);
+            graph.output = vec![info("z", FLOAT, &[2, 16])];
+            graph.initializer = vec![ints("half", &[0, 1]), ints("flat", &[0, 2])];
+        };
+        let mut case = Case::same(gather("flat"), edit);
+        let mut computed = gather("sum");
+        computed.insert(0, node("add", "Add", &["half", "half"], &["sum"]));
+        case.given = Case::same(computed, edit).given;
+        case.shapes.extend([
+            ("half", (INT64, vec![2])),
+            ("flat", (INT64, vec![2])),
+            ("z", (FLOAT, vec![2, 16])),
+            ("flag", (BOOL, vec![])),
+        ]);
+        let rewritten = case.report_with(EXACT).violations.iter().any(|violation| violation.kind == Kind::Rewritten);
+        assert_eq!(rewritten, overridable);
+    }
+}
+
+#[test]
+fn values_of_unknown_size_are_unplanned_or_taken_from_the_layout() {
+    let mut case = Case::default();
+    for model in [&mut case.given, &mut case.out] {
+        model.opset_import.push(OperatorSetIdProto { domain: Some("custom".into()), version: Some(1) });
+        let graph = model.graph.as_mut().unwrap();
+        let last = graph.node.iter_mut().find(|node| node.name() == "last").unwrap();
+        (last.op_type, last.domain) = (Some("Mystery".into()), Some("custom".into()));
+        graph.output[1].r#type = None;
+    }
+    case.insert("left", [node("find", "NonZero", &["h"], &["where"])]);
+    case.layout().tensors.retain(|tensor| tensor.name != "where");
+    case.layout().unplanned.push(Unplanned {
+        name: "where".into(),
+        reason: "its size depends on data".into(),
+        ..Unplanned::default()
+    });
+    let report = case.report_with(EXACT);
+    assert_eq!(without_numbers(&report), [""; 0]);
+    assert_eq!(report.summary.unverified_shapes, 1);
+    assert!(report.remarks[0].starts_with("1 shapes are taken from the layout"), "{:?}", report.remarks);
+}
+
+#[test]
+fn a_flaw_of_the_input_model_is_a_remark() {
+    let mut case = Case::default();
+    case.both(|graph| graph.value_info.push(info("d", FLOAT, &[1, 16])));
+    let report = case.report();
+    assert_eq!(shown(&report), [""; 0]);
+    assert!(report.remarks.iter().any(|text| text.starts_with("in both models:")), "{:?}", report.remarks);
+}
+
+#[test]
+fn absent_external_data_is_compared_by_its_place() {
+    let mut case = Case::default();
+    case.both(|graph| {
+        let weight = &mut graph.initializer[0];
+        (weight.raw_data, weight.data_location) = (None, Some(1));
+        let entry = |key: &str, value: &str| memc_onnx_proto::onnx::StringStringEntryProto {
+            key: Some(key.into()),
+            value: Some(value.into()),
+        };
+        weight.external_data = vec![entry("location", "absent.bin"), entry("offset", "64")];
+    });
+    let report = case.report_with(EXACT);
+    assert_eq!(shown(&report), [""; 0]);
+    assert_eq!(report.summary.external_constants, 1);
+    case.out.graph.as_mut().unwrap().initializer[0].external_data[1].value = Some("128".into());
+    assert_eq!(case.report().summary.rewritten_outputs, ["f", "z"]);
+}
+
+#[test]
+fn an_order_proved_optimal_passes_without_recomputes_and_transfers() {
+    let chain = vec![node("one", "Relu", &["x"], &["a"]), node("two", "MatMul", &["a", "w"], &["z"])];
+    let mut case = Case::same(chain, |graph| graph.output = vec![info("z", FLOAT, &[4, 16])]);
+    case.shapes.extend([("w", (FLOAT, vec![16, 16])), ("flag", (BOOL, vec![]))]);
+    case.shapes.extend([("flat", (INT64, vec![2])), ("from", (INT64, vec![1])), ("to", (INT64, vec![1]))]);
+    case.layout().baseline.file_order_peak.insert("device".into(), 512);
+    let proof = LowerBound { placement: 512, order: Some(512), order_proved: true, placement_proved: true };
+    case.layout().lower_bound.insert("device".into(), proof);
+    assert_eq!(shown(&case.report_with(EXACT)), [""; 0]);
+    for order in [256, 511, 513] {
+        case.layout().lower_bound.get_mut("device").unwrap().order = Some(order);
+        assert_eq!(case.report().violations[0].kind, Kind::LowerBound, "{order}");
+    }
+    // A peak below the bytes of one node is as wrong as the live ranges behind it, and so is its proof.
+    case.tensor("a").live[0].end = 1;
+    case.layout().peak.get_mut("device").unwrap().bytes = 256;
+    case.layout().lower_bound.get_mut("device").unwrap().order = Some(256);
+    let said = "the step of one node needs at least 512 B";
+    assert!(case.report().violations.iter().any(|violation| violation.diagnostic.message.contains(said)));
+}
+
+#[test]
+fn a_bound_of_orders_that_no_single_step_shows_is_a_remark() {
+    // The small result of one branch waits while the other branch runs. Either branch may run first.
+    let nodes = vec![
+        node("up", "MatMul", &["x", "w"], &["a"]),
+        node("down", "ReduceMax", &["a"], &["b"]),
+        node("up2", "MatMul", &["x", "w"], &["c"]),
+        node("down2", "ReduceMax", &["c"], &["d"]),
+        node("join", "Sub", &["b", "d"], &["z"]),
+    ];
+    let mut case = Case::same(nodes, |graph| graph.output = vec![info("z", FLOAT, &[1, 1])]);
+    case.shapes.extend([("w", (FLOAT, vec![16, 16])), ("flag", (BOOL, vec![]))]);
+    case.shapes.extend([("flat", (INT64, vec![2])), ("from", (INT64, vec![1])), ("to", (INT64, vec![1]))]);
+    case.shapes.extend(["b", "d", "z"].map(|name| (name, (FLOAT, vec![1, 1]))));
+    let peak = 4 + 256 + 4;
+    case.layout().baseline.file_order_peak.insert("device".into(), peak);
+    let claim = |order| LowerBound { placement: peak, order: Some(order), order_proved: order == peak, placement_proved: false };
+    for (order, remark) in [
+        (264, Some("264 B is not verified; the check derives a bound of 260 B")),
+        (260, None),
+        (256, Some("256 B is weak; the check derives a bound of 260 B")),
+    ] {
+        case.layout().lower_bound.insert("device".into(), claim(order));
+        let report = case.report_with(EXACT);
+        assert_eq!(shown(&report), [""; 0]);
+        assert_eq!(report.summary.spaces["device"].order_bound, 260);
+        let found = report.remarks.iter().find(|text| text.contains("the order's bound"));
+        assert_eq!(found.is_some(), remark.is_some(), "{found:?}");
+        assert!(found.zip(remark).is_none_or(|(found, remark)| found.contains(remark)), "{found:?}");
+    }
+}
+
+#[test]
+fn the_order_bound_counts_bytes_overwritten_in_place_once() {
+    let bound = |nodes: Vec<NodeProto>, shapes: &[(&'static str, Vec<u64>)], views: &[(&'static str, u64)]| {
+        let mut case = Case::same(nodes, |graph| graph.output = vec![info("z", FLOAT, &[-1, -1])]);
+        case.shapes.extend([("w", (FLOAT, vec![16, 16])), ("flag", (BOOL, vec![]))]);
+        case.shapes.extend([("flat", (INT64, vec![2])), ("from", (INT64, vec![1])), ("to", (INT64, vec![1]))]);
+        case.shapes.extend(shapes.iter().map(|(name, shape)| (*name, (FLOAT, shape.clone()))));
+        case.aliases.extend(views.iter().map(|(name, at)| (*name, ("a", AliasKind::View, *at))));
+        case.report().summary.spaces["device"].order_bound
+    };
+    let up = || node("up", "MatMul", &["x", "w"], &["a"]);
+    // The result of `bend` may overwrite the 256 bytes of `a`. At `down`, 4 more bytes are live.
+    let nodes = vec![up(), node("bend", "Relu", &["a"], &["b"]), node("down", "ReduceMax", &["b"], &["z"])];
+    assert_eq!(bound(nodes, &[("z", vec![1, 1])], &[]), 260);
+    // The halves of `a` are overwritten while the whole stays live. Only its 256 bytes are surely live.
+    let nodes = vec![
+        up(),
+        with(node("cut", "Split", &["a"], &["s0", "s1"]), int("axis", 0)),
+        node("bend", "Relu", &["s0"], &["r"]),
+        node("join", "Sub", &["s1", "r"], &["z"]),
+    ];
+    let half = || vec![2, 16];
+    assert_eq!(bound(nodes, &[("s0", half()), ("s1", half()), ("r", half()), ("z", half())], &[("s0", 0), ("s1", 128)]), 256);
+}
+
+/// Returns a chain of `count` nodes with long skips, and a plan that reuses each freed slot for the
+/// next tensor.
+fn chain(count: usize) -> Case {
+    let name = |index: usize| format!("v{index}");
+    let skip = |index: usize| name((index - 1).saturating_sub((index * 7) % 97));
+    let mut nodes = vec![node("n0", "Relu", &["x"], &["v0"])];
+    nodes.extend((1..count).map(|index| node(&format!("n{index}"), "Max", &[&name(index - 1), &skip(index)], &[&name(index)])));
+    let last = name(count - 1);
+    let mut case = Case::same(nodes, |graph| {
+        graph.output = vec![info(&last, FLOAT, &[4, 16])];
+        graph.input = vec![info("x", FLOAT, &[-1, 16])];
+        graph.initializer.clear();
+    });
+    case.shapes.insert("flag", (BOOL, vec![]));
+    let layout = case.layout();
+    let mut ends: Vec<Option<u64>> = Vec::new();
+    for tensor in layout.tensors.iter_mut().filter(|tensor| tensor.class != Class::Input) {
+        let range = tensor.live[0];
+        let free = ends.iter().position(|end| end.is_none_or(|end| end <= range.start));
+        let slot = free.unwrap_or_else(|| {
+            ends.push(None);
+            ends.len() - 1
+        });
+        ends[slot] = Some(range.end);
+        tensor.offset = Some(slot as u64 * 256);
+    }
+    layout.arenas[0].size = ends.len() as u64 * 256;
+    case
+}
+
+#[test]
+fn many_tensors_are_swept_quickly_and_one_overlap_is_found() {
+    let mut case = chain(6_000);
+    let started = Instant::now();
+    let report = case.report_with(EXACT);
+    assert_eq!(without_numbers(&report), [""; 0]);
+    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
+    let offset = case.tensor("v2999").offset;
+    case.tensor("v3000").offset = offset;
+    assert!(case.report().violations.iter().any(|violation| violation.kind == Kind::Overlap));
+}
+
+#[test]
+fn a_model_without_nodes_needs_no_offsets() {
+    let mut case = Case::same(vec![], |graph| {
+        graph.input = vec![info("x", FLOAT, &[4]), info("y", FLOAT, &[4])];
+        graph.output = vec![info("y", FLOAT, &[4])];
+        graph.initializer.clear();
+    });
+    case.io = Io::Arena;
+    case.shapes.extend([("x", (FLOAT, vec![4])), ("y", (FLOAT, vec![4]))]);
+    case.layout().model.dims.clear();
+    for arena in &mut case.layout().arenas {
+        arena.size = 0;
+    }
+    for tensor in &mut case.layout().tensors {
+        (tensor.space, tensor.offset, tensor.live) = (None, None, Vec::new());
+    }
+    assert_eq!(without_numbers(&case.report_with(EXACT)), [""; 0]);
+}

@@ -1,0 +1,6 @@
+//! Integration tests of this crate, from outside: one binary, so that the crate is linked once.
+
+mod edits;
+mod models;
+mod plan;
+mod unchanged;

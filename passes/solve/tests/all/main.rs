@@ -1,0 +1,8 @@
+//! Integration tests of this crate, from outside: one binary, so that the crate is linked once.
+
+mod budget;
+mod budget_bound;
+mod chaos;
+mod order;
+mod place;
+mod problems;

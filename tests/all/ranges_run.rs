@@ -1,0 +1,140 @@
+//! `memc check`, `verify` and `run` of plans for ranges: points, and extents of the inputs.
+#![cfg(feature = "ort")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use crate::command;
+use crate::models_made;
+
+use command::Folder;
+use memc_onnx_proto::onnx::ModelProto;
+use models_made::{bytes, floats, int, integers, ints, node, numbers, stated, symbolic, text, with};
+
+/// Returns a model that joins `x` of `n,s,4` with its last rows, and computes on.
+fn model() -> ModelProto {
+    let nodes = vec![
+        node("Relu", &["x"], &["a"]),
+        node("Sigmoid", &["p"], &["b"]),
+        stated(node("Concat", &["a", "b"], &["c"]), vec![int("axis", 1)]),
+        node("MatMul", &["c", "w"], &["d"]),
+        node("Tanh", &["d"], &["e"]),
+        node("Reshape", &["e", "flat"], &["f"]),
+        node("Add", &["f", "one"], &["y"]),
+    ];
+    with(nodes, |graph| {
+        graph.input = vec![symbolic("x", &["n", "s", "4"]), symbolic("p", &["n", "t", "4"])];
+        graph.output = vec![symbolic("y", &["n", "all"])];
+        graph.initializer = vec![floats("w", &[4, 4]), integers("flat", &[0, -1]), numbers("one", &[1.0])];
+        // Texts of numbers are symbols here: state the last extent.
+        for input in &mut graph.input {
+            use memc_onnx_proto::onnx::{tensor_shape_proto::dimension::Value, type_proto};
+            let Some(type_proto::Value::TensorType(tensor)) = &mut input.r#type.as_mut().unwrap().value else { panic!() };
+            tensor.shape.as_mut().unwrap().dim[2].value = Some(Value::DimValue(4));
+        }
+    })
+}
+
+/// Plans the model for ranges.
+fn planned(name: &str) -> Folder {
+    let folder = Folder::new(name);
+    folder.write("in.onnx", bytes(&model()));
+    folder.memc("optimize in.onnx -o out.onnx --dim n=1..5 --dim s=2..32/3 --dim t=s+1 --dim-max n*s<=60 --exact").done();
+    folder.memc("check in.onnx out.onnx out.layout.json").done();
+    folder
+}
+
+#[test]
+fn a_plan_is_verified_at_several_points() {
+    let folder = planned("ranges-verify");
+    assert!(folder.read("out.layout.json").contains("\"t\": \"s+1\""), "the equation is in the layout");
+    let ran = folder.memc("verify in.onnx out.onnx").done();
+    // The largest extents break the limit: their point lies on its border.
+    assert!(ran.err.contains("n=5,s=11: equal") && ran.err.contains("n=1,s=2: equal"), "{ran:#?}");
+    assert!(!ran.err.contains("n=5,s=32"), "{ran:#?}");
+    let points = ran.err.lines().filter(|line| line.starts_with("n=") && line.ends_with(": equal")).count();
+    assert!(points >= 8 && ran.err.contains(&format!("bit for bit in {points} points")), "{ran:#?}");
+    let ran = folder.memc("verify in.onnx out.onnx --points 3 --json").done();
+    assert!(ran.out.contains("\"points_left_out\": 0") && ran.err.contains("in 3 points"), "{ran:#?}");
+    let ran = folder.memc("verify in.onnx out.onnx --at n=3,s=5 --at n=2,s=29").done();
+    assert!(ran.err.contains("n=3,s=5: equal\nn=2,s=29: equal"), "{ran:#?}");
+}
+
+#[test]
+fn extents_outside_the_ranges_are_refused_before_a_run() {
+    let folder = planned("ranges-outside");
+    for (extents, told) in [
+        ("n=6,s=2", "n=6: the plan is for n=1..5"),
+        ("n=0,s=2", "n=0: the plan is for n=1..5"),
+        ("n=1,s=3", "s=3: the plan is for s=2..32/3"),
+        ("n=5,s=14", "the plan is for n*s<=60"),
+        ("n=5", "no extent of `s` is known"),
+        ("n=5,s=2,q=1", "q=1: the free dimensions of the plan are n, s"),
+    ] {
+        let ran = folder.memc(&format!("verify in.onnx out.onnx --at {extents}")).refused(2, "E0715");
+        assert!(ran.err.contains(told), "{ran:#?}");
+    }
+    let options = |extents: &str| extents.split(',').map(|extent| format!(" --dim {extent}")).collect::<String>();
+    for (extents, told) in [("n=6,s=2", "n=1..5"), ("n=5,s=32", "n*s<=60"), ("q=1", "the free dimensions")] {
+        let ran = folder.memc(&format!("run out.onnx --layout out.layout.json{}", options(extents))).refused(2, "E0715");
+        assert!(ran.err.contains(told), "{ran:#?}");
+    }
+}
+
+#[test]
+fn a_run_takes_the_extents_of_its_inputs() {
+    let folder = planned("ranges-run");
+    let ran = folder.memc("run out.onnx --layout out.layout.json --dim n=2 --dim s=5 --outputs y.npz --poison-check").done();
+    assert!(ran.err.contains("extents: n=2,s=5"), "{ran:#?}");
+    // The outputs of one run are no inputs of another: names are checked, then shapes.
+    folder.memc("run out.onnx --layout out.layout.json --inputs y.npz").refused(2, "E0706");
+}
+
+/// Returns a network on images of `h` rows: sliding windows with strides, a pool, an upscaled image, and
+/// a join.
+fn images() -> ModelProto {
+    let window = |name: &str, operands: &[&str], result: &str, attributes| stated(node(name, operands, &[result]), attributes);
+    let pads = |count: i64| ints("pads", &[count; 4]);
+    let shape = |extent: i64| ints("kernel_shape", &[extent; 2]);
+    let strides = || ints("strides", &[2, 2]);
+    let upscaled =
+        vec![text("mode", "nearest"), text("coordinate_transformation_mode", "asymmetric"), text("nearest_mode", "floor")];
+    let nodes = vec![
+        window("Conv", &["x", "w1"], "a", vec![shape(3), pads(1)]),
+        node("Sigmoid", &["a"], &["b"]),
+        node("Mul", &["a", "b"], &["c"]),
+        window("Conv", &["c", "w2"], "d", vec![shape(3), pads(1), strides()]),
+        window("MaxPool", &["d"], "e", vec![shape(3), pads(1), strides()]),
+        window("Resize", &["e", "", "scales"], "f", upscaled),
+        window("Concat", &["f", "d"], "g", vec![int("axis", 1)]),
+        window("Softmax", &["g"], "s", vec![int("axis", 1)]),
+        window("Conv", &["s", "w3"], "y", vec![shape(3), pads(1)]),
+    ];
+    with(nodes, |graph| {
+        graph.input = vec![symbolic("x", &["one", "two", "h", "width"])];
+        graph.output = vec![symbolic("y", &["one", "four", "rows", "columns"])];
+        let scales = numbers("scales", &[1.0, 1.0, 2.0, 2.0]);
+        graph.initializer =
+            vec![floats("w1", &[16, 2, 3, 3]), floats("w2", &[16, 16, 3, 3]), floats("w3", &[4, 32, 3, 3]), scales];
+    })
+}
+
+#[test]
+fn rows_whose_number_is_a_range_are_computed_in_parts() {
+    let folder = Folder::new("ranges-rows");
+    folder.write("in.onnx", bytes(&images()));
+    let arena = |extents: &str| {
+        folder
+            .memc(&format!("optimize in.onnx -o out.onnx --dim one=1 --dim two=2 --dim width=48 {extents} --slowdown 20%"))
+            .done();
+        folder.memc("check in.onnx out.onnx out.layout.json").done();
+        let layout = folder.read("out.layout.json");
+        let size = layout.split("\"size\": ").nth(1).and_then(|rest| rest.split(',').next()).unwrap();
+        size.trim().parse::<u64>().unwrap()
+    };
+    let whole = arena("--dim h=16..96/4 --no-rewrite");
+    let bound = arena("--dim h=96");
+    let ranged = arena("--dim h=16..96/4");
+    assert!(ranged * 10 < whole * 7, "{ranged} of {whole} bytes");
+    assert!(ranged * 10 < bound * 12, "{ranged} bytes, {bound} for the largest image alone");
+    let ran = folder.memc("verify in.onnx out.onnx --points 12");
+    assert!(ran.done().err.contains("equal within the tolerance in "));
+}
