@@ -26,6 +26,15 @@ impl ExternalFiles {
         Self { folder, mapped: RefCell::default() }
     }
 
+    /// Whether both are files of one folder.
+    fn is_of_folder(&self, other: &Self) -> bool {
+        let whole = |folder: &Path| match folder.as_os_str().is_empty() {
+            true => Path::new(".").canonicalize(),
+            false => folder.canonicalize(),
+        };
+        self.folder == other.folder || whole(&self.folder).ok().zip(whole(&other.folder).ok()).is_some_and(|(a, b)| a == b)
+    }
+
     fn map(&self, location: &str) -> Option<Bytes> {
         let path = Path::new(location);
         // A model may not name files outside its folder.
@@ -47,14 +56,16 @@ pub struct Weights {
 }
 
 impl Weights {
-    /// Weights beside the given and the written model; a model from memory has none.
+    /// Weights beside the given and the written model. A given model from memory has none; a written one is
+    /// taken to lie beside the given one.
     pub fn beside(given: &ModelFile, out: &ModelFile) -> Self {
-        Self { given: ExternalFiles::beside(given.path()), out: ExternalFiles::beside(out.path()) }
+        Self { given: ExternalFiles::beside(given.path()), out: ExternalFiles::beside(out.path().or(given.path())) }
     }
 
     /// Verifies a layout against both models and these weights.
     pub fn check(&self, given: &ModelFile, out: &ModelFile, layout: &Layout) -> Report {
-        memc_check::check_with(given, out, layout, Options::default(), &|which, location, offset, length| {
+        let options = Options { one_folder: self.given.is_of_folder(&self.out), ..Options::default() };
+        memc_check::check_with(given, out, layout, options, &|which, location, offset, length| {
             let files = match which {
                 Which::Given => &self.given,
                 Which::Out => &self.out,

@@ -22,7 +22,7 @@ pub fn run(arguments: &Check, voice: &Voice) -> Outcome {
         let violations = report.violations.iter().map(|violation| {
             json!({"kind": violation.kind.name(), "tensor": violation.tensor, "step": violation.step, "text": violation.diagnostic.message})
         });
-        let object = json!({"ok": report.holds(), "violations": violations.collect::<Vec<_>>(), "remarks": report.remarks, "summary": report.summary});
+        let object = json!({"ok": report.holds(), "proven": report.is_proven(), "violations": violations.collect::<Vec<_>>(), "remarks": report.remarks, "summary": report.summary});
         print(&format!("{object:#}\n"))?;
     }
     for violation in report.violations.iter().take(MAX_FINDINGS) {
@@ -33,9 +33,14 @@ pub fn run(arguments: &Check, voice: &Voice) -> Outcome {
     }
     let count = report.violations.len();
     voice.say(&match count {
+        0 if !report.is_proven() => "check: nothing wrong, but equality is unproven: compare by `memc verify`".to_owned(),
         0 => "check: nothing wrong".to_owned(),
         1 => "check: 1 violation".to_owned(),
         count => format!("check: {count} violations"),
     });
-    Ok(if count == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    Ok(match count {
+        0 if report.is_proven() => ExitCode::SUCCESS,
+        0 => ExitCode::UNPROVEN,
+        _ => ExitCode::from(1),
+    })
 }

@@ -2,14 +2,16 @@
 
 use std::process;
 
-/// Exit code of the command: 0 success, 1 bad model or file, 2 usage, 3 limit exceeded, 70 a defect of
-/// memc.
+/// Exit code of the command: 0 success, 1 bad model or file, 2 usage, 3 limit exceeded, 4 nothing
+/// wrong but not proven equal, 70 a defect of memc.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ExitCode(u8);
 
 impl ExitCode {
     /// The command did its work.
     pub const SUCCESS: Self = Self(0);
+    /// A check found nothing wrong, and did not prove that the models are equal.
+    pub const UNPROVEN: Self = Self(4);
 
     /// Returns the number.
     pub fn number(self) -> u8 {

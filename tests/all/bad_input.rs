@@ -29,7 +29,7 @@ fn undamaged_test_models_are_planned_without_violations() {
     for (name, model) in [("sound", sound()), ("hungry", hungry())] {
         folder.write("in.onnx", bytes(&model));
         folder.memc("optimize in.onnx -o out.onnx").done();
-        let checked = folder.memc("check in.onnx out.onnx out.layout.json").done();
+        let checked = folder.memc("check in.onnx out.onnx out.layout.json").checked();
         assert!(checked.err.contains("nothing wrong"), "{name}: {checked:#?}");
     }
 }
@@ -127,7 +127,7 @@ fn extents_that_exporters_do_not_know_are_bound_one_by_one_or_at_once() {
         let layout: serde_json::Value = serde_json::from_str(&folder.read("out.layout.json")).unwrap();
         let sizes = layout["tensors"].as_array().unwrap().iter().filter(|tensor| tensor["name"] == "y");
         assert_eq!(sizes.map(|tensor| tensor["bytes"].as_u64().unwrap()).collect::<Vec<_>>(), [5 * 3 * 4], "{dims}");
-        folder.memc("check in.onnx out.onnx out.layout.json").done();
+        folder.memc("check in.onnx out.onnx out.layout.json").checked();
     }
     folder.memc("optimize in.onnx -o out.onnx --dim x.0=5").refused(2, "E0114");
     folder.memc("optimize in.onnx -o out.onnx --dim ?=5 --dim x.1=3").refused(2, "E0117");

@@ -65,7 +65,7 @@ fn every_blocked_form_matches_the_input_model() {
     folder.write("in.onnx", bytes(&network()));
     for runtime in ["ort", "player"] {
         folder.memc(&format!("optimize in.onnx -o out.onnx --runtime {runtime} --nchwc {block}")).done();
-        folder.memc("check in.onnx out.onnx out.layout.json").done();
+        folder.memc("check in.onnx out.onnx out.layout.json").checked();
         let layout = folder.read("out.layout.json");
         assert_eq!(layout.matches("\"Conv\"").count(), 5, "all convolutions are laid out: {layout}");
         folder.memc("verify in.onnx out.onnx -n 3").done();

@@ -105,7 +105,7 @@ fn outputs_without_a_state_pair_are_listed_and_can_be_paired_by_name() {
     let named = "--state new_m0=m0 --state new_m1=m1 --state new_m2=m2";
     let summary = json(&folder.memc(&format!("optimize in.onnx -o out.onnx --alias-state {named} --json")).done().out);
     assert_eq!((summary["state"].as_array().unwrap().len(), summary["unpaired"].as_array().unwrap().len()), (6, 0));
-    folder.memc("check in.onnx out.onnx out.layout.json").done();
+    folder.memc("check in.onnx out.onnx out.layout.json").checked();
     folder.memc("verify in.onnx out.onnx").done();
     // `--state` alone pairs only the named tensors, and leaves outputs to the caller.
     folder.memc("optimize in.onnx -o out.onnx --state new_m1=m1").done();
@@ -164,7 +164,7 @@ fn boards_plan_no_workspace_of_another_runtime() {
     let folder = folder("workspace", &convolution());
     let scratch = |target: &str| {
         folder.memc(&format!("optimize in.onnx -o out.onnx --layout out.json --layout out.h {target}")).done();
-        folder.memc("check in.onnx out.onnx out.json").done();
+        folder.memc("check in.onnx out.onnx out.json").checked();
         let layout = json(&folder.read("out.json"));
         layout["tensors"].as_array().unwrap().iter().filter(|tensor| tensor["class"] == "scratch").count()
     };
@@ -276,7 +276,7 @@ fn tensors_live_in_a_slow_space_if_the_first_one_is_full() {
     // The accesses take time, and the summary says so.
     let nanos = |key: &str| layout["cost"][key].as_f64().unwrap();
     assert!(nanos("modelled_ns_after") > nanos("modelled_ns_before"));
-    folder.memc("check in.onnx out.onnx out.layout.json").done();
+    folder.memc("check in.onnx out.onnx out.layout.json").checked();
     folder.memc("verify in.onnx out.onnx").done();
     // A checker that does not know the rate refuses the plan.
     folder.write("deaf.json", text.replace("\"access\": 100000000,", ""));
@@ -286,7 +286,7 @@ fn tensors_live_in_a_slow_space_if_the_first_one_is_full() {
     // tensor leaves.
     plan(0, access).done();
     assert_eq!(json(&folder.read("out.layout.json"))["arenas"][0]["size"], 0);
-    folder.memc("check in.onnx out.onnx out.layout.json").done();
+    folder.memc("check in.onnx out.onnx out.layout.json").checked();
     folder.memc("verify in.onnx out.onnx").done();
     plan(40_960, &format!("{access}capacity = 8192\n")).refused(3, "E0301");
     plan(65_536, access).done();
@@ -310,7 +310,7 @@ fn scratch_of_foreign_kernels_has_a_place() {
         rows.iter().filter(|row| row["class"] == "scratch").map(|row| row["bytes"].as_u64().unwrap()).collect();
     assert_eq!(scratch, [261, 261, 261]);
     assert_eq!(layout["options"]["scratch"].as_str().map(str::len), Some(64));
-    folder.memc("check in.onnx out.onnx out.layout.json").done();
+    folder.memc("check in.onnx out.onnx out.layout.json").checked();
     // The budget counts it.
     plan("\"default\": \"in0_bytes\"", "").done();
     let with = json(&folder.read("out.layout.json"))["arenas"][0]["size"].as_u64().unwrap();
@@ -337,7 +337,7 @@ fn offsets_have_the_requested_alignment() {
         let rows = layout["tensors"].as_array().unwrap();
         let placed: Vec<&Value> = rows.iter().filter(|row| row["offset"].is_u64()).collect();
         assert!(placed.iter().all(|row| row["offset"].as_u64().unwrap() % bytes == 0));
-        folder.memc("check in.onnx out.onnx out.layout.json").done();
+        folder.memc("check in.onnx out.onnx out.layout.json").checked();
         let table = folder.read("plan.onnx2c.csv");
         assert_eq!((table.lines().next(), table.lines().count()), (Some("name,offset"), placed.len() + 1));
     }

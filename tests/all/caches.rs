@@ -135,7 +135,7 @@ fn random_decoders_compute_equal_tokens_step_by_step() {
         assert_eq!((rows.len(), layout["state"].as_array().unwrap().len()), (2 * decoder.layers, 2 * decoder.layers));
         assert_eq!(rows[0]["capacity"], past + decoder.rows as u64);
         let checked = folder.memc("check in.onnx out.onnx out.layout.json");
-        assert_eq!(checked.code, Some(0), "{decoder:?}: {checked:#?}");
+        assert!(matches!(checked.code, Some(0 | 4)), "{decoder:?}: {checked:#?}");
         let verified = folder.memc(&format!("verify in.onnx out.onnx -n 2 --seed {seed}"));
         assert_eq!(verified.code, Some(0), "{decoder:?} past {past}: {verified:#?}");
         assert!(verified.err.contains(" steps: the written model, and the plan played"), "{verified:#?}");
@@ -156,7 +156,7 @@ fn random_decoders_with_free_rows_compute_equal_tokens() {
         assert_eq!((rows.len(), layout["state"].as_array().unwrap().len()), (2 * decoder.layers, 2 * decoder.layers));
         assert_eq!((&rows[0]["capacity"], &rows[0]["rows_expr"]), (&json!(capacity), &json!("seq")), "{options}");
         let checked = folder.memc("check in.onnx out.onnx out.layout.json");
-        assert_eq!(checked.code, Some(0), "{decoder:?} {options}: {checked:#?}");
+        assert!(matches!(checked.code, Some(0 | 4)), "{decoder:?} {options}: {checked:#?}");
         let verified = folder.memc(&format!("verify in.onnx out.onnx --seed {seed} --points 4"));
         assert_eq!(verified.code, Some(0), "{decoder:?} {options}: {verified:#?}");
         assert!(verified.err.contains(" steps: the written model, and the plan played"), "{verified:#?}");
@@ -305,7 +305,7 @@ fn attention_that_writes_into_its_buffers_holds_them_once() {
         let layout = layout(&folder);
         assert!(layout["state"].as_array().unwrap().len() == 2 && layout["unpaired"].is_null(), "{dims}: {layout}");
         assert_eq!(held(&layout, "state"), 2 * 2 * 8 * 8 * 4, "{dims}");
-        folder.memc("check in.onnx out.onnx out.layout.json").done();
+        folder.memc("check in.onnx out.onnx out.layout.json").checked();
     }
     // A buffer that another node reads later keeps its old rows.
     let mut model = grouped();

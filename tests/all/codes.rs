@@ -119,7 +119,7 @@ fn exact_codes_keep_every_bit() {
         for percent in [97, 90] {
             let layout = planned(&folder, &step(4, shape, opset, true), "--exact", percent);
             seen.extend(forms(&layout));
-            let checked = folder.memc("check in.onnx out.onnx out.layout.json").done();
+            let checked = folder.memc("check in.onnx out.onnx out.layout.json").checked();
             assert!(checked.err.contains("nothing wrong") && !checked.err.contains("comparison"), "{checked:#?}");
             let found = folder.memc("verify in.onnx out.onnx --seed 5 --rounds 1").done();
             assert!(found.err.contains("equal bit for bit"), "{found:#?}");
@@ -149,7 +149,7 @@ fn lossy_codes_keep_the_loss_and_bound_the_error() {
         let options = format!("--lossy {form} --no-rewrite --micro-batches 1 --encode off");
         let layout = planned(&folder, &step(4, shape, 18, false), &options, 85);
         assert_eq!(forms(&layout), BTreeSet::from([form.to_owned()]));
-        folder.memc("check in.onnx out.onnx out.layout.json").done();
+        folder.memc("check in.onnx out.onnx out.layout.json").checked();
         let found = folder.memc("verify in.onnx out.onnx --json --rounds 1").done();
         let loss = serde_json::from_str::<Value>(&found.out).unwrap()["loss"].clone();
         let global = loss["global"].as_f64().unwrap();

@@ -56,7 +56,7 @@ fn sound_plan(test: &str, model: &ModelProto, options: &str) -> (Folder, Ran) {
     let folder = Folder::new(test);
     folder.write("in.onnx", bytes(model));
     let ran = folder.memc(&format!("optimize in.onnx -o out.onnx {options}")).done();
-    folder.memc("check in.onnx out.onnx out.layout.json").done();
+    folder.memc("check in.onnx out.onnx out.layout.json").checked();
     folder.memc("verify in.onnx out.onnx").done();
     (folder, ran)
 }
@@ -141,7 +141,7 @@ fn expressions_of_exporters_are_bound_and_open_sizes_are_not_praised() {
     folder.write("in.onnx", bytes(&strided()));
     let ran = folder.memc("optimize in.onnx -o out.onnx --allow-unbound").done();
     assert!(ran.err.contains("? time") && !ran.err.contains('%') && !ran.err.contains("optimal"), "{ran:#?}");
-    folder.memc("check in.onnx out.onnx out.layout.json").done();
+    folder.memc("check in.onnx out.onnx out.layout.json").checked();
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn unbound_dimensions_stay_symbolic() {
     let folder = Folder::new("door-free");
     folder.write("in.onnx", bytes(&model));
     let ran = folder.memc("optimize in.onnx -o out.onnx --allow-unbound").done();
-    folder.memc("check in.onnx out.onnx out.layout.json").done();
+    folder.memc("check in.onnx out.onnx out.layout.json").checked();
     assert!(!ran.err.contains(" only\n"), "{ran:#?}");
     let (given, out) = (model.graph.unwrap(), written(&folder).graph.unwrap());
     assert_eq!((&out.input[0].r#type, &out.output[0].r#type), (&given.input[0].r#type, &given.output[0].r#type));
@@ -171,7 +171,7 @@ fn unbound_dimensions_stay_symbolic() {
     // If only `width` is bound, the model states only `width`.
     folder.memc("optimize in.onnx -o out.onnx --allow-unbound --dim width=3").done();
     assert_eq!(extents(&written(&folder).graph.unwrap().input[0]), [0, 3]);
-    folder.memc("check in.onnx out.onnx out.layout.json").done();
+    folder.memc("check in.onnx out.onnx out.layout.json").checked();
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn real_inputs_bind_dimensions() {
     assert_eq!(inputs.iter().map(extents).collect::<Vec<_>>(), [vec![2, 16], vec![2, 16], vec![1]]);
     let layout: serde_json::Value = serde_json::from_str(&folder.read("out.layout.json")).unwrap();
     assert_eq!(layout["model"]["dims"], serde_json::json!({"batch": 2, "seq": 16}));
-    folder.memc("check in.onnx out.onnx out.layout.json").done();
+    folder.memc("check in.onnx out.onnx out.layout.json").checked();
     optimize(&[("scale", &[1])], "--dim batch=2 --dim seq=4").done();
     for name in ["out.onnx", "out.layout.json"] {
         std::fs::remove_file(folder.path(name)).unwrap();
@@ -527,7 +527,7 @@ fn equal_constants_of_one_name_are_one() {
             folder.write("in.onnx", bytes(model));
             let ran = folder.memc(&format!("optimize in.onnx -o out.onnx {options}")).done();
             assert!(ran.err.contains("warning[W0106]: `k` is defined twice"), "{ran:#?}");
-            folder.memc("check in.onnx out.onnx out.layout.json").done();
+            folder.memc("check in.onnx out.onnx out.layout.json").checked();
             let out = written(&folder).graph.unwrap();
             let all = |graph: &GraphProto| {
                 let results = graph.node.iter().flat_map(|node| node.output.clone());

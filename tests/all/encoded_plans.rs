@@ -148,7 +148,7 @@ fn exact_rows() -> Vec<Value> {
 fn exact_forms_restore_every_bit() {
     for opset in [15, 17, 20, 21] {
         let folder = written(&format!("encoded-exact-{opset}"), encoded(&[], "r"), &exact_rows(), opset);
-        let checked = folder.memc("check in.onnx out.onnx out.layout.json").done();
+        let checked = folder.memc("check in.onnx out.onnx out.layout.json").checked();
         assert!(checked.err.contains("nothing wrong") && !checked.err.contains("comparison"), "{checked:#?}");
         let found = folder.memc("verify in.onnx out.onnx --seed 3").done();
         assert!(found.err.contains("4 outputs equal bit for bit in 3 rounds"), "{found:#?}");
@@ -162,7 +162,7 @@ fn rounded_values_are_measured_against_a_bound() {
     let halves = [cast("r", "re", FLOAT16), cast("re", "r2", FLOAT)];
     let rows = [exact_rows(), vec![row("r", &["re"], "r2", "f16")]].concat();
     let folder = written("encoded-f16", encoded(&halves, "r2"), &rows, 17);
-    let checked = folder.memc("check in.onnx out.onnx out.layout.json").done();
+    let checked = folder.memc("check in.onnx out.onnx out.layout.json").checked();
     assert!(checked.err.contains("computed from rounded values: needs numeric comparison: `z4`"), "{checked:#?}");
     let found = folder.memc("verify in.onnx out.onnx --json").done();
     assert!(found.err.contains("4 outputs equal but for rounded values in 3 rounds"), "{found:#?}");

@@ -85,7 +85,7 @@ fn encoded_weights_are_checked_and_stay_within_their_bound() {
                 assert_eq!(count(&layout, "\"op\": \"MatMulNBits\""), direct, "{what}");
                 assert_eq!(ran.err.contains("W0331"), expected > 0, "{what}");
                 assert_eq!(ran.err.contains("W0332"), expected < 3, "{what}");
-                folder.memc("check in.onnx out.onnx out.layout.json").done();
+                folder.memc("check in.onnx out.onnx out.layout.json").checked();
                 let found = folder.memc(&format!("verify in.onnx out.onnx -n 2 --lossy-bound {bound}")).done();
                 let word = if expected > 0 { "but for rounded values" } else { "within the tolerance" };
                 assert!(found.err.contains(word) || expected == 0 && found.err.contains("bit for bit"), "{what}: {found:#?}");
@@ -149,7 +149,7 @@ fn budgets_decode_weights_in_parts() {
     assert!(count(&layout, "\"codes\": ") > 2, "no product is split");
     // Each decoded matrix alone takes more than the arena.
     assert!(number(&layout, "size") < 512.0 * 1024.0, "{layout}");
-    folder.memc("check in.onnx out.onnx out.layout.json").done();
+    folder.memc("check in.onnx out.onnx out.layout.json").checked();
     folder.memc("verify in.onnx out.onnx -n 1 --lossy-bound 0.03").done();
 }
 

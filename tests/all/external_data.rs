@@ -95,7 +95,7 @@ fn hold(folder: &Folder, alignment: u64) {
         ends = ends.max(offset + length);
     }
     assert_eq!(data.len(), ends);
-    let checked = folder.memc("check in.onnx out.onnx out.layout.json").done();
+    let checked = folder.memc("check in.onnx out.onnx out.layout.json").checked();
     let is_proved = !checked.err.contains("compared by location") && !checked.err.contains("needs numeric comparison");
     assert!(is_proved, "{checked:#?}");
     folder.memc("verify in.onnx out.onnx -n 1").done();
@@ -135,7 +135,7 @@ fn changed_weights_are_found_by_the_checker() {
     data[70_003] ^= 0x40;
     folder.write("w.bin", data);
     // The checker no longer proves the result; the comparison of runs finds the difference.
-    let checked = folder.memc("check in.onnx out.onnx out.layout.json").done();
+    let checked = folder.memc("check in.onnx out.onnx out.layout.json").checked();
     assert!(checked.err.contains("needs numeric comparison"), "{checked:#?}");
     let verified = folder.memc("verify in.onnx out.onnx -n 1");
     assert!(verified.err.contains("E0709"), "{verified:#?}");
@@ -147,7 +147,7 @@ fn rewritten_weights_leave_too() {
     folder.write("in.onnx", bytes(&model()));
     folder.memc("optimize in.onnx -o out.onnx --external-data sub/w.bin").done();
     assert!(folder.path("sub/w.bin").is_file());
-    folder.memc("check in.onnx out.onnx out.layout.json").done();
+    folder.memc("check in.onnx out.onnx out.layout.json").checked();
     folder.memc("verify in.onnx out.onnx -n 1").done();
 }
 

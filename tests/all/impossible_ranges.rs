@@ -140,13 +140,13 @@ fn equations_with_bound_dimensions_bind() {
     folder.memc("optimize in.onnx -o out.onnx --dim n=1..4 --dim s=3 --dim t=s+1").done();
     let layout = folder.read("out.layout.json");
     assert!(layout.contains("\"t\": 4") && !layout.contains("\"equal\""), "{layout}");
-    folder.memc("check in.onnx out.onnx out.layout.json").done();
+    folder.memc("check in.onnx out.onnx out.layout.json").checked();
     folder.memc("optimize in.onnx -o out.onnx --dim n=2 --dim s=1..3 --dim t=s+n").done();
     let layout = folder.read("out.layout.json");
     assert!(layout.contains("\"t\": \"s+2\""), "{layout}");
-    folder.memc("check in.onnx out.onnx out.layout.json").done();
+    folder.memc("check in.onnx out.onnx out.layout.json").checked();
     // Limits may name equated and bound dimensions.
     folder.memc("optimize in.onnx -o out.onnx --dim n=2 --dim s=1..9 --dim t=s+n --dim-max n*t<=12").done();
     assert!(folder.read("out.layout.json").contains("\"of\": \"2*s+4\""), "{}", folder.read("out.layout.json"));
-    folder.memc("check in.onnx out.onnx out.layout.json").done();
+    folder.memc("check in.onnx out.onnx out.layout.json").checked();
 }

@@ -149,7 +149,7 @@ fn every_kernel_gives_the_numbers_of_the_group_that_it_stands_for() {
 
         for runtime in ["ort", "player", "arena"] {
             folder.memc(&format!("optimize in.onnx -o out.onnx --runtime {runtime} --integer-kernels")).done();
-            folder.memc("check in.onnx out.onnx out.layout.json").done();
+            folder.memc("check in.onnx out.onnx out.layout.json").checked();
             assert_eq!(kernels(&folder.read("out.layout.json")), 14, "{name} {runtime}");
             // The coarsest scale is 0.03, for numbers up to 4. Each kept result may differ by at most
             // two of its integers.

@@ -116,7 +116,7 @@ fn fill_weights(folder: &Folder, model: &ModelProto) {
 /// Plans in `parts` micro-batches, checks and runs. Asserts that nodes are split.
 fn runs(folder: &Folder, parts: u64, more: &str) {
     folder.memc(&format!("optimize in.onnx -o out.onnx --micro-batches {parts} {more}")).done();
-    folder.memc("check in.onnx out.onnx out.layout.json").done();
+    folder.memc("check in.onnx out.onnx out.layout.json").checked();
     assert!(folder.read("out.layout.json").contains(&format!("_part{}\"", parts - 1)), "nothing is in {parts} parts");
     folder.memc("verify in.onnx out.onnx -n 2").done();
 }
@@ -163,7 +163,7 @@ fn a_budget_is_kept_by_parts_if_recomputation_is_slower() {
     let layout = folder.read("out.layout.json");
     assert!(layout.contains("_part1\""), "the batch is in parts");
     assert!(arena(&layout) <= budget);
-    folder.memc("check in.onnx out.onnx out.layout.json").done();
+    folder.memc("check in.onnx out.onnx out.layout.json").checked();
     // Micro-batches change bits, so `--exact` keeps the budget by other means or rejects it.
     folder.memc(&format!("optimize in.onnx -o exact.onnx --budget {budget} --exact"));
     let exact = "exact.layout.json".to_owned();
@@ -180,7 +180,7 @@ fn dropout_is_drawn_for_the_whole_batch_and_its_masks_are_read_in_parts() {
     let layout = folder.read("out.layout.json");
     assert!(arena(&layout) <= budget);
     assert!(layout.contains("_part1\"") && !layout.contains("r0_part1\""), "all but what is drawn is in parts");
-    folder.memc("check in.onnx out.onnx out.layout.json").done();
+    folder.memc("check in.onnx out.onnx out.layout.json").checked();
     // `verify` gives both models equal seeds.
     folder.memc("verify in.onnx out.onnx -n 1").done();
 }
@@ -208,7 +208,7 @@ fn a_budget_slightly_too_small_for_parts_is_kept_by_recomputing_parts() {
     let layout = folder.read("out.layout.json");
     assert!(arena(&layout) <= budget);
     assert!(layout.contains("_part63\"") && layout.contains("recompute_of"), "parts compute again");
-    folder.memc("check in.onnx out.onnx out.layout.json").done();
+    folder.memc("check in.onnx out.onnx out.layout.json").checked();
     folder.memc("verify in.onnx out.onnx -n 1").done();
 }
 

@@ -38,7 +38,7 @@ fn planned(name: &str) -> Folder {
     let folder = Folder::new(name);
     folder.write("in.onnx", bytes(&model()));
     folder.memc("optimize in.onnx -o out.onnx --dim n=1..5 --dim s=2..32/3 --dim t=s+1 --dim-max n*s<=60 --exact").done();
-    folder.memc("check in.onnx out.onnx out.layout.json").done();
+    folder.memc("check in.onnx out.onnx out.layout.json").checked();
     folder
 }
 
@@ -125,7 +125,7 @@ fn rows_whose_number_is_a_range_are_computed_in_parts() {
         folder
             .memc(&format!("optimize in.onnx -o out.onnx --dim one=1 --dim two=2 --dim width=48 {extents} --slowdown 20%"))
             .done();
-        folder.memc("check in.onnx out.onnx out.layout.json").done();
+        folder.memc("check in.onnx out.onnx out.layout.json").checked();
         let layout = folder.read("out.layout.json");
         let size = layout.split("\"size\": ").nth(1).and_then(|rest| rest.split(',').next()).unwrap();
         size.trim().parse::<u64>().unwrap()

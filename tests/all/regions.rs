@@ -324,7 +324,7 @@ fn step() -> ModelProto {
 
 fn planned(folder: &Folder, options: &str) -> memc_layout::Layout {
     folder.memc(&format!("optimize in.onnx -o out.onnx {options}")).done();
-    folder.memc("check in.onnx out.onnx out.layout.json").done();
+    folder.memc("check in.onnx out.onnx out.layout.json").checked();
     memc_layout::read(&folder.read("out.layout.json")).unwrap()
 }
 
@@ -455,7 +455,7 @@ fn nodes_too_large_by_themselves_are_in_parts_and_others_recomputed() {
     assert!(layout.arenas[0].size <= 500_000);
     let text = folder.read("out.layout.json");
     assert!(text.contains("_part1\"") && text.contains("recompute_of"), "regions are in parts, and something is computed again");
-    folder.memc("check in.onnx out.onnx out.layout.json").done();
+    folder.memc("check in.onnx out.onnx out.layout.json").checked();
     folder.memc("verify in.onnx out.onnx -n 1").done();
 }
 

@@ -54,7 +54,7 @@ fn length_from_data() -> Vec<u8> {
 fn planned(folder: &Folder, options: &str) -> (Ran, Value) {
     let ran = folder.memc(&format!("optimize in.onnx -o out.onnx {options}")).done();
     let checked = folder.memc("check in.onnx out.onnx out.layout.json");
-    assert_eq!(checked.code, Some(0), "{options}: {checked:#?}");
+    assert!(matches!(checked.code, Some(0 | 4)), "{options}: {checked:#?}");
     let layout = parsed(&folder.read("out.layout.json"));
     (ran, layout)
 }
@@ -109,7 +109,7 @@ fn sizes_that_only_the_file_states_are_marked() {
         damaged["stated"] = rows;
         folder.write("out.layout.json", serde_json::to_string(&damaged).unwrap());
         let checked = folder.memc("check in.onnx out.onnx out.layout.json");
-        assert!(checked.code != Some(0) && checked.err.contains("error[E0568]") && checked.err.contains(why), "{checked:#?}");
+        assert!(checked.code == Some(1) && checked.err.contains("error[E0568]") && checked.err.contains(why), "{checked:#?}");
     }
     // A stated size above the maximum is a contradiction instead of a claim.
     folder.write("in.onnx", non_zero(Some([2, 20])));

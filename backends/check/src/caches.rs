@@ -5,6 +5,9 @@ use std::collections::BTreeSet;
 
 use memc_ir::{DimExpr, ElementType, Value};
 use memc_layout::Cache;
+use memc_onnx_proto::onnx::ValueInfoProto;
+use memc_onnx_proto::onnx::tensor_shape_proto::dimension::Value as Dimension;
+use memc_onnx_proto::onnx::type_proto::Value as TypeKind;
 
 use crate::codes::Kind;
 use crate::ctx::Ctx;
@@ -29,6 +32,8 @@ pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
         } else if let Err(why) = place(ctx, row) {
             let message = format!("new rows of `{}` are not written at `{}`: {why}", row.output, row.count);
             findings.add(Kind::CachePlace, at(), message);
+        } else if let Err(why) = grown(ctx, row) {
+            findings.add(Kind::Cache, at(), format!("`grows` of `{}` is wrong: {why}", row.input));
         } else if !ctx.layout.state.iter().any(|state| state.tensor == row.input && state.result == row.output) {
             let message = format!("`{}` does not have the storage of `{}`: no row of `state` names both", row.output, row.input);
             findings.add(Kind::CacheTwice, at(), message);
@@ -80,6 +85,33 @@ fn pair(ctx: &Ctx<'_>, row: &Cache) -> Result<(), String> {
         is_onnx(node, "Concat") && own == Some(axis) && node.inputs.len() == 2 && node.inputs[0] == Some(old)
     });
     if joins { Ok(()) } else { Err("Concat of the input and new rows does not compute the output in the input model".to_owned()) }
+}
+
+/// Checks the dimensions that grow: they are dimensions of the input model with their extents for a full
+/// buffer, and that of the rows before a run is one of them.
+fn grown(ctx: &Ctx<'_>, row: &Cache) -> Result<(), String> {
+    let model = &ctx.layout.model;
+    let open = memc_onnx_import::open_dimensions(ctx.given.file).unwrap_or_default();
+    for (name, stated) in &row.grows {
+        let equal = || ctx.given.extents.highest(ctx.given.extents.equal(name)?).and_then(|most| u64::try_from(most).ok());
+        if model.dims.get(name).copied().or_else(equal) != Some(*stated) || !open.contains(name) {
+            return Err(format!("`{name}` is no dimension of the input model with an extent of {stated}"));
+        }
+    }
+    let axis = usize::try_from(row.axis).unwrap_or(usize::MAX);
+    let input = ctx.given.file.graph().input.iter().find(|info| info.name() == row.input);
+    match input.and_then(|info| symbol(info, axis)).filter(|name| !row.grows.contains_key(name)) {
+        Some(name) => Err(format!("it leaves out `{name}`, the number of rows before a run")),
+        None => Ok(()),
+    }
+}
+
+/// Returns the symbol of a dimension as the file states it; `None` for a number or another expression.
+fn symbol(info: &ValueInfoProto, axis: usize) -> Option<String> {
+    let TypeKind::TensorType(tensor) = info.r#type.as_ref()?.value.as_ref()? else { return None };
+    let Dimension::DimParam(text) = tensor.shape.as_ref()?.dim.get(axis)?.value.as_ref()? else { return None };
+    let of = DimExpr::parse(text).unwrap_or_else(|| DimExpr::symbol(text));
+    of.as_symbol().map(str::to_owned)
 }
 
 /// Returns the number of rows that a run appends, as a row of `caches` states it.

@@ -12,6 +12,8 @@ use crate::findings::{At, Findings};
 /// Most boxes of a proof. Sizes of real models are monotone, so that a few boxes suffice; limits on products
 /// take up to a few thousand.
 const MAX_BOXES: usize = 20_000;
+/// Most boxes of each step of a search for the least bound.
+const BOXES_OF_A_STEP: usize = 500;
 /// Most limits of a layout. Each box looks at all of them.
 const MAX_LIMITS: usize = 64;
 
@@ -88,6 +90,51 @@ impl Extents {
         of.simplified(&self.ranges)
     }
 
+    /// Returns these extents without those above `most`; `None` if it names a dimension that is not free.
+    pub(crate) fn up_to(&self, most: &BTreeMap<String, u64>) -> Option<Self> {
+        let mut ranges = self.ranges.clone();
+        for (name, most) in most {
+            let range = ranges.get_mut(name)?;
+            let most = range.max.unwrap_or(*most).min(*most);
+            let beyond = most.saturating_sub(range.min).checked_rem(range.step).unwrap_or(0);
+            range.min = range.min.min(most);
+            range.max = Some(most.saturating_sub(beyond).max(range.min));
+        }
+        Some(Self { ranges, limits: self.limits.clone(), equal: self.equal.clone() })
+    }
+
+    /// Returns the extents of dimensions that equal an expression.
+    pub(crate) fn equal(&self, name: &str) -> Option<&DimExpr> {
+        self.equal.get(name)
+    }
+
+    /// Returns the smallest and the largest extents, where these keep the limits.
+    pub(crate) fn ends(&self) -> Vec<BTreeMap<String, u64>> {
+        let point = |choose: fn(&Range) -> u64| self.ranges.iter().map(|(name, range)| (name.clone(), choose(range))).collect();
+        let ends: [BTreeMap<String, u64>; 2] = [point(|range| range.min), point(|range| range.max.unwrap_or(range.min))];
+        let keeps = |point: &BTreeMap<String, u64>| {
+            let value = |limit: &Limit| limit.of.bind(point).and_then(|value| value.as_constant());
+            self.limits.iter().all(|limit| value(limit).is_some_and(|value| i128::from(value) <= limit.most.into()))
+        };
+        let mut ends: Vec<_> = ends.into_iter().filter(keeps).collect();
+        ends.dedup();
+        ends
+    }
+
+    /// Returns the least upper bound that is provable; `None` if a symbol has no range.
+    pub(crate) fn most(&self, of: &DimExpr) -> Option<i128> {
+        let (mut low, mut high) = (self.reached(of), self.highest(of)?);
+        if self.at_most(of, low) {
+            return Some(low);
+        }
+        low = low.max(-1);
+        while high.saturating_sub(low) > 1 {
+            let middle = low + (high - low) / 2;
+            if self.is_within(of, middle, BOXES_OF_A_STEP) { high = middle } else { low = middle }
+        }
+        Some(high)
+    }
+
     /// Returns the box of all extents.
     fn sides(&self) -> Sides<'_> {
         let side = |range: &Range| (range.min.into(), range.max.unwrap_or(range.min).into(), range.step.into());
@@ -129,8 +176,12 @@ impl Extents {
     /// Whether a value is at most `most` for all extents: each box either proves it or is cut in two, and
     /// boxes without extents that keep the limits are left out. False if this is not provable.
     pub(crate) fn at_most(&self, of: &DimExpr, most: i128) -> bool {
+        self.is_within(of, most, MAX_BOXES)
+    }
+
+    fn is_within(&self, of: &DimExpr, most: i128, boxes: usize) -> bool {
         let mut open = vec![self.sides()];
-        let mut left = MAX_BOXES;
+        let mut left = boxes;
         while let Some(sides) = open.pop() {
             let Some((_, highest)) = interval(of, &sides) else { return false };
             let bounded = self.limits.iter().filter_map(|limit| below_limit(of, limit, &sides)).min();
@@ -297,6 +348,7 @@ mod tests {
                 assert!(domain.highest(&of).is_some_and(|bound| bound >= *most), "{text}");
                 assert!(domain.lowest(&of).is_some_and(|bound| bound <= *least), "{text}");
                 assert!(domain.reached(&of) <= *most, "{text}");
+                assert!(domain.most(&of).is_some_and(|bound| bound >= *most), "{text} in {domain:?}");
             }
         }
     }

@@ -8,6 +8,10 @@ use memc_layout::{Class, Fetch};
 use crate::codes::Kind;
 use crate::ctx::Ctx;
 use crate::findings::{At, Findings, exact};
+use crate::rows::is_onnx;
+
+/// Option that names the farther space of constants.
+const FARTHER: &str = "weights";
 
 /// Checks all rows of `fetches`. Also checks that the arena and the constants in the near space fit
 /// there together.
@@ -34,6 +38,7 @@ pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
             refuse("the constant lies in two spaces");
         }
     }
+    missing(ctx, &steps, findings);
     directly(ctx, &homes, &steps, findings);
     room(ctx, &homes, findings);
 }
@@ -44,8 +49,7 @@ fn copy(ctx: &Ctx<'_>, row: &Fetch) -> Result<usize, &'static str> {
     let step =
         usize::try_from(row.step).ok().filter(|step| *step < ctx.steps()).ok_or("the schedule has no step of this number")?;
     let data = ctx.out.module.node(ctx.out.rows[ctx.order[step]].node);
-    let is_identity = data.operator.domain.is_empty() && &*data.operator.name == "Identity";
-    let ([Some(operand)], [Some(result)], true) = (&data.inputs[..], &data.outputs[..], is_identity) else {
+    let ([Some(operand)], [Some(result)], true) = (&data.inputs[..], &data.outputs[..], is_onnx(data, "Identity")) else {
         return Err("its node is not an Identity");
     };
     if ctx.out.name(*operand) != row.tensor || ctx.out.name(*result) != row.result {
@@ -65,6 +69,27 @@ fn copy(ctx: &Ctx<'_>, row: &Fetch) -> Result<usize, &'static str> {
     Ok(step)
 }
 
+/// Reports copies of constants that the plan added, but that are no fetches: only then is the constant
+/// elsewhere.
+fn missing(ctx: &Ctx<'_>, steps: &BTreeSet<usize>, findings: &mut Findings) {
+    let given: BTreeSet<&str> = (0..ctx.given.rows.len()).map(|row| ctx.given.node_name(row)).collect();
+    for step in (0..ctx.steps()).filter(|step| !steps.contains(step) && !given.contains(ctx.node_at(*step))) {
+        let data = ctx.out.module.node(ctx.out.rows[ctx.order[step]].node);
+        let ([Some(operand)], [Some(result)], true) = (&data.inputs[..], &data.outputs[..], is_onnx(data, "Identity")) else {
+            continue;
+        };
+        let is_copy = ctx.tensor_of[*result].is_some_and(|index| {
+            let near = ctx.tensor(index);
+            near.offset.is_some() && near.alias.is_none() && !ctx.out.is_output[*result]
+        });
+        if is_copy && ctx.out.is_initializer(*operand) && !ctx.out.is_input(*operand) {
+            let (node, name) = (ctx.node_at(step), ctx.out.name(*operand));
+            let message = format!("step {step}: `{node}` copies `{name}`, but is in no row of `fetches`");
+            findings.add(Kind::Fetch, At::node(step, node).of(name), message);
+        }
+    }
+}
+
 /// Reports nodes that read a constant of a farther space, or a view of it, without a fetch.
 fn directly(ctx: &Ctx<'_>, homes: &BTreeMap<&str, &str>, steps: &BTreeSet<usize>, findings: &mut Findings) {
     for name in homes.keys() {
@@ -80,9 +105,11 @@ fn directly(ctx: &Ctx<'_>, homes: &BTreeMap<&str, &str>, steps: &BTreeSet<usize>
 }
 
 /// Checks that the arena and the constants in the near space fit the budget and the space's capacity
-/// together.
+/// together. Constants count if some are fetched, or if the options name the space of those without room.
 fn room(ctx: &Ctx<'_>, homes: &BTreeMap<&str, &str>, findings: &mut Findings) {
-    let Some(near) = ctx.layout.fetches.first().map(|row| row.to.as_str()) else { return };
+    let first = || ctx.layout.target.spaces.first().filter(|_| ctx.layout.options.contains_key(FARTHER));
+    let near = ctx.layout.fetches.first().map(|row| row.to.as_str()).or_else(|| Some(first()?.name.as_str()));
+    let Some(near) = near else { return };
     let tensors = ctx.layout.tensors.iter();
     let stays = tensors
         .filter(|tensor| tensor.class == Class::Constant && tensor.alias.is_none() && !homes.contains_key(tensor.name.as_str()));

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use memc_ir::{DimExpr, Domain, Limit, Range, TensorType};
+use memc_ir::{DimExpr, TensorType};
 use memc_layout::{Bucket, FormulaRow, Layout, LiveCurve, Owner, SpaceCurve, Tensor};
 
 use crate::codes::Kind;
 use crate::entries::element;
+use crate::extents::Extents;
 use crate::findings::{At, Findings};
 
 /// Most rows for which chains of rows are followed: the test takes a bit for each pair. Beyond it,
@@ -15,7 +16,7 @@ const MAX_CHAINED: usize = 4096;
 
 /// Checks the formula of each space, and each entry of `layouts`. Takes sizes and live ranges as
 /// stated; other checks prove them.
-pub(crate) fn check(layout: &Layout, findings: &mut Findings) {
+pub(crate) fn check(layout: &Layout, extents: &Extents, findings: &mut Findings) {
     let mut refuse = |why: String| findings.add(Kind::Formula, At::default(), why);
     let is_ranged = !layout.model.ranges.is_empty();
     let has_none = layout.formula.is_empty() && layout.layouts.is_empty();
@@ -30,7 +31,7 @@ pub(crate) fn check(layout: &Layout, findings: &mut Findings) {
         }
     }
     for bucket in &layout.layouts {
-        if let Some(why) = wrong_bucket(layout, &curve, bucket) {
+        if let Some(why) = wrong_bucket(layout, extents, &curve, bucket) {
             refuse(format!("the offsets for extents up to {:?} are wrong: {why}", bucket.dims));
         }
     }
@@ -113,25 +114,15 @@ fn unconnected(mut events: Vec<(u64, u64, usize)>, is_under: &dyn Fn(usize, usiz
 }
 
 /// Returns the reason why fixed offsets for smaller extents do not hold.
-fn wrong_bucket(layout: &Layout, curve: &LiveCurve, bucket: &Bucket) -> Option<String> {
-    let mut domain = Domain::default();
-    for (name, extents) in &layout.model.ranges {
-        let most = bucket.dims.get(name).map_or(extents.max, |most| extents.max.min(*most));
-        domain.ranges.insert(name.clone(), Range { min: extents.min.min(most), max: Some(most), step: extents.step.max(1) });
-    }
-    if let Some(name) = bucket.dims.keys().find(|name| !domain.ranges.contains_key(*name)) {
-        return Some(format!("`{name}` is no free dimension"));
-    }
-    let limits =
-        layout.model.limits.iter().filter_map(|limit| Some(Limit { of: DimExpr::parse_quoted(&limit.of)?, most: limit.most }));
-    domain.limits = limits.collect();
+fn wrong_bucket(layout: &Layout, extents: &Extents, curve: &LiveCurve, bucket: &Bucket) -> Option<String> {
+    let Some(extents) = extents.up_to(&bucket.dims) else { return Some("one of them is no free dimension".to_owned()) };
     for space in curve.spaces.iter().filter(|space| !space.owners.is_empty()) {
         let arena = bucket.arenas.iter().find(|arena| arena.space == space.space);
         let Some(arena) = arena else { return Some(format!("space `{}` has no arena", space.space)) };
         let mut placed: Vec<(u64, u64, u64, u64)> = Vec::new();
         for owner in &space.owners {
             let Some(tensor) = layout.tensors.get(owner.tensor) else { continue };
-            let place = bucket.offsets.get(&tensor.name).copied().zip(most(tensor, &domain));
+            let place = bucket.offsets.get(&tensor.name).copied().zip(most(tensor, &extents));
             let Some((offset, bytes)) = place else { return Some(format!("`{}` has no place or no size", tensor.name)) };
             let end = offset.saturating_add(bytes.min(tensor.bytes));
             if end > arena.size && bytes > 0 || offset.checked_rem(arena.alignment) != Some(0) {
@@ -148,14 +139,12 @@ fn wrong_bucket(layout: &Layout, curve: &LiveCurve, bucket: &Bucket) -> Option<S
 
 /// Returns an upper bound of a tensor's size: the smaller of the bound of the product of extents, and
 /// the product of their bounds.
-fn most(tensor: &Tensor, domain: &Domain) -> Option<u64> {
+fn most(tensor: &Tensor, extents: &Extents) -> Option<u64> {
     let Some(text) = tensor.bytes_expr.as_deref() else { return Some(tensor.bytes) };
-    let number = |most: i128| u64::try_from(most.max(0)).ok();
-    let whole = DimExpr::parse_quoted(text).and_then(|of| number(domain.most(&of)?));
-    let extent = |text: &String| number(DimExpr::parse_quoted(text)?.bounds(&domain.ranges).max?);
-    let extents = || tensor.shape_expr.as_ref()?.iter().map(extent).collect::<Option<Vec<u64>>>();
-    let product = || TensorType::fixed(element(&tensor.dtype)?, &extents()?).size();
-    [whole, product().map(|size| size.0)].into_iter().flatten().min()
+    let bound = |text: &str| u64::try_from(extents.most(&DimExpr::parse_quoted(text)?)?.max(0)).ok();
+    let shape = || tensor.shape_expr.as_ref()?.iter().map(|text| bound(text)).collect::<Option<Vec<u64>>>();
+    let product = || TensorType::fixed(element(&tensor.dtype)?, &shape()?).size();
+    [bound(text), product().map(|size| size.0)].into_iter().flatten().min()
 }
 
 /// Whether two rectangles of steps and bytes, each as first and last step, first and last byte, share a byte.
@@ -176,14 +165,14 @@ fn overlaps(mut placed: Vec<(u64, u64, u64, u64)>) -> bool {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use memc_layout::{Arena, Extents, formula, read};
+    use memc_layout::{Arena, formula, read};
 
     use super::*;
 
     /// Makes the shared fixture a plan for a range, with its formula and one bucket.
     fn ranged() -> Layout {
         let mut layout = read(include_str!("../../layout/tests/data/residual_block.layout.json")).unwrap();
-        layout.model.ranges = BTreeMap::from([("n m".to_owned(), Extents { min: 0, max: 8, step: 1 })]);
+        layout.model.ranges = BTreeMap::from([("n m".to_owned(), memc_layout::Extents { min: 0, max: 8, step: 1 })]);
         for tensor in layout.tensors.iter_mut().filter(|tensor| tensor.bytes % 8 == 0) {
             tensor.bytes_expr = Some(format!("{}*\"n m\"", tensor.bytes / 8));
         }
@@ -196,7 +185,9 @@ mod tests {
 
     fn found(layout: &Layout) -> usize {
         let mut findings = Findings::default();
-        check(layout, &mut findings);
+        if let Some(extents) = Extents::of(layout, &mut findings) {
+            check(layout, &extents, &mut findings);
+        }
         findings.finish().0.len()
     }
 

@@ -10,6 +10,7 @@
 
 mod alias;
 mod baseline;
+mod bodies;
 mod boundary;
 mod caches;
 mod claims;
@@ -27,6 +28,7 @@ mod formula;
 mod header;
 mod in_place;
 mod interface;
+mod kernels;
 mod levels;
 mod liveness;
 mod meaning;
@@ -40,6 +42,7 @@ mod report;
 mod rows;
 mod schedule;
 mod scratch;
+mod shaped;
 mod side;
 mod state;
 mod stated;
@@ -71,11 +74,13 @@ pub struct Options {
     pub equivalence: bool,
     /// Whether outputs that are not provably equal are violations instead of a remark.
     pub exact: bool,
+    /// Whether the files that both models name are the same files, so that their contents need no comparison.
+    pub one_folder: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { equivalence: true, exact: false }
+        Self { equivalence: true, exact: false, one_folder: true }
     }
 }
 
@@ -95,8 +100,8 @@ pub enum Which {
     Out,
 }
 
-/// Verifies a layout as [`check`] does. If the output model keeps weights in files that the input model
-/// does not name, constants are compared by content: `weights` returns the bytes of a file beside one
+/// Verifies a layout as [`check`] does. If the models lie in two folders, or the output model keeps weights
+/// in files that the input model does not name, constants are compared by content: `weights` returns the bytes of a file beside one
 /// of the models, by location, offset and length, or `None` if it cannot be read.
 pub fn check_with(
     given: &ModelFile,
@@ -111,7 +116,7 @@ pub fn check_with(
     let extents = Extents::of(layout, &mut findings);
     let sides = extents.as_ref().and_then(|extents| import(given, out, layout, extents, &mut findings));
     if let Some((mut given, mut out)) = sides {
-        if !out.locations().is_subset(&given.locations()) {
+        if !options.one_folder || !out.locations().is_subset(&given.locations()) {
             given.take_outside(|location, offset, length| weights(Which::Given, location, offset, length));
             out.take_outside(|location, offset, length| weights(Which::Out, location, offset, length));
         }
@@ -150,6 +155,12 @@ fn import<'f>(
             let message = format!("`{name}` of the output model states `{symbol}`, although the plan bound it");
             findings.add(Kind::Unbound, At::tensor(&name), message);
         }
+        let is_bound = !dims.is_empty() && left.is_empty();
+        if layout.model.bound != is_bound {
+            let (stated, found) = if is_bound { ("leave", "state") } else { ("state", "do not state") };
+            let message = format!("by `model.bound`, the inputs {stated} the extents of the plan; they {found} them");
+            findings.add(Kind::ModelHeader, At::default(), message);
+        }
         open(out, &left)
     });
     let mut readable = |side: Result<Side<'f>, ImportError>, which: &str| match side {
@@ -183,7 +194,7 @@ fn run(given: &Side<'_>, out: &mut Side<'_>, layout: &Layout, options: Options, 
     alias::check(&ctx, findings);
     placement::check(&ctx, findings);
     overlap::check(&ctx, findings);
-    formula::check(layout, findings);
+    formula::check(layout, ctx.out.extents, findings);
     transfers::check(&ctx, findings);
     state::check(&ctx, findings);
     caches::check(&ctx, findings);

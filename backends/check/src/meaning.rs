@@ -14,12 +14,15 @@ use crate::numbering::{Names, Numbering, Numbers};
 use crate::report::Summary;
 use crate::side::Side;
 
+/// Option of a layout that promises equal bits.
+const EXACT: &str = "exact";
+
 /// Checks encodings, recomputation and equivalence. Returns the number of nodes that recompute a value.
 pub(crate) fn check(ctx: &Ctx<'_>, options: Options, findings: &mut Findings, summary: &mut Summary) -> u64 {
     let mut numbering = Numbering::default();
-    let theirs = numbering.model(ctx.given, 0, Names { original: &|_| None, wide: &|_| None });
+    let theirs = numbering.model(ctx.given, 0, Names { original: &|_| None, wide: &|_| None, fixed: &|_| None });
     let original = |value: Value| ctx.tensor_of[value].and_then(|index| ctx.tensor(index).recompute_of.as_deref());
-    let ours = numbering.model(ctx.out, 1, Names { original: &original, wide: &|_| None });
+    let ours = numbering.model(ctx.out, 1, Names { original: &original, wide: &|_| None, fixed: &|_| None });
     let pairs = encodings::pairs(ctx, findings);
     encodings::check(ctx, &pairs, &ours, findings);
     summary.encoded = pairs.len() as u64;
@@ -27,13 +30,18 @@ pub(crate) fn check(ctx: &Ctx<'_>, options: Options, findings: &mut Findings, su
     let rounded: BTreeMap<Value, Value> =
         pairs.iter().filter(|pair| !pair.is_exact()).map(|pair| (pair.decoded, pair.of)).collect();
     summary.rounded = rounded.len() as u64;
-    let again = (!rounded.is_empty())
-        .then(|| numbering.model(ctx.out, 1, Names { original: &original, wide: &|value| rounded.get(&value).copied() }));
+    let wide = |value: Value| rounded.get(&value).copied();
+    let again =
+        (!rounded.is_empty()).then(|| numbering.model(ctx.out, 1, Names { original: &original, wide: &wide, fixed: &|_| None }));
     let near = again.as_ref().unwrap_or(&ours);
     let recomputed = copies(ctx, &theirs, near, findings);
+    let rewritten = rewrites(ctx, &theirs, findings);
     if options.equivalence {
         random(ctx, findings);
-        outputs(ctx, options, &theirs, [&ours, near], findings, summary);
+        let fixed = |value: Value| rewritten.get(&value).copied();
+        let is_fixed = !rewritten.is_empty() && !is_exact(ctx);
+        let beside = is_fixed.then(|| numbering.model(ctx.out, 1, Names { original: &original, wide: &wide, fixed: &fixed }));
+        outputs(ctx, options, &theirs, [&ours, near, beside.as_ref().unwrap_or(near)], findings, summary);
     }
     recomputed
 }
@@ -110,13 +118,45 @@ fn random(ctx: &Ctx<'_>, findings: &mut Findings) {
     }
 }
 
-/// Compares the outputs by two numberings of the output model: the first tells equal outputs, the second
-/// also outputs that differ by rounded values alone.
+/// Whether the plan promises equal bits: then nothing is taken as equal because the layout names it.
+fn is_exact(ctx: &Ctx<'_>) -> bool {
+    ctx.layout.options.get(EXACT).is_some_and(|text| text == "true")
+}
+
+/// Checks the rows of `rewrites`. Returns the number of each value that a fragment of the output model
+/// computes in place of a value of the input model.
+fn rewrites(ctx: &Ctx<'_>, theirs: &Numbers, findings: &mut Findings) -> BTreeMap<Value, u32> {
+    let mut numbers = BTreeMap::new();
+    for (number, row) in (1..).zip(&ctx.layout.rewrites) {
+        let mut refuse =
+            |name: &str, why: String| findings.add(Kind::Rewrite, At::tensor(name), format!("fragment {}: {why}", row.window));
+        if row.window != number || row.rules.is_empty() || row.rules.values().any(|uses| *uses == 0) {
+            refuse("", format!("it is the fragment of row {number}, or it names no rule"));
+        }
+        for pair in &row.outputs {
+            let values = ctx.given.named.get(&pair.given).zip(ctx.out.named.get(&pair.written));
+            let Some((given, written)) = values.filter(|(_, written)| ctx.out.producer[**written].is_some()) else {
+                refuse(&pair.written, format!("`{}` and `{}` are no results of the two models", pair.given, pair.written));
+                continue;
+            };
+            let known = ctx.given.known[*given].as_ref().zip(ctx.out.known[*written].as_ref());
+            if known.is_some_and(|(given, written)| given != written) {
+                refuse(&pair.written, format!("`{}` and `{}` have different types", pair.given, pair.written));
+                continue;
+            }
+            numbers.insert(*written, theirs.values[*given]);
+        }
+    }
+    numbers
+}
+
+/// Compares the outputs by three numberings of the output model: the first tells equal outputs, the second
+/// also outputs that differ by rounded values alone, the third those that differ by fragments, too.
 fn outputs(
     ctx: &Ctx<'_>,
     options: Options,
     theirs: &Numbers,
-    [ours, near]: [&Numbers; 2],
+    [ours, near, beside]: [&Numbers; 3],
     findings: &mut Findings,
     summary: &mut Summary,
 ) {
@@ -126,19 +166,25 @@ fn outputs(
         let pairs = before.iter().zip(after).filter(|(old, new)| theirs.values[**old] != numbers.values[**new]);
         pairs.map(|(old, _)| ctx.given.name(*old).to_owned()).collect()
     };
-    let (unequal, rewritten) = (changed(ours), changed(near));
+    let (unequal, rewritten, unproven) = (changed(ours), changed(near), changed(beside));
+    let without = |names: &[String], others: &[String]| -> Vec<String> {
+        names.iter().filter(|name| !others.contains(name)).cloned().collect()
+    };
     if options.exact && !unequal.is_empty() {
         let message = format!("not provably equal to the input model's outputs: {}", listed(&unequal));
         findings.add(Kind::Rewritten, At::tensor(&unequal[0]), message);
-    }
-    if !options.exact && !rewritten.is_empty() {
-        findings.remark(format!("rewritten: needs numeric comparison: {}", listed(&rewritten)));
-    }
-    let rounded: Vec<String> = unequal.iter().filter(|name| !rewritten.contains(name)).cloned().collect();
-    if !options.exact && !rounded.is_empty() {
-        findings.remark(format!("computed from rounded values: needs numeric comparison: {}", listed(&rounded)));
+    } else {
+        let mut remark = |what: &str, names: &[String]| {
+            if !names.is_empty() {
+                findings.remark(format!("{what}: needs numeric comparison: {}", listed(names)));
+            }
+        };
+        remark("rewritten by rules that `rewrites` names", &without(&rewritten, &unproven));
+        remark("rewritten, and not proven equal", &unproven);
+        remark("computed from rounded values", &without(&unequal, &rewritten));
     }
     summary.rewritten_outputs = unequal;
+    summary.unproven_outputs = unproven;
 }
 
 /// Lists the first names, and the number of the others.

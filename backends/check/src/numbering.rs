@@ -17,6 +17,7 @@ use prost::Message as _;
 
 use crate::codec::{Codec, Computed};
 use crate::content::{Content, Raw, content};
+use crate::shaped::is_shaped;
 use crate::side::{Known, Side};
 use crate::views::same_elements;
 
@@ -80,6 +81,8 @@ pub(crate) struct Names<'n, 's> {
     pub(crate) original: &'n dyn Fn(Value) -> Option<&'s str>,
     /// Returns the value that a rounded one stands for.
     pub(crate) wide: &'n dyn Fn(Value) -> Option<Value>,
+    /// Returns the number of the value of the other model that a rewritten one stands for.
+    pub(crate) fixed: &'n dyn Fn(Value) -> Option<u32>,
 }
 
 /// State of the numbering of one model.
@@ -96,7 +99,8 @@ impl Numbering {
     }
 
     /// Numbers all values of a model's main graph. `names.original` returns the name of the value that a
-    /// recomputed result repeats, and `names.wide` the value that a rounded one stands for.
+    /// recomputed result repeats, `names.wide` the value that a rounded one stands for, and `names.fixed` the
+    /// number of a rewritten one.
     pub(crate) fn model<'s>(&mut self, side: &'s Side<'s>, model: usize, names: Names<'_, 's>) -> Numbers {
         let mut walk = Walk { side, model, values: SecondaryMap::new(ABSENT) };
         let main = side.module.graph(side.module.main());
@@ -151,7 +155,7 @@ impl Numbering {
             });
             self.codec.result(number, computed);
             let wide = (names.wide)(value).map(|wide| walk.values[wide]).filter(|wide| *wide != ABSENT);
-            walk.values.set(value, wide.unwrap_or(number));
+            walk.values.set(value, (names.fixed)(value).or(wide).unwrap_or(number));
         }
         part
     }
@@ -184,7 +188,9 @@ impl Numbering {
         let operand = data.inputs.first().copied().flatten().filter(|_| reshape)?;
         let number = walk.values[operand];
         match (&side.known[operand], &side.known[value]) {
-            (Some(from), Some(to)) if same_elements(from, to) => Some(self.reshape(number, from, to)),
+            (Some(from), Some(to)) if same_elements(from, to) && is_shaped(side, row, from, to) => {
+                Some(self.reshape(number, from, to))
+            }
             // If extents are unknown, pass the number on only if the node has one operand, no
             // attributes, and keeps the type.
             _ if side.module.ty(operand) == side.module.ty(value) && data.inputs.len() == 1 && data.attributes.is_empty() => {

@@ -22,6 +22,12 @@ impl Report {
     pub fn holds(&self) -> bool {
         self.violations.is_empty()
     }
+
+    /// Whether all graph outputs are proven equal, outside the values that the layout names as rounded or
+    /// rewritten.
+    pub fn is_proven(&self) -> bool {
+        self.summary.unproven_outputs.is_empty()
+    }
 }
 
 /// Numbers that a check derived from the files. All sizes are bytes.
@@ -70,6 +76,9 @@ pub struct Summary {
     pub external_constants: u64,
     /// Graph outputs that are not provably equal to the input model's.
     pub rewritten_outputs: Vec<String>,
+    /// Graph outputs that are not provably equal even if rounded values and, unless the plan promises equal
+    /// bits, rewritten fragments count as equal.
+    pub unproven_outputs: Vec<String>,
 }
 
 /// Numbers derived for one space. All sizes are bytes.

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use memc_ir::Origin;
+use memc_ir::{Origin, Value};
 use memc_layout::Layout;
 
 use crate::codes::Kind;
@@ -76,6 +76,16 @@ pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
         let domain = if entry.domain == "ai.onnx" { "" } else { entry.domain.as_str() };
         if entry.op != *operator.name || domain != &*operator.domain {
             let message = format!("step {step} states `{}::{}`, but the node is {operator}", entry.domain, entry.op);
+            findings.add(Kind::ScheduleOp, At::node(step, &entry.node), message);
+        }
+        // The file omits them; a planner's layout in memory has them.
+        let data = out.module.node(out.rows[*row].node);
+        let differ = |stated: &[String], found: &[Option<Value>]| {
+            let found = found.iter().map(|value| value.map_or("", |value| out.name(value)));
+            !stated.is_empty() && !stated.iter().map(String::as_str).eq(found)
+        };
+        if differ(&entry.reads, &data.inputs) || differ(&entry.writes, &data.outputs) {
+            let message = format!("step {step} states other operands or results than `{}` has", entry.node);
             findings.add(Kind::ScheduleOp, At::node(step, &entry.node), message);
         }
     }

@@ -5,10 +5,12 @@ use std::collections::{BTreeMap, HashMap};
 use memc_ir::{DimExpr, TensorType};
 use memc_layout::{Class, Tensor};
 
+use crate::bodies;
 use crate::codes::Kind;
 use crate::ctx::Ctx;
 use crate::entries::element;
 use crate::findings::{At, Findings, exact};
+use crate::kernels::{self, Kernels};
 
 /// Checks every entry that is not a value, and the workspace of each node with bodies.
 pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
@@ -26,6 +28,39 @@ pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
         }
     }
     bodies(ctx, &step_of, findings);
+    kernels(ctx, findings);
+}
+
+/// Checks that each kernel has the workspace that it takes at the smallest and the largest extents.
+fn kernels(ctx: &Ctx<'_>, findings: &mut Findings) {
+    let mut rows: HashMap<&str, Vec<&Tensor>> = HashMap::new();
+    for tensor in &ctx.layout.tensors {
+        let parts = tensor.name.strip_prefix("scratch:").and_then(|name| name.rsplit_once(':'));
+        if let Some((node, _)) = parts.filter(|(_, part)| *part != "body") {
+            rows.entry(node).or_default().push(tensor);
+        }
+    }
+    let (kernels, ends, none) = (Kernels::of(ctx.layout), ctx.out.extents.ends(), Vec::new());
+    for step in 0..ctx.steps() {
+        let node = ctx.out.rows[ctx.order[step]].node;
+        let rows = rows.get(ctx.node_at(step)).unwrap_or(&none);
+        for extents in &ends {
+            let Some(least) = kernels::least(&ctx.out.module, node, extents, kernels) else { continue };
+            let bytes = |tensor: &&Tensor| tensor.bytes_expr.as_deref().map_or(Some(tensor.bytes), |text| bound(text, extents));
+            let has = rows.iter().map(bytes).try_fold(0u64, |sum, bytes| sum.checked_add(bytes?)).unwrap_or(0);
+            if has < least {
+                let (name, has, least) = (ctx.node_at(step), exact(has), exact(least));
+                let message = format!("step {step}: the kernel of `{name}` takes {least} of workspace; the layout states {has}");
+                findings.add(Kind::Kernel, At::node(step, name), message);
+                break;
+            }
+        }
+    }
+}
+
+/// Returns the number that an expression has at some extents.
+fn bound(text: &str, extents: &BTreeMap<String, u64>) -> Option<u64> {
+    u64::try_from(DimExpr::parse_quoted(text)?.bind(extents)?.as_constant()?).ok()
 }
 
 /// Parses `scratch:<node>:<part>` into step and part; `None` for other names. Node names may contain
@@ -91,6 +126,7 @@ fn bodies(ctx: &Ctx<'_>, step_of: &HashMap<&str, usize>, findings: &mut Findings
             findings.add(Kind::Body, At::default(), format!("`subgraphs` names `{}`, which is not a node", row.node));
         }
     }
+    let (kernels, ends) = (Kernels::of(ctx.layout), ctx.out.extents.ends());
     let none = BTreeMap::new();
     for step in 0..ctx.steps() {
         let data = ctx.out.module.node(ctx.out.rows[ctx.order[step]].node);
@@ -101,7 +137,15 @@ fn bodies(ctx: &Ctx<'_>, step_of: &HashMap<&str, usize>, findings: &mut Findings
         for (attribute, body) in data.bodies() {
             let name = ctx.out.module.graph(body).name.as_str();
             match rows.get(attribute).or_else(|| rows.get(name)) {
-                Some(bytes) => largest = largest.max(*bytes),
+                Some(bytes) => {
+                    largest = largest.max(*bytes);
+                    let least = ends.iter().map(|extents| bodies::least(&ctx.out.module, body, extents, kernels)).max();
+                    if let Some(least) = least.filter(|least| *least > *bytes) {
+                        let (least, bytes) = (exact(least), exact(*bytes));
+                        let message = format!("{least} are live at one step of body `{attribute}`; its row states {bytes}");
+                        findings.add(Kind::Body, at, message);
+                    }
+                }
                 None => findings.add(Kind::Body, at, format!("body `{attribute}` of `{}` has no row in `subgraphs`", data.name)),
             }
             known += 1;

@@ -23,6 +23,8 @@ mod minimalloc;
 mod onnx2c;
 mod placement;
 mod ranges;
+#[cfg(test)]
+mod roles;
 mod rust_constants;
 mod rust_extents;
 mod schema;

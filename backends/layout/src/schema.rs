@@ -4,7 +4,8 @@
 pub const SCHEMA_ID: &str = "https://memc.dev/schema/memc.layout-1.json";
 
 /// Returns the JSON schema (draft 2020-12) of the files that [`crate::to_json`] writes, with one
-/// trailing newline. A test derives the text from the types and compares.
+/// trailing newline. The keyword `x-memc` says of each key whether `memc check` verifies it (`verified`) or
+/// it only informs (`informative`). A test derives the text from the types and compares.
 pub fn schema() -> &'static str {
     include_str!("../schema/memc.layout-1.json")
 }
@@ -25,6 +26,7 @@ mod tests {
         let object = value.as_object_mut().unwrap();
         object.insert("$id".to_owned(), SCHEMA_ID.into());
         object.insert("title".to_owned(), "memc.layout/1".into());
+        crate::roles::mark(&mut value);
         value.sort_all_objects();
         format!("{value:#}\n")
     }

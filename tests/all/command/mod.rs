@@ -84,6 +84,12 @@ impl Ran {
         self
     }
 
+    /// Holds that a check found nothing wrong, whether it proved equality or not.
+    pub fn checked(self) -> Self {
+        assert!(matches!(self.code, Some(0 | 4)), "{self:#?}");
+        self
+    }
+
     /// Asserts a refusal with this exit code, in one error of this code with a line of help, and without a
     /// panic.
     pub fn refused(self, exit: i32, code: &str) -> Self {

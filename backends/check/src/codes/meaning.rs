@@ -1,4 +1,4 @@
-//! Codes of transfers, of the models' meaning, and of claimed numbers: E0545 to E0582.
+//! Codes of transfers, of the models' meaning, and of claimed numbers: E0545 to E0584.
 
 use super::{Entry, Kind, entry};
 
@@ -324,5 +324,23 @@ pub(super) const ENTRIES: &[Entry] = &[
         "Rows of `formula` name owners of bytes, each on tensors of earlier rows, and a chain of rows connects tensors that are live at one step; at \
          the largest extents all fit the arena. Offsets of `layouts` are aligned, inside the arena, and apart, for all extents up to `dims`.",
         "two tensors at step 7 without a chain of rows between them",
+    ),
+    entry(
+        Kind::Rewrite,
+        "E0583",
+        "rewrite",
+        "a rewritten fragment is not described",
+        "Rows of `rewrites` are numbered from 1, name at least one rule, and name pairs of values: one of the input model, one of the output \
+         model, with one type.",
+        "`written` is no value of the output model",
+    ),
+    entry(
+        Kind::Kernel,
+        "E0584",
+        "kernel-workspace",
+        "a kernel has less workspace than it takes",
+        "The rows `scratch:<node>:<k>` of a node have at least the bytes that the runtime's kernel takes for extents and attributes of the node. \
+         The check has formulas of its own for convolutions, recurrent layers and other common kernels, and lower bounds for bodies.",
+        "1 byte for a Conv whose columns take 65,536 bytes",
     ),
 ];

@@ -176,6 +176,10 @@ pub enum Kind {
     UpperBound,
     /// Offsets that follow the extents are wrong.
     Formula,
+    /// A row of `rewrites` names no values of one type in the two models.
+    Rewrite,
+    /// A kernel has less workspace than it takes.
+    Kernel,
 }
 
 /// A kind with its name and its page.

@@ -4,11 +4,14 @@
 
 use crate::fixture;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fixture::*;
 use memc_check::{Kind, Options};
-use memc_layout::{Alias, AliasKind, Class, EncodedWeight, Fetch, Io, LiveRange, StateUpdate, Stated, StatedBy, Unplanned};
+use memc_layout::{
+    Alias, AliasKind, Class, EncodedWeight, Fetch, Io, LiveRange, Rewrite, RewrittenValue, StateUpdate, Stated, StatedBy,
+    Unplanned,
+};
 use memc_onnx_proto::onnx::OperatorSetIdProto;
 
 type Damage = (Kind, &'static str, fn(&mut Case));
@@ -46,6 +49,7 @@ const FILES: &[Damage] = &[
     (Kind::Hash, "another output model", |c| c.layout().model.output_sha256 = "0".repeat(64)),
     (Kind::ModelHeader, "another operator set", |c| c.layout().model.opset_imports[0].version = 18),
     (Kind::ModelHeader, "another IR version", |c| c.layout().model.ir_version += 1),
+    (Kind::ModelHeader, "inputs that state extents, and are said not to", |c| c.layout().model.bound = false),
     (Kind::Model, "a dimension that the model does not have", |c| {
         c.layout().model.dims.insert("sequence".into(), 3);
     }),
@@ -169,6 +173,9 @@ const ENTRIES: &[Damage] = &[
     (Kind::Body, "too small a workspace", |c| c.layout().subgraphs[1].arena_bytes = 256),
     (Kind::Body, "a body that is not listed", |c| {
         c.layout().subgraphs.pop();
+    }),
+    (Kind::Body, "less than the values of a body", |c| {
+        c.layout().subgraphs.iter_mut().for_each(|row| row.arena_bytes = 127);
     }),
     (Kind::Body, "a body of no node", |c| c.layout().subgraphs[0].node = "nobody".into()),
     (Kind::ShapeConflict, "a type that the operator contradicts", |c| {
@@ -462,6 +469,38 @@ const NUMBERS: &[Damage] = &[
             relative_error: 0.0,
             largest_error: 0.0,
         });
+    }),
+    (Kind::ScheduleOp, "results of another node", |c| c.layout().schedule[0].writes = vec!["d".into()]),
+    (Kind::Rewrite, "a value of no model", |c| {
+        let outputs = vec![RewrittenValue { given: "a".into(), written: "ghost".into() }];
+        c.layout().rewrites.push(Rewrite { window: 1, rules: BTreeMap::from([("rule".into(), 1)]), outputs });
+    }),
+    (Kind::Rewrite, "a fragment of another number", |c| {
+        c.layout().rewrites.push(Rewrite { window: 2, rules: BTreeMap::from([("rule".into(), 1)]), outputs: Vec::new() });
+    }),
+    (Kind::Rewrite, "values of two types", |c| {
+        let outputs = vec![RewrittenValue { given: "a".into(), written: "k".into() }];
+        c.layout().rewrites.push(Rewrite { window: 1, rules: BTreeMap::from([("rule".into(), 1)]), outputs });
+    }),
+    (Kind::Kernel, "a convolution without columns", |c| {
+        c.both(|graph| {
+            graph.initializer.extend([ints("plane", &[1, 1, 4, 16]), floats("window", &[1, 1, 3, 3], 0.5)]);
+            graph.output.push(info("image", FLOAT, &[1, 1, 2, 14]));
+            graph.node.push(node("lift", "Reshape", &["x", "plane"], &["flatter"]));
+            graph.node.push(node("conv", "Conv", &["flatter", "window"], &["image"]));
+        });
+        c.shapes.extend([
+            ("plane", (INT64, vec![4])),
+            ("window", (FLOAT, vec![1, 1, 3, 3])),
+            ("flatter", (FLOAT, vec![1, 1, 4, 16])),
+            ("image", (FLOAT, vec![1, 1, 2, 14])),
+        ]);
+        c.layout().options.insert("runtime".into(), "player".into());
+    }),
+    (Kind::Fetch, "a copied constant without a row", |c| {
+        c.insert("project", [node("near", "Identity", &["w"], &["w2"])]);
+        c.node("project").input[1] = "w2".into();
+        c.shapes.insert("w2", (FLOAT, vec![16, 16]));
     }),
     (Kind::Fetch, "a constant that a product reads too", |c| {
         let step = c.step("back");

@@ -2,8 +2,11 @@
 
 mod damage;
 mod encodings;
+mod fields;
 mod fixture;
 mod hostile;
+mod mutants;
+mod plans;
 mod ranges;
 mod sharing;
 mod sound;

@@ -73,6 +73,7 @@ fn around(item: &NodeProto, shapes: &[(&'static str, &[u64])], constants: &[Tens
         case.shapes.insert(name, (element, tensor.dims.iter().map(|extent| *extent as u64).collect()));
     }
     case.layout().model.dims.clear();
+    case.layout().model.bound = false;
     case
 }
 

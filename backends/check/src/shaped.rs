@@ -1,0 +1,49 @@
+//! Extents that a Reshape gives its result, by the elements of its operands.
+
+use memc_ir::DimExpr;
+
+use crate::rows::is_onnx;
+use crate::side::{Known, Side};
+
+/// Whether a node that keeps its operand's elements gives its result these extents, for all extents of the
+/// free dimensions. Types alone do not say so for Reshape: an extent of 0 copies, and a rest of -1 must follow.
+pub(crate) fn is_shaped(side: &Side<'_>, row: usize, from: &Known, to: &Known) -> bool {
+    let data = side.module.node(side.rows[row].node);
+    if !is_onnx(data, "Reshape") {
+        return true;
+    }
+    let copies = data.int("allowzero", 0) == 0;
+    let target: Vec<Option<DimExpr>> = match data.ints("shape") {
+        Some(extents) => extents.iter().map(|extent| Some(DimExpr::constant(*extent))).collect(),
+        None => match data.inputs.get(1).copied().flatten().and_then(|value| side.elements(value)) {
+            Some(elements) => elements.items.iter().map(|item| item.expr()).collect(),
+            // A run that gives other elements contradicts the stated type.
+            None => return true,
+        },
+    };
+    let (Some(from), Some(to)) = (from.dim_exprs(), to.dim_exprs()) else { return false };
+    target.len() == to.len() && gives(side, &target, copies, &from, &to)
+}
+
+fn gives(side: &Side<'_>, target: &[Option<DimExpr>], copies: bool, from: &[DimExpr], to: &[DimExpr]) -> bool {
+    let is_rest = |extent: &&Option<DimExpr>| extent.as_ref().and_then(DimExpr::as_constant) == Some(-1);
+    if target.iter().filter(is_rest).count() > 1 {
+        return false;
+    }
+    let known = target.iter().zip(to).enumerate().filter_map(|(axis, (wanted, extent))| Some((axis, wanted.as_ref()?, extent)));
+    known.into_iter().all(|(axis, wanted, extent)| match wanted.as_constant() {
+        // The rest follows from the other extents and the number of elements, if none of these is 0.
+        Some(-1) => {
+            let others = to.iter().enumerate().filter(|(other, _)| *other != axis);
+            others.clone().all(|(_, extent)| side.extents.lowest(extent).is_some_and(|least| least > 0))
+        }
+        Some(0) if copies => from.get(axis) == Some(extent),
+        Some(_) => wanted == extent,
+        // An extent that can be 0 copies another one then.
+        None => {
+            let is_kept = from.get(axis) == Some(extent) || !copies;
+            side.extents.simplified(wanted) == side.extents.simplified(extent)
+                && (is_kept || side.extents.lowest(wanted).is_some_and(|least| least > 0))
+        }
+    })
+}
