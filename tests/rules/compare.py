@@ -3,8 +3,9 @@
     compare.py FOLDER CASES
 
 FOLDER/RULE/same CLASS N holds a model (given.onnx) and forms that must compute the same; FOLDER/RULE/other CLASS N holds forms that must
-not: they differ for some input, the runtime refuses them, or it ends. Class `exact` means the same bits (any NaN is any other); else a form
-must be about as close as the model to an evaluation in binary64. Where all operators are functions of a field (field.py), forms must also give
+not: they differ for some input, the runtime refuses them, or it ends. Class `exact` means the same bits (any NaN is any other), on special
+numbers too; class `bits` means that for integers as well, and in sessions with all optimizations; models without a kernel do not count if
+another of the folder runs. Else a form must be about as close as the model to an evaluation in binary64. Where all operators are functions of a field (field.py), forms must also give
 the same numbers modulo a prime, but for rules whose cases (CASES/RULE.mem) say `// no rational function: REASON`: those must not. Prints what is
 wrong, and `nothing wrong` if nothing is.
 """
@@ -25,13 +26,30 @@ import field
 
 ROUNDS = 12
 FIELD_ROUNDS = 4
-TYPES = {1: np.float32, 6: np.int32, 7: np.int64, 10: np.float16, 11: np.float64}
-SPECIAL = np.array([0.0, -0.0, np.nan, np.inf, -np.inf, 1e-45, -1e38, 3e38, 1.0, -1.0])
+TYPES = {
+    1: np.float32, 2: np.uint8, 3: np.int8, 4: np.uint16, 5: np.int16, 6: np.int32, 7: np.int64, 9: np.bool_, 10: np.float16, 11: np.float64,
+    12: np.uint32, 13: np.uint64,
+}
+# Halves, which lie between two integers, and the ends of the range in which numbers have halves.
+TIES = [0.5, 1.5, 2.5, 3.5]
 
 
-def session(path):
+def special(kind):
+    """Numbers of a type that rules of arithmetic forget: zeros, the smallest and the largest, ties; of both signs. And NaN."""
+    kind = np.dtype(kind)
+    if kind.kind == "b":
+        return np.array([False, True])
+    if kind.kind != "f":
+        limits = np.iinfo(kind)
+        return np.array([0, 1, 2, 3, limits.max, limits.max - 1, limits.min, limits.min + 1], kind)
+    limits = np.finfo(kind)
+    sizes = [0.0, np.inf, limits.smallest_subnormal, limits.smallest_normal, limits.max, limits.eps, 1.0, 2.0, 3.0, 1 / limits.eps, *TIES]
+    return np.array([*sizes, *(-size for size in sizes), np.nan], kind)
+
+
+def session(path, level=onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL):
     options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.graph_optimization_level = level
     options.intra_op_num_threads = 1
     options.log_severity_level = 4
     return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
@@ -47,8 +65,8 @@ def allowed(model, name):
     return (most, least, *between)
 
 
-def inputs(model, generator, number, special):
-    """Random inputs; symbols are bound anew each time, to 0 and 1 too. Integers are small, as extents are."""
+def inputs(model, generator, number, specials, integers=False):
+    """Random inputs; symbols are bound anew each time, to 0 and 1 too. Integers are small, as extents are, unless they may be special."""
     extents, values = {}, {}
     for info in model.graph.input:
         tensor = info.type.tensor_type
@@ -59,14 +77,17 @@ def inputs(model, generator, number, special):
 
         shape = [dim.dim_value if dim.HasField("dim_value") else symbol(dim) for dim in tensor.shape.dim]
         kind = TYPES[tensor.elem_type]
+        if kind is np.bool_ or integers and np.issubdtype(kind, np.integer):
+            values[info.name] = generator.choice(special(kind), shape)
+            continue
         if np.issubdtype(kind, np.integer):
             values[info.name] = np.asarray(generator.integers(-1, 9, shape), kind)
             continue
         scale = (1.0, 8.0, 0.01)[number % 3]
         value = np.asarray(scale * generator.standard_normal(shape), kind)
-        if special and number % 2:
-            chosen = generator.random(shape) < 0.3
-            value = np.where(chosen, generator.choice(SPECIAL, shape), value).astype(kind)
+        if specials and number % 2:
+            chosen = generator.random(shape) < (0.3, 0.6, 1.0)[number // 2 % 3]
+            value = np.where(chosen, generator.choice(special(kind), shape), value).astype(kind)
         values[info.name] = value
     return values
 
@@ -122,22 +143,38 @@ def close(a, b, exact):
     return bool(np.abs(b - reference)[finite].max(initial=0.0) <= 16 * own + 4e-6 * size + 1e-30)
 
 
+def levels(kind):
+    level = onnxruntime.GraphOptimizationLevel
+    return (level.ORT_DISABLE_ALL, level.ORT_ENABLE_ALL) if kind == "bits" else (level.ORT_DISABLE_ALL,)
+
+
 def differs(folder, kind, same):
-    """What is wrong with the first form that differs; nothing if all agree wherever the model runs."""
-    given = session(folder / "given.onnx")
+    """What is wrong with the first form that differs, at any level; nothing if all agree wherever the model runs. And the number of runs."""
+    found = [differs_at(folder, kind, level) for level in levels(kind)]
+    return next((why for why, _ in found if why), ""), sum(ran for _, ran in found)
+
+
+def differs_at(folder, kind, level):
+    try:
+        given = session(folder / "given.onnx", level)
+    except Exception:
+        if kind == "bits":
+            return "", 0
+        raise
+    is_exact = kind in ("exact", "bits")
     model = onnx.load(folder / "given.onnx")
     evaluator = widened(model)
     forms = sorted(folder.glob("form*.onnx"))
     ran = 0
     for path in forms:
         try:
-            form = session(path)
+            form = session(path, level)
         except Exception as error:
             return f"{path.name} is refused: {error}", 1
         generator = np.random.default_rng(zlib.crc32(folder.as_posix().rpartition("/rules/")[2].encode()))
         integers = any(info.type.tensor_type.elem_type in (6, 7) for info in model.graph.input)
-        for number in range(ROUNDS * (40 if integers else 1)):
-            values = inputs(model, generator, number, kind == "exact")
+        for number in range(ROUNDS * (40 if integers and kind != "bits" else 1)):
+            values = inputs(model, generator, number, is_exact, kind == "bits")
             try:
                 expected = given.run(None, values)
             except Exception:
@@ -147,9 +184,9 @@ def differs(folder, kind, same):
                 found = form.run(None, values)
             except Exception as error:
                 return f"{path.name} does not run: {error}", ran
-            exact = truth(evaluator, values)
+            exact = None if is_exact else truth(evaluator, values)
             for position, (a, b) in enumerate(zip(expected, found)):
-                agree = equal_bits(a, b) if kind == "exact" else close(a, b, exact and exact[position])
+                agree = equal_bits(a, b) if is_exact else close(a, b, exact and exact[position])
                 if not agree:
                     gap = np.abs(a.astype(np.float64) - b.astype(np.float64)).max() if a.shape == b.shape else "shape"
                     return f"{path.name}, round {number}, result {position} differs by {gap}", ran
@@ -195,7 +232,8 @@ def in_field(folder):
 
 def irrational(cases, rule):
     """Why a rule's forms are not equal as rational functions, if its cases say so."""
-    lines = (cases / f"{rule}.mem").read_text(encoding="utf-8").splitlines()
+    path = cases / f"{rule}.mem"
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     return next((line.split(": ", 1)[1] for line in lines if line.startswith("// no rational function: ")), "")
 
 
@@ -204,7 +242,8 @@ def exactly(root, cases):
     wrong, held = [], 0
     for rule in sorted(path.name for path in root.iterdir()):
         reason = irrational(cases, rule)
-        checked = [(folder, *in_field(folder)) for folder in sorted((root / rule).glob("same*"))]
+        folders = [folder for folder in sorted((root / rule).glob("same*")) if folder.name.split()[1] != "bits"]
+        checked = [(folder, *in_field(folder)) for folder in folders]
         differing = [f"{rule}/{folder.name}: {why}" for folder, _, why in checked if why]
         if not reason:
             wrong += [f"{why}; if the rule rests on more than arithmetic, its cases say `// no rational function: REASON`" for why in differing]
@@ -218,13 +257,21 @@ def main():
     warnings.simplefilter("ignore")
     np.seterr(all="ignore")
     wrong = pairs = runs = 0
+    without = {}
     for folder in sorted(pathlib.Path(sys.argv[1]).glob("*/*")):
         word, kind, _ = folder.name.split()
         why, ran = (differs if word == "same" else ended)(folder, kind, word == "same")
         pairs, runs = pairs + 1, runs + ran
+        if kind == "bits" and not ran:
+            without.setdefault(folder.parent.name, True)
+            continue
+        without[folder.parent.name] = False
         if bool(why) == (word == "same") or not ran:
             wrong += 1
             print(f"{folder.parent.name}/{folder.name}: {why or 'the forms agree, and should not' if ran else 'never ran'}")
+    silent = [name for name, is_silent in without.items() if is_silent]
+    wrong += len(silent)
+    print("".join(f"{name}: no model runs\n" for name in silent), end="")
     unequal, held = exactly(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]))
     wrong += len(unequal)
     print("".join(f"{why}\n" for why in unequal), end="")

@@ -46,4 +46,4 @@ pub use profile::Profile;
 pub use repeat::{feeds_unrepeatable, is_seeded, may_train, repeatable};
 pub use table::{all, find, lookup};
 pub use target::{expand_target, reshape_target};
-pub use unchanged::{Zero, rests_on_defaults, same_type, unchanged};
+pub use unchanged::{Zero, passing_on, rests_on_defaults, same_type, unchanged};

@@ -5,9 +5,9 @@ use memc_ir::{Dim, ElementType, Module, TensorType, Value};
 
 use crate::algebra::{Algebra, Neutral};
 use crate::fact::{Data, Item};
-use crate::info::{Typed, View};
+use crate::info::{OpInfo, Typed, View};
 use crate::repeat::may_train;
-use crate::table::lookup;
+use crate::table::{self, lookup};
 
 /// Looks up the known elements of a value; `None` if they are unknown.
 pub type Elements<'a> = dyn Fn(Value) -> Option<&'a Data> + 'a;
@@ -22,6 +22,54 @@ pub enum Zero {
     AnySign,
 }
 
+/// Whether a node returns its operand 0.
+type Condition = fn(&Typed<'_>, &Elements<'_>) -> bool;
+
+/// Operators that return operand 0 under a condition of their own, sorted by name.
+const CONDITIONS: &[(&str, Condition)] = &[
+    ("Cast", |typed, _| keeps_element(typed)),
+    ("CastLike", |typed, _| keeps_element(typed)),
+    // Without bounds it clamps infinities to the greatest finite numbers.
+    ("Clip", |typed, _| {
+        let data = typed.data();
+        data.operator.version >= 11 && data.operands().count() == 1 && keeps_element(typed) && is_integral(typed)
+    }),
+    ("Dropout", |typed, _| !may_train(typed.module, typed.node)),
+    ("Expand", |typed, _| keeps_type(typed, 0)),
+    ("Identity", |_, _| true),
+    ("Pad", |typed, elements| pads_nothing(typed, known(typed, elements, 1)) && keeps_type(typed, 0)),
+    ("Slice", |typed, elements| {
+        let is_one = |steps: &Data| all(steps, |item| *item == Item::Int(1));
+        keeps_type(typed, 0) && (typed.data().inputs.len() < 5 || known(typed, elements, 4).is_some_and(is_one))
+    }),
+    ("Split", |typed, _| typed.data().outputs.len() == 1 && keeps_type(typed, 0)),
+    ("Tile", |typed, _| keeps_type(typed, 0)),
+    ("Transpose", |typed, _| stays_in_place(typed)),
+];
+/// Operator that returns one of two operands.
+const CHOICE: &str = "Where";
+
+fn condition(name: &str) -> Option<Condition> {
+    CONDITIONS.iter().find(|(known, _)| *known == name).map(|(_, condition)| *condition)
+}
+
+/// Returns the known elements of an operand.
+fn known<'e>(typed: &Typed<'_>, elements: &'e Elements<'_>, position: usize) -> Option<&'e Data> {
+    typed.data().inputs.get(position).copied().flatten().and_then(elements)
+}
+
+/// Returns the operators of which a node may equal an operand, in order. Each is a fact that ONNX
+/// Runtime's kernel is held to.
+pub fn passing_on() -> impl Iterator<Item = &'static OpInfo> {
+    let by_algebra =
+        |algebra: Algebra| algebra.keeps_single || algebra.neutral.is_some_and(|neutral| neutral != Neutral::AboutOne);
+    let passes = move |info: &&OpInfo| {
+        let by_name = info.name == CHOICE || condition(info.name).is_some();
+        info.domain.is_empty() && (by_name || info.view == View::Reshape || info.algebra.is_some_and(by_algebra))
+    };
+    table::all().iter().copied().filter(passes)
+}
+
 /// Returns the position of the operand that equals result 0 bit for bit, or up to the sign of zero if
 /// `zero` says so. `None` if no operand does, or if the facts do not prove it. Signaling NaNs are not
 /// distinguished from quiet NaNs.
@@ -34,23 +82,12 @@ pub fn unchanged(typed: &Typed<'_>, elements: &Elements<'_>, zero: Zero) -> Opti
         return None;
     }
     let algebra = info.algebra.unwrap_or(Algebra::NONE);
-    let same = || keeps_type(typed, 0);
-    let of = |position: usize| data.inputs.get(position).copied().flatten().and_then(elements);
-    let only_operand = || data.inputs.len() == 1;
-    let holds = match &*data.operator.name {
-        "Identity" => true,
-        "Dropout" => !may_train(typed.module, typed.node),
-        "Cast" | "CastLike" => keeps_element(typed),
-        "Clip" => data.operator.version >= 11 && data.operands().count() == 1,
-        "Expand" | "Tile" => same(),
-        "Split" => data.outputs.len() == 1 && same(),
-        "Slice" => same() && (data.inputs.len() < 5 || of(4).is_some_and(|steps| all(steps, |item| *item == Item::Int(1)))),
-        "Pad" => pads_nothing(typed, of(1)) && same(),
-        "Transpose" => stays_in_place(typed),
-        "Where" => return chosen(typed, of(0)?),
-        _ if info.view == View::Reshape => same(),
-        _ if algebra.keeps_single => only_operand(),
-        _ => return neutral(typed, &algebra, elements, zero),
+    let holds = match condition(info.name) {
+        Some(condition) => condition(typed, elements),
+        None if info.name == CHOICE => return chosen(typed, known(typed, elements, 0)?, zero),
+        None if info.view == View::Reshape => keeps_type(typed, 0),
+        None if algebra.keeps_single => data.inputs.len() == 1,
+        None => return neutral(typed, &algebra, elements, zero),
     };
     (holds && typed.input(0).is_some() == typed.output(0).is_some()).then_some(0)
 }
@@ -107,8 +144,11 @@ fn broadcasts_into(typed: &Typed<'_>, position: usize, partner: &Data) -> bool {
 }
 
 /// Returns the position of the branch that a constant condition selects, if the result has the type of
-/// this branch.
-fn chosen(typed: &Typed<'_>, condition: &Data) -> Option<usize> {
+/// this branch. The runtime's kernel adds what it selects to zeros, which loses the sign of a zero.
+fn chosen(typed: &Typed<'_>, condition: &Data, zero: Zero) -> Option<usize> {
+    if zero == Zero::Exact && !typed.output(0).is_some_and(|ty| ty.element.is_integral()) {
+        return None;
+    }
     let position = match condition.items.first()? {
         Item::Int(0) => 2,
         Item::Int(_) => 1,
@@ -131,6 +171,10 @@ fn stays_in_place(typed: &Typed<'_>) -> bool {
         Some(axes) => axes.iter().enumerate().all(|(position, axis)| usize::try_from(*axis) == Ok(position)),
         None => typed.input(0).and_then(TensorType::rank).is_some_and(|rank| rank < 2),
     }
+}
+
+fn is_integral(typed: &Typed<'_>) -> bool {
+    typed.input(0).is_some_and(|ty| ty.element.is_integral())
 }
 
 fn keeps_element(typed: &Typed<'_>) -> bool {
@@ -285,6 +329,34 @@ mod tests {
         assert_eq!(with_types("Pad", 2, "2", "2", pads(&[0, 0])), Some(0));
         // Crops at the front and pads at the end: the shape stays, the elements change.
         assert_eq!(with_types("Pad", 2, "2", "2", pads(&[-1, 1])), None);
+    }
+
+    #[test]
+    fn conditions_stand_in_order_and_name_operators() {
+        assert!(CONDITIONS.is_sorted_by_key(|(name, _)| *name));
+        assert!(CONDITIONS.iter().all(|(name, _)| table::find("", name).is_some()));
+        let names: Vec<&str> = passing_on().map(|info| info.name).collect();
+        assert!(["Add", "Concat", "Reshape", "Where"].iter().all(|name| names.contains(name)) && !names.contains(&"Pow"));
+    }
+
+    #[test]
+    fn clips_and_choices_keep_integers_only() {
+        let kept = |name: &str, ty: &str, operands: &[&str]| {
+            let text = format!(
+                "mem 1\nir_version 8\nopset \"\" 17\ngraph @g {{\n  input %x : {ty}[3]\n  const %c : bool[] = [true]\n  \
+                %y = {name}({}) : {ty}[3]\n  return %y\n}}\n",
+                operands.join(", ")
+            );
+            let mut module = memc_ir::text::parse(&text).unwrap();
+            let data = crate::infer(&mut module).data;
+            let node = module.graph(module.main()).nodes[0];
+            let found = |zero| unchanged(&Typed::of(&module, node), &|value| data[value].as_deref(), zero);
+            [found(Zero::Exact), found(Zero::AnySign)]
+        };
+        assert_eq!(kept("Clip", "f32", &["%x"]), [None, None], "infinities become finite");
+        assert_eq!(kept("Clip", "i32", &["%x"]), [Some(0), Some(0)]);
+        assert_eq!(kept("Where", "f32", &["%c", "%x", "%x"]), [None, Some(1)], "-0 becomes 0");
+        assert_eq!(kept("Where", "i64", &["%c", "%x", "%x"]), [Some(1), Some(1)]);
     }
 
     #[test]
