@@ -417,6 +417,23 @@ mod tests {
     }
 
     #[test]
+    fn an_element_that_may_be_zero_may_copy_another_extent() {
+        let reshaped = |range: &str, from: &str, axis: usize, attributes: &str| {
+            let lines = format!(
+                "  input %x : f32[{from}]\n  %s = Shape(%x) {{start = {axis}, end = {}}} : unknown\n  const %m : i64[1] = [-1]\n  \
+                %t = Concat(%s, %m) {{axis = 0}} : unknown\n  %y = Reshape(%x, %t) {{{attributes}}} : unknown\n  return %y",
+                axis + 1
+            );
+            inferred(range, &lines).join("")
+        };
+        let zero = "range \"N\" from 0 to 8";
+        assert_eq!(reshaped(zero, "5,N,16", 1, ""), "f32[?<=max(5,N),?<=80]", "at 0 the result is (5, 0)");
+        assert_eq!(reshaped("range \"N\" from 1 to 8", "5,N,16", 1, ""), "f32[N,80]");
+        assert_eq!(reshaped(zero, "N,5,16", 0, ""), "f32[N,80]", "it copies itself");
+        assert_eq!(reshaped(zero, "5,N,16", 1, "allowzero = 1"), "f32[N,80]", "nothing is copied");
+    }
+
+    #[test]
     fn nodes_of_a_branch_that_never_runs_are_not_refused() {
         let refused = |range: &str, other: &str| {
             let text = format!(

@@ -1,6 +1,6 @@
 //! Reshape: extents that are stated, copied or inferred from the remaining elements.
 
-use memc_ir::Dim;
+use memc_ir::{Dim, Ranges};
 
 use crate::context::{Infer, InferError};
 use crate::fact::Item;
@@ -116,6 +116,35 @@ fn reshaped(dims: Option<&[Dim]>, parts: &[Part]) -> Result<Vec<Dim>, InferError
         .collect())
 }
 
+/// Whether an element over symbols copies another extent at the smallest extents of the ranges: zero
+/// copies.
+fn may_copy(item: &Item, axis: usize, dims: Option<&[Dim]>, ranges: &Ranges) -> bool {
+    let Item::Symbolic(expr) = item else { return false };
+    let stated = expr.symbols().iter().all(|symbol| ranges.contains_key(&**symbol));
+    let is_zero_somewhere = stated && expr.lower_bound(ranges).is_none_or(|least| least < 1);
+    // At an axis that the operand lacks, a zero is refused.
+    let copies_another = |own: &Dim| own.known() != Some(0) && own.expr().as_ref() != Some(expr);
+    is_zero_somewhere && dims.is_none_or(|dims| dims.get(axis).is_some_and(copies_another))
+}
+
+/// Loosens the extents of a result to bounds that also hold where the elements at the axes `copying` are
+/// zero, and copy the operand's extents there.
+fn loosen(result: &mut [Dim], parts: &[Part], dims: Option<&[Dim]>, copying: &[usize]) {
+    let Some(dims) = dims else {
+        copying.iter().for_each(|axis| result[*axis] = Dim::Unknown);
+        return;
+    };
+    // Where an element is zero that is also an extent of the operand, nothing is left over.
+    let is_extent = |axis: &usize| dims.iter().any(|own| own.same(&result[*axis]));
+    let nothing_left = copying.iter().all(is_extent);
+    for axis in copying {
+        result[*axis] = most_of(&dims[*axis], &result[*axis]);
+    }
+    for (axis, _) in parts.iter().enumerate().filter(|(_, part)| matches!(part, Part::Rest | Part::Open) && !copying.is_empty()) {
+        result[axis] = if nothing_left { Dim::within(result[axis].upper_expr()) } else { Dim::Unknown };
+    }
+}
+
 /// Rejects known element counts that differ.
 fn check(dims: &[Dim], parts: &[Part]) -> Result<(), InferError> {
     let result: Vec<Dim> = parts
@@ -158,7 +187,13 @@ fn reshape(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     let dims = ctx.dims(0);
     let parts: Result<Vec<Part>, InferError> =
         items.iter().enumerate().map(|(axis, item)| part(item, axis, dims, allow_zero)).collect();
-    let result = reshaped(dims, &parts?)?;
+    let parts = parts?;
+    let mut result = reshaped(dims, &parts)?;
+    if !allow_zero {
+        let ranges = ctx.ranges();
+        let copying = (0..items.len()).filter(|axis| may_copy(&items[*axis], *axis, dims, ranges)).collect::<Vec<_>>();
+        loosen(&mut result, &parts, dims, &copying);
+    }
     ctx.set_dims(0, element, result);
     follow_same(ctx);
     Ok(())
