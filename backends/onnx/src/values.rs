@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use memc_ir::{AliasKind, ElementType, Module, Value, ValueType};
 use memc_onnx_proto::onnx::{StringStringEntryProto, ValueInfoProto};
 use memc_onnx_proto::{GraphEdit, METADATA_PREFIX, Metadata};
+use memc_ops::profile;
 
 use crate::ExportOptions;
 use crate::encode::Source;
@@ -32,6 +33,11 @@ pub(crate) fn describe(source: Source<'_>, options: &ExportOptions, edit: &mut G
             continue;
         }
         let entry = stated.get(name).copied();
+        if wrong_in_place(module, value) {
+            edit.dropped_values.extend(entry.map(|_| name.to_owned()));
+            written.insert(name);
+            continue;
+        }
         let fixed = is_fixed(ty) && !is_away(module, value);
         let agreement = entry.map(|entry| compare(entry.r#type.as_ref(), ty));
         let (drop, add) = match agreement {
@@ -115,6 +121,11 @@ fn bind(name: &str, entry: Option<&ValueInfoProto>, ty: &ValueType, edit: &mut G
 fn is_away(module: &Module, value: Value) -> bool {
     let producer = module.producer(value).map(|node| &module.node(node).operator);
     producer.is_some_and(|operator| &*operator.domain == DOMAIN && &*operator.name == "SwapOut")
+}
+
+/// Whether a session that knows the extents of a value computes it in place, and wrongly.
+fn wrong_in_place(module: &Module, value: Value) -> bool {
+    module.producer(value).is_some_and(|node| profile::wrong_in_place(&module.node(node).operator))
 }
 
 /// Whether a type is a dense tensor of known element type and extents.

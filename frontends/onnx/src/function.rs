@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use memc_ir::{GraphId, NewNode, Operator, Origin, ValueType};
 use memc_onnx_proto::onnx::{AttributeProto, FunctionProto, NodeProto};
+use memc_ops::profile::registered;
 
 use crate::error::ImportError;
 use crate::graph::{Importer, MAX_DEPTH};
@@ -20,7 +21,8 @@ const OWN_DOMAIN: &str = "ai.memc";
 
 impl<'f> Importer<'f> {
     /// Returns the function that a node calls, if it can be inlined; its operator sets must agree with
-    /// the model's.
+    /// the model's. A function with the name of one of the runtime's operators is not: the runtime runs
+    /// its own kernel.
     pub(crate) fn inlinable(
         &self,
         node: &NodeProto,
@@ -28,7 +30,8 @@ impl<'f> Importer<'f> {
     ) -> Result<Option<&'f FunctionProto>, ImportError> {
         let key = call_key(node);
         let Some(function) = self.functions.get(&key).copied() else { return Ok(None) };
-        if key.0 == OWN_DOMAIN {
+        let version = self.opsets.get(&key.0).copied().unwrap_or(1);
+        if key.0 == OWN_DOMAIN || registered(&key.0, &key.1, version) {
             return Ok(None);
         }
         let active = frame.map(|frame| frame.active.as_slice()).unwrap_or_default();

@@ -7,12 +7,14 @@
 pub mod arena;
 pub mod ort;
 mod ort_kernels;
+mod ort_names;
 mod ort_session;
 mod ort_temporaries;
 pub mod player;
 mod symbolic_temporaries;
 
 pub use ort_kernels::{Kernel, Overwrites, ort_kernel};
+pub use ort_names::{REGISTERED, registered};
 pub use ort_session::{Language, Recipe, SessionNeeds};
 
 use memc_ir::{Bytes, Definition, DimExpr, ElementType, Module, Operator, TensorType, Value};
@@ -129,6 +131,9 @@ impl Profile {
             InPlace::UnlessTraining => vec![0],
         };
         let row = ort_kernel(info.domain, info.name);
+        if row.is_some_and(|kernel| kernel.wrong_in_place) {
+            return Vec::new();
+        }
         let does = |position: &usize| match self.kernels {
             Kernels::All => true,
             Kernels::AllButReadingAgain => row.is_none_or(|kernel| !kernel.reads_again),
@@ -257,6 +262,12 @@ impl Profile {
 /// Returns the row of an operator in the table of ONNX Runtime's kernels.
 fn row(operator: &Operator) -> Option<&'static Kernel> {
     ort_kernel(&operator.domain, &operator.name)
+}
+
+/// Whether a file should not state the extents of a result of this operator: a session that knows them
+/// runs the kernel in place, and its results are then wrong.
+pub fn wrong_in_place(operator: &Operator) -> bool {
+    row(operator).is_some_and(|kernel| kernel.wrong_in_place)
 }
 
 /// Returns the element types of an operator outside the ONNX standard; `None` for all other operators.

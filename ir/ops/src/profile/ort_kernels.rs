@@ -24,6 +24,10 @@ pub struct Kernel {
     /// Sin Floor Round Sign Reciprocal Not Hardmax Gelu Dropout, all normalizations, ScatterND, Where,
     /// and the Gelu operators of ONNX Runtime's own domain.
     pub in_place: Option<Overwrites>,
+    /// Whether the kernel also writes over operand 0 if a session knows that both have equal extents, and
+    /// then computes wrong results. Found by running all operators between copies, with and without
+    /// stated extents.
+    pub wrong_in_place: bool,
     /// Memory that the kernel holds in addition to the workspace formula of the table entry.
     pub(crate) temporaries: Option<Formula>,
     /// The temporaries over symbols: at all extents at least those of the formula.
@@ -72,6 +76,7 @@ impl Kernel {
             domain,
             name,
             in_place: None,
+            wrong_in_place: false,
             temporaries: None,
             temporaries_expr: None,
             half_precision: false,
@@ -87,6 +92,10 @@ impl Kernel {
     }
     const fn in_place(mut self, operand: usize, elements: &'static [ElementType]) -> Self {
         self.in_place = Some(Overwrites { operand, elements });
+        self
+    }
+    const fn wrong_in_place(mut self) -> Self {
+        self.wrong_in_place = true;
         self
     }
     const fn temporaries(mut self, formula: Formula) -> Self {
@@ -300,6 +309,7 @@ pub(super) static KERNELS: &[Kernel] = &[
     onnx("Unsqueeze").moves_integers(1),
     onnx("Upsample").temporaries(of::resize).over_symbols(over::resize),
     onnx("Where").temporaries(of::choices).over_symbols(over::choices),
+    Kernel::of("ai.onnx.ml", "Normalizer").wrong_in_place(),
     microsoft("Attention").half_precision().packs().extension(FLOAT),
     microsoft("BiasGelu").extension(FLOAT),
     microsoft("DequantizeLinear").half_precision(),
