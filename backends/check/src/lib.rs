@@ -47,6 +47,7 @@ mod side;
 mod state;
 mod stated;
 mod transfers;
+mod unchanged;
 mod views;
 mod weights;
 

@@ -98,7 +98,7 @@ impl Side<'_> {
     /// Operator sets state the mode in three ways: `is_test`, the attribute `training_mode`, and a
     /// Boolean third operand. Before the attribute existed, a normalization with additional results was
     /// in training mode.
-    fn training(&self, node: Node) -> bool {
+    pub(crate) fn training(&self, node: Node) -> bool {
         let data = self.module.node(node);
         if data.operator.domain.is_empty() && data.operator.version < 7 {
             return data.int("is_test", 0) == 0;

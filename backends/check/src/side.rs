@@ -11,7 +11,7 @@ use memc_ir::{
 };
 use memc_onnx_import::{ImportError, import};
 use memc_onnx_proto::ModelFile;
-use memc_ops::{Data, OpInfo, Typed, Zero, lookup, unchanged};
+use memc_ops::{Data, OpInfo, lookup};
 
 use crate::extents::Extents;
 
@@ -261,15 +261,9 @@ impl<'f> Side<'f> {
     pub(crate) fn elements(&self, value: Value) -> Option<&Arc<Data>> {
         self.data[value].as_ref().filter(|_| !self.overridable[value])
     }
-    /// Returns the position of the operand that result 0 of a row always equals bit for bit, for all
-    /// inputs. `None` if there is no such operand.
-    pub(crate) fn unchanged(&self, row: usize) -> Option<usize> {
-        let Row { node, reads, .. } = &self.rows[row];
-        if reads.iter().any(|read| self.overridable[*read]) {
-            return None;
-        }
-        let elements = |value: Value| self.elements(value).map(|data| &**data);
-        unchanged(&Typed::of(&self.module, *node), &elements, Zero::Exact)
+    /// Whether a row reads elements that a caller may replace.
+    pub(crate) fn reads_overridable(&self, row: usize) -> bool {
+        self.rows[row].reads.iter().any(|read| self.overridable[*read])
     }
     /// Returns the elements of a small integer tensor that no caller can change.
     pub(crate) fn integers(&self, value: Value) -> Option<Vec<i64>> {
