@@ -104,7 +104,8 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
         });
         let object = json!({"ok": found.holds(), "outputs": found.outputs, "rounds": rounds, "identical": is_identical,
             "differences": list(&found.differences), "carried": list(&found.carried), "first": found.first, "window": window, "before_softmaxes": found.softmaxes, "steps": found.steps, "played": played, "left_out": left_out, "stock": stock, "loss": found.loss.as_ref().map(loss_value),
-            "points": found.points.iter().map(|point| &point.0).collect::<Vec<_>>(), "points_left_out": found.skipped});
+            "points": found.points.iter().map(|point| &point.0).collect::<Vec<_>>(), "points_left_out": found.skipped,
+            "special_numbers": found.special.is_some()});
         print(&format!("{object:#}\n"))?;
     }
     if found.outputs == 0 {
@@ -135,9 +136,10 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
         0 => String::new(),
         count => format!("; {count} outputs left out"),
     };
+    let special = if found.special.is_some() { ", and on special numbers" } else { "" };
     let steps = if found.steps > 0 { format!(", in {} steps", found.steps) } else { String::new() };
     voice.say(&format!(
-        "verify: {} outputs equal {word} in {rounds} {}{steps}: the written model, and the plan played{softmaxes}{left_out}",
+        "verify: {} outputs equal {word} in {rounds} {}{special}{steps}: the written model, and the plan played{softmaxes}{left_out}",
         found.outputs,
         if found.points.is_empty() { "rounds" } else { "points" }
     ));

@@ -48,6 +48,7 @@ mod runtime;
 mod sessions;
 mod skips;
 mod sparse;
+mod specials;
 mod stage;
 mod stated;
 mod step;

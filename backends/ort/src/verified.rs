@@ -117,6 +117,8 @@ pub struct Verified {
     pub points: Vec<Point>,
     /// Number of points that were left out to save time.
     pub skipped: usize,
+    /// Number of the round on special numbers, after all others; `None` if there was none.
+    pub special: Option<u64>,
 }
 
 impl Verified {
@@ -125,8 +127,11 @@ impl Verified {
     pub fn holds(&self) -> bool {
         self.outputs > 0 && self.is_within()
     }
-    /// Describes a round: its number, or its extents.
+    /// Describes a round: its number, its extents, or its inputs.
     pub fn round(&self, round: u64) -> String {
+        if self.special == Some(round) {
+            return "on special numbers".to_owned();
+        }
         let point = usize::try_from(round).ok().and_then(|round| self.points.get(round));
         point.map_or_else(|| format!("round {round}"), |point| format!("at {point}"))
     }

@@ -10,7 +10,7 @@ use memc_onnx_proto::ModelFile;
 use crate::arrays::Array;
 use crate::blame::{FragmentDifference, before_softmaxes, first_fragment, first_node, traceable};
 use crate::claims::first_false;
-use crate::compare::{Difference, DifferenceKind, Tolerances, compare};
+use crate::compare::{Difference, DifferenceKind, Tolerance, Tolerances, compare};
 use crate::content::Content;
 use crate::error::Error;
 use crate::inputs;
@@ -23,6 +23,7 @@ use crate::player::Player;
 use crate::point::{self, Point};
 use crate::points::{INSIDE, points};
 use crate::runtime::{Runtime, SessionOptions};
+use crate::specials;
 use crate::stated;
 use crate::steps::Steps;
 use crate::units;
@@ -42,7 +43,8 @@ const FIRST_POINTS: usize = 3;
 const TIME_OF_POINTS: u64 = 120_000_000_000;
 
 /// Verifies a plan. With `given_inputs` there is one round on them; otherwise inputs are made up. A plan for
-/// ranges runs one round at each of several points, and plays in one arena.
+/// ranges runs one round at each of several points, and plays in one arena. A plan of equal bits then runs
+/// on special numbers, too, at its first point.
 ///
 /// # Errors
 /// The machine is too small, kernels are missing, or a run fails.
@@ -57,6 +59,16 @@ pub fn verify(
     enough_memory(layout)?;
     inputs::all_arrays(given)?;
     let models = Models { runtime, given, out, layout, options: &options };
+    let mut found = usual(&models, given_inputs)?;
+    if given_inputs.is_none() && found.holds() {
+        models.verify_specials(&mut found)?;
+    }
+    Ok(found)
+}
+
+/// Verifies a plan on usual inputs: on the given ones, in several rounds, or at several points.
+fn usual(models: &Models<'_>, given_inputs: Option<&BTreeMap<String, Array>>) -> Result<Verified, Error> {
+    let Models { layout, options, .. } = *models;
     if layout.model.ranges.is_empty() {
         for point in &options.at {
             point::keeps(layout, point)?;
@@ -97,6 +109,35 @@ struct Models<'a> {
 }
 
 impl Models<'_> {
+    /// Runs both models and the plan once more on special numbers, if the plan promises equal bits. A given
+    /// model that refuses such inputs shows nothing.
+    fn verify_specials(&self, found: &mut Verified) -> Result<(), Error> {
+        let Self { runtime, given, out, options, .. } = *self;
+        let is_exact = self.layout.options.get("exact").is_some_and(|value| value == "true");
+        let promises_bits = is_exact && options.tolerance == Tolerance::default() && found.loss.is_none();
+        if !promises_bits || !self.layout.caches.is_empty() {
+            return Ok(());
+        }
+        let bound = found.points.first().map(|point| point::at(self.layout, point)).transpose()?;
+        let layout = bound.as_ref().unwrap_or(self.layout);
+        let Some(set) = specials::make(out, layout, options.seed)? else { return Ok(()) };
+        let (sets, layouts, tolerances) = ([&set], [layout], Tolerances::default());
+        let trial = Trial { runtime, given, out, layout, layouts: &layouts, points: &[], sets: &sets, options, tolerances };
+        let Ok(expected) = trial.run_whole(given, &BTreeSet::new(), refuses) else { return Ok(()) };
+        let mut special = begin(expected.first());
+        trial.compare_model(&BTreeSet::new(), &expected, &mut special)?;
+        let expected: Vec<Contents> = expected.into_iter().map(|(outputs, _)| outputs).collect();
+        trial.compare_plan(&expected, &mut special)?;
+        trial.blame(&mut special)?;
+        let round = if found.points.is_empty() { options.rounds.max(1) } else { found.points.len() as u64 };
+        found.special = Some(round);
+        let beyond = special.differences.into_iter().filter(|(.., difference)| !difference.is_within());
+        found.differences.extend(beyond.map(|(_, subject, difference)| (round, subject, difference)));
+        found.first = found.first.take().or(special.first);
+        found.window = found.window.take().or(special.window);
+        Ok(())
+    }
+
     /// Runs one round at each point, or all rounds of a plan without free dimensions, and compares.
     fn verify(&self, given_inputs: Option<&BTreeMap<String, Array>>, points: &[Point]) -> Result<Verified, Error> {
         let Self { runtime, given, out, layout, options } = *self;
@@ -174,6 +215,7 @@ fn begin(first: Option<&Results>) -> Verified {
         played: None,
         points: Vec::new(),
         skipped: 0,
+        special: None,
     }
 }
 

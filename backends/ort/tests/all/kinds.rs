@@ -201,6 +201,7 @@ fn a_verification_without_comparisons_does_not_hold() {
         played: None,
         points: Vec::new(),
         skipped: 0,
+        special: None,
     };
     assert!(found(1).holds() && !found(0).holds());
 }
