@@ -146,6 +146,14 @@ pub enum Error {
         /// Name of the graph.
         graph: String,
     },
+    /// A part of memc panicked (a defect of memc).
+    #[error("memc failed: {message}")]
+    Panic {
+        /// The words of the panic.
+        message: String,
+        /// File and line, if [`crate::watch_panics`] was called.
+        place: Option<String>,
+    },
     /// A file of weights is to be copied and does not exist.
     #[error("the model reads weights from `{name}`, but {} does not exist", path.display())]
     WeightFile {
@@ -208,7 +216,7 @@ impl Error {
             | Self::State { .. }
             | Self::Request(_) => 2,
             Self::Budget { .. } | Self::Slow { .. } | Self::Weights { .. } => 3,
-            Self::Pipeline(_) | Self::LayoutWrite(_) => 70,
+            Self::Pipeline(_) | Self::LayoutWrite(_) | Self::Panic { .. } => 70,
             Self::Import(_)
             | Self::Export(_)
             | Self::Layout { .. }
@@ -247,7 +255,8 @@ impl Error {
             Self::Pipeline(PipelineError::Pass(
                 memc_passes::PassError::WrongAnswer { .. } | memc_passes::PassError::Rules { .. },
             ))
-            | Self::LayoutWrite(_) => "E0904",
+            | Self::LayoutWrite(_)
+            | Self::Panic { .. } => "E0904",
             Self::Pipeline(PipelineError::Broken { .. }) => "E0901",
             Self::Pipeline(PipelineError::Defect { error, .. }) => match **error {
                 PipelineError::Broken { .. } => "E0901",
@@ -308,6 +317,9 @@ impl Error {
             Self::Pipeline(_) | Self::LayoutWrite(_) => {
                 Some("this is a defect of memc: please report it with the reproducer".to_owned())
             }
+            Self::Panic { .. } => {
+                Some("this is a defect of memc: please report these lines, with the model if it may be shown".to_owned())
+            }
             Self::Unplanned { .. } => Some("end the pipeline with `place`, or use `memc opt` to see the IR".to_owned()),
             Self::NoOutputs { .. } => {
                 Some("make the values that you need graph outputs; a model that holds only functions needs no plan".to_owned())
@@ -344,6 +356,10 @@ impl Error {
         }
         match self {
             Self::Budget { notes, .. } => diagnostic.notes.extend(notes.iter().cloned()),
+            Self::Panic { place, .. } => {
+                let place = place.as_ref().map(|place| format!(", at {place}")).unwrap_or_default();
+                diagnostic.notes.push(format!("memc {}{place}", env!("CARGO_PKG_VERSION")));
+            }
             Self::Pipeline(PipelineError::Pass(memc_passes::PassError::Budget(short))) => diagnostic.notes.extend(notes(short)),
             _ => {}
         }

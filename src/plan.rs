@@ -25,6 +25,7 @@ use crate::external::ExternalFiles;
 use crate::layout::{Context, layout};
 use crate::limits::{keep_budget, keep_weights};
 use crate::outside::ExternalData;
+use crate::panics::caught;
 use crate::planned::Planned;
 use crate::planning::{Chosen, Source, unused};
 use crate::request::{Request, Resolved};
@@ -47,7 +48,8 @@ const LAST: &str = "settle";
 /// ```
 ///
 /// # Errors
-/// The request contradicts itself, the model is refused, a pass fails, or no plan keeps the budget.
+/// The request contradicts itself, the model is refused, a pass fails, or no plan keeps the budget. A
+/// panic is an error as well.
 pub fn plan(model: &ModelFile, request: &Request) -> Result<Planned, Error> {
     plan_watched(model, request, &mut memc_passes::Silent, &mut |_| {})
 }
@@ -63,11 +65,22 @@ pub fn plan_watched(
     observer: &mut dyn Observer,
     tell: &mut dyn FnMut(&Entry),
 ) -> Result<Planned, Error> {
+    caught(|| planned(file, request, observer, tell))?
+}
+
+/// Plans a model; a defect of memc may panic.
+fn planned(
+    file: &ModelFile,
+    request: &Request,
+    observer: &mut dyn Observer,
+    tell: &mut dyn FnMut(&Entry),
+) -> Result<Planned, Error> {
     let timer = Timer::start(request);
     let mut plan = request.options()?;
     plan.stop = timer.stop.clone();
     let mut stated = request.stated();
     let Imported { module: mut given, mut data, mut diagnostics } = memc_onnx_import::import(file, &request.import)?;
+    diagnostics.extend(empty(request));
     if given.graph(given.main()).outputs.is_empty() {
         return Err(Error::NoOutputs { graph: given.graph(given.main()).name.clone() });
     }
@@ -308,6 +321,17 @@ fn reproducible(given: &Module, options: &mut memc_passes::Options) -> Option<Di
     let message = "a random operator has a fixed seed, so the plan is made as with `--exact`";
     let help = "if results may differ from run to run, remove `seed` from the model, or use `--micro-batches`";
     Some(Diagnostic::new("W0304", Severity::Remark, message).at_node(given, seeded).with_help(help))
+}
+
+/// Remarks on dimensions that have an extent of 0: the plan is for empty tensors.
+fn empty(request: &Request) -> Option<Diagnostic> {
+    let names: Vec<&str> =
+        request.import.dims.iter().filter(|(_, extent)| **extent == 0).map(|(name, _)| name.as_str()).collect();
+    let first = names.first()?;
+    let message =
+        format!("an extent of 0 leaves tensors along `{}` empty: the plan holds for empty inputs only", names.join("`, `"));
+    let help = format!("state the extent of real inputs, or a range that includes 0, as in `--dim {first}=0..8`");
+    Some(Diagnostic::new("W0109", Severity::Remark, message).with_help(help))
 }
 
 /// Warns that a profile lacks nodes of the model.

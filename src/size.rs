@@ -27,17 +27,44 @@ impl Size {
 
 /// Rejects a text that states no size.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not a size; write 1048576, 512KiB, 2GB or 60%")]
-pub struct SizeError {
-    /// The text given.
-    pub text: String,
+pub enum SizeError {
+    /// The text has another form.
+    #[error("`{text}` is not a size; write 1048576, 512KiB, 2GB or 60%")]
+    Form {
+        /// The text given.
+        text: String,
+    },
+    /// A number with a fraction and without a unit: no byte has parts.
+    #[error(
+        "`{text}` is no number of bytes; write `{percent}%` for this share of the peak in file order, or a unit: 512KiB, 1.5MB"
+    )]
+    Fraction {
+        /// The text given.
+        text: String,
+        /// The number in percent.
+        percent: String,
+    },
+}
+
+impl SizeError {
+    /// Rejects a number with a fraction and without a unit.
+    fn of_fraction(text: &str) -> Option<Self> {
+        let number: f64 = text.trim().trim_end_matches(['b', 'B']).trim_end().parse().ok()?;
+        // Rounded to the thousandth of a percent, so that 0.07 gives 7.
+        let percent = (number * 1e5).round() / 1e3;
+        let is_fraction = number.is_finite() && number > 0.0 && number.fract() != 0.0;
+        is_fraction.then(|| Self::Fraction { text: text.to_owned(), percent: percent.to_string() })
+    }
 }
 
 impl FromStr for Size {
     type Err = SizeError;
 
     fn from_str(text: &str) -> Result<Self, SizeError> {
-        let error = || SizeError { text: text.to_owned() };
+        let error = || SizeError::Form { text: text.to_owned() };
+        if let Some(error) = SizeError::of_fraction(text) {
+            return Err(error);
+        }
         match text.trim().strip_suffix('%') {
             // Signs, exponents and words for infinity are valid numbers but not sizes.
             Some(number) if number.chars().any(|c| !c.is_ascii_digit() && c != '.' && c != ' ') => Err(error()),
@@ -58,6 +85,7 @@ impl fmt::Display for Size {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]
@@ -71,5 +99,14 @@ mod tests {
         for wrong in ["", "-1", "12 apples", "1e30", "99999999999TiB", "KiB"] {
             assert!(parsed(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_bare_fraction_gets_the_share_that_it_may_mean() {
+        for (text, percent) in [("0.5", "`50%`"), ("0.07", "`7%`"), ("1.25", "`125%`"), ("0.5 B", "`50%`")] {
+            let error = text.parse::<Size>().unwrap_err();
+            assert!(matches!(error, SizeError::Fraction { .. }) && error.to_string().contains(percent), "{error}");
+        }
+        assert_eq!(["2.0", "0"].map(|text| text.parse::<Size>().unwrap()), [Size::Bytes(2), Size::Bytes(0)]);
     }
 }

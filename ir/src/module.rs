@@ -286,6 +286,9 @@ pub struct Module {
     /// Values of the main graph whose sizes rest only on a statement of the file. The text form omits
     /// them.
     pub claimed: BTreeSet<Value>,
+    /// Nodes whose operands do not fit their operator: memc treats them as opaque, since no fact about the
+    /// operator holds for them. The text form omits them.
+    pub misfits: BTreeSet<Node>,
     /// Processing stage of the module.
     pub stage: Stage,
     /// Memory plan, filled by planning passes.

@@ -82,6 +82,7 @@ class Report:
     def trace(self) -> str: ...
     def markdown(self, title: str = "") -> str: ...
     def html(self, title: str = "") -> str: ...
+    def _repr_html_(self) -> str: ...
 
 class Result(Report, Generic[_Model]):
     model: _Model
@@ -116,7 +117,7 @@ def optimize(
     *,
     budget: Union[_Size, Sequence[_Size], Mapping[str, _Size], None] = None,
     dims: Optional[Mapping[str, Union[int, str]]] = None,
-    runtime: str = "arena",
+    runtime: str = "ort",
     exact: bool = False,
     slowdown: Union[float, str, None] = None,
     target: Optional[_Path] = None,
@@ -133,7 +134,7 @@ def report(
     layout: Optional[_Layout] = None,
     *,
     dims: Optional[Mapping[str, Union[int, str]]] = None,
-    runtime: str = "arena",
+    runtime: str = "ort",
     target: Optional[_Path] = None,
     planned: bool = False,
     **options: object,

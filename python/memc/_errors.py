@@ -49,7 +49,11 @@ class BudgetError(Error):
 
 
 def error(code, message, help, notes, exit_code, smallest):
-    """Returns the exception for a failure of the compiled part."""
+    """Returns the exception for a failure of the compiled part, in the words of Python."""
+    # Imported late: options name exceptions of this module.
+    from memc._words import spoken
+
+    message, help, notes = spoken(message), spoken(help), [spoken(note) for note in notes]
     if exit_code == 3:
         return BudgetError(message, code, help, notes, exit_code, smallest)
     kind = UsageError if exit_code == 2 else Error

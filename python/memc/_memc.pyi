@@ -5,6 +5,7 @@ from typing import Callable, List, Optional, Sequence, Tuple, Union
 
 VERSION: str
 FILE_ORDER: str
+OPTIONS: List[str]
 
 _Source = Union[bytes, str, "PathLike[str]"]
 _Said = Tuple[str, str, str, Optional[str], List[str]]

@@ -5,6 +5,7 @@ import os
 from memc import _memc
 from memc._models import alike, is_path, source
 from memc._options import words
+from memc._words import spoken
 
 
 class Diagnostic:
@@ -15,9 +16,9 @@ class Diagnostic:
     def __init__(self, code, severity, message, help=None, notes=()):
         self.code = code
         self.severity = severity
-        self.message = message
-        self.help = help
-        self.notes = list(notes)
+        self.message = spoken(message)
+        self.help = spoken(help)
+        self.notes = [spoken(note) for note in notes]
 
     def __repr__(self):
         return f"{self.severity}[{self.code}]: {self.message}"
@@ -118,6 +119,21 @@ class Report:
         """Returns the report as a page without network access."""
         return self._render("html", title)
 
+    def _repr_html_(self):
+        """The sizes as a table, which notebooks show; `html()` is the whole report."""
+        import html
+
+        def size(bytes):
+            return "?" if bytes is None else f"{bytes:,} B"
+
+        cells = []
+        for space in self.summary["spaces"]:
+            bound = (space["bound"] or {}).get("placement")
+            cells.append([space["space"], *map(size, (space["before"], space["peak"]["bytes"], space["arena"], bound))])
+        head = "".join(f"<th>{title}</th>" for title in ("space", "peak before", "peak", "arena", "lower bound"))
+        rows = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in cells)
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table><p>{html.escape(self.summary.line)}</p>"
+
     def __str__(self):
         return self.text
 
@@ -153,7 +169,7 @@ def optimize(
     *,
     budget=None,
     dims=None,
-    runtime="arena",
+    runtime="ort",
     exact=False,
     slowdown=None,
     target=None,
@@ -173,7 +189,8 @@ def optimize(
     - `budget`: upper limit of the arena: 524288, "512KiB", "60%" of the peak in file order, or a dictionary by
       space. A limit that no plan keeps raises `BudgetError`.
     - `dims`: extents of symbolic dimensions by name: one, a range or an expression, {"batch": 1, "seq": "1..512"}.
-    - `runtime`: "arena" for a runtime that obeys the layout, "ort" for a stock session, "player" for `memc run`.
+    - `runtime`: "ort" for a stock session of ONNX Runtime, "arena" for a runtime that obeys the layout, "player" for
+      `memc run`.
     - `exact`: allow only rewrites that keep every bit of the results.
     - `slowdown`: extra time allowed for less memory, in percent.
     - `target`: name of a target that comes with memc, or the path of a file.
@@ -224,7 +241,7 @@ def _written(given):
     return next((path for path in paths if path.endswith(".json")), None)
 
 
-def report(model, layout=None, *, dims=None, runtime="arena", target=None, planned=False, **options):
+def report(model, layout=None, *, dims=None, runtime="ort", target=None, planned=False, **options):
     """Tells the memory of a model in its own order, under a layout, or, with `planned`, under the plan that
     `optimize` makes; nothing is written. Returns a `Report`. The other options are those of `optimize`."""
     if layout is not None:

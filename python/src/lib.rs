@@ -17,8 +17,18 @@ use errors::raised;
 /// The compiled part of memc.
 #[pymodule]
 mod _memc {
+    use pyo3::prelude::*;
+
     #[pymodule_export]
     use super::{check, identifiers, planning::Planned, planning::plan, render, run, session_recipe};
+
+    /// Makes panics exceptions that say where they happened.
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        memc::watch_panics();
+        // Names of all options, to find the nearest one for a mistyped keyword.
+        module.add("OPTIONS", memc::cli::Options::names())
+    }
 
     /// Version of memc.
     #[pymodule_export]
@@ -62,11 +72,13 @@ type Violation = (&'static str, &'static str, String, Option<String>, Vec<String
 #[pyfunction]
 fn check(py: Python<'_>, given: Source, written: Source, layout: &str) -> PyResult<Vec<Violation>> {
     let checked = py.detach(|| {
-        let (given, written) = (given.open()?, written.open()?);
-        let layout = parsed(layout)?;
-        Ok(Weights::beside(&given, &written).check(&given, &written, &layout))
+        memc::caught(|| {
+            let (given, written) = (given.open()?, written.open()?);
+            let layout = parsed(layout)?;
+            Ok(Weights::beside(&given, &written).check(&given, &written, &layout))
+        })
     });
-    let report = checked.map_err(|error: memc::Error| raised(py, &error.into(), None))?;
+    let report = checked.unwrap_or_else(Err).map_err(|error: memc::Error| raised(py, &error.into(), None))?;
     let rows = report.violations.into_iter().map(|violation| {
         let said = violation.diagnostic;
         (said.code, violation.kind.name(), said.message, said.help, said.notes, violation.tensor, violation.step)

@@ -68,14 +68,15 @@ class Kinds(InFolder):
 
     def test_the_command_makes_equal_files(self):
         for name, words, options in [
-            ("ort_mlp_tiny", [], {}),
+            ("ort_mlp_tiny", ["--runtime", "ort"], {}),
+            ("ort_mlp_tiny", [], {"runtime": "arena"}),
             ("mlp_grad_tiny", ["--runtime", "ort", "--slowdown", "1%"], {"runtime": "ort", "slowdown": 1}),
-            ("mlp_step", ["--budget", "80%", "--alias-state"], {"budget": "80%", "alias_state": True}),
-            ("control_flow_loop_if", ["--effort", "40000"], {"effort": 40000}),
+            ("mlp_step", ["--runtime", "ort", "--budget", "80%", "--alias-state"], {"budget": "80%", "alias_state": True}),
+            ("control_flow_loop_if", ["--effort", "40000"], {"runtime": "arena", "effort": 40000}),
             (
                 "bert_base_dynamic",
                 ["--dim", "batch=2", "--dim", "seq=8", "--no-rewrite"],
-                {"dims": {"batch": 2, "seq": 8}, "no_rewrite": True},
+                {"runtime": "arena", "dims": {"batch": 2, "seq": 8}, "no_rewrite": True},
             ),
         ]:
             with self.subTest(name):
@@ -116,7 +117,7 @@ class Results(InFolder):
 
     def test_reports_have_the_forms_of_the_command(self):
         own = memc.report(SMALL)
-        self.assertEqual(own.text, command("report", SMALL).stdout)
+        self.assertEqual(own.text, command("report", SMALL, "--runtime", "ort").stdout)
         self.assertTrue(own.markdown("T").startswith("### memc: `T`"))
         self.assertTrue(own.html("T").startswith("<!") and "traceEvents" in own.trace)
         result = memc.optimize(SMALL.read_bytes())
@@ -124,6 +125,13 @@ class Results(InFolder):
             self.assertEqual(memc.report(SMALL, layout).text, result.text)
         self.assertEqual(memc.report(SMALL, planned=True).text, result.text)
         self.assertEqual(memc.report(SMALL.read_bytes()).text, own.text)
+
+    def test_notebooks_show_a_table(self):
+        result = memc.optimize(SMALL.read_bytes())
+        shown = result._repr_html_()
+        self.assertTrue(shown.startswith("<table>") and f"{result.summary.arena:,} B" in shown, shown)
+        self.assertIn(f"{result.summary.before:,} B", shown)
+        self.assertNotIn("->", shown)
 
     def written(self, result):
         path = self.folder / "l.json"
@@ -169,7 +177,8 @@ class Errors(InFolder):
         with self.assertRaises(memc.UsageError) as caught:
             memc.optimize(shipped("bert_base_dynamic"))
         self.assertEqual(caught.exception.code, "E0114")
-        self.assertIn("--dim", caught.exception.help)
+        self.assertIn('`dims={"batch": N, "seq": N}`', caught.exception.help)
+        self.assertNotIn("--dim ", str(caught.exception))
         self.assertIsInstance(caught.exception, ValueError)
         self.assertEqual(os.listdir(self.folder), [])
 
@@ -200,6 +209,30 @@ class Errors(InFolder):
                 memc.optimize(SMALL.read_bytes(), **options)
         with self.assertRaises(ValueError):
             memc.ort.recipe(memc.optimize(SMALL.read_bytes()), "medium")
+
+    def test_a_mistyped_keyword_gets_the_nearest_one(self):
+        for given, nearest in [("budgett", "budget"), ("dim_s", "dims"), ("microbatches", "micro_batches")]:
+            with self.subTest(given), self.assertRaises(memc.UsageError) as caught:
+                memc.optimize(SMALL.read_bytes(), **{given: 1})
+            self.assertEqual(caught.exception.help, f"did you mean `{nearest}`?")
+
+    def test_messages_name_keywords(self):
+        from memc._words import spoken
+
+        for text, words in [
+            ("use `--budget 4096` or `--slowdown 2.5%`", 'use `budget=4096` or `slowdown="2.5%"`'),
+            ("as in `--dim b.0=8 --dim c=8`", 'as in `dims={"b.0": 8, "c": 8}`'),
+            ("as in `--dim n=0..8`", 'as in `dims={"n": "0..8"}`'),
+            ("`--dim '?=1..8'`", '`dims={"?": "1..8"}`'),
+            ("`--alias-state` writes", "`alias_state` writes"),
+            ("`--state NEW=OLD` names", '`state={"NEW": OLD}` names'),
+            ("`memc verify a b --rounds 1` runs", "`memc verify a b --rounds 1` runs"),
+            ("no option", "no option"),
+        ]:
+            self.assertEqual(spoken(text), words)
+        with self.assertRaises(memc.UsageError) as caught:
+            memc.optimize(SMALL.read_bytes(), budget=0.5)
+        self.assertIn("`50%`", str(caught.exception))
 
     def test_bytes_that_are_no_model_are_refused(self):
         for data in [b"", b"\xff" * 100, b"hello"]:
@@ -309,9 +342,9 @@ class Stubs(unittest.TestCase):
         text = command("optimize", "--help").stdout
         options = set(re.findall(r"^ +(?:-\w, )?--([a-z-]+)", text, re.M)) - {"help", "output", "quiet"}
         self.assertGreater(len(options), 30)
-        from memc._options import _NAMES, _OF_THE_COMMAND, words
+        from memc._options import NAMES, _OF_THE_COMMAND, words
 
-        self.assertLessEqual({name.replace("_", "-") for name in _OF_THE_COMMAND | set(_NAMES.values())} - {"quiet"}, options)
+        self.assertLessEqual({name.replace("_", "-") for name in _OF_THE_COMMAND | set(NAMES)} - {"quiet"}, options)
         keywords = [name.replace("-", "_") for name in options if name.replace("-", "_") not in _OF_THE_COMMAND]
         self.assertEqual(len(words({name: "x" for name in keywords})), len(keywords))
 

@@ -31,6 +31,8 @@ pub enum Command {
     Report(Report),
     /// Verify a plan from the files alone
     Check(Check),
+    /// Compare two layouts: sizes, time, rows, the largest tensors that changed
+    Diff(Diff),
     /// Play a plan inside one arena, on ONNX Runtime's kernels
     #[cfg(feature = "ort")]
     Run(Run),
@@ -70,6 +72,12 @@ pub enum Command {
         /// Name of a target, or `auto` for this machine
         name: Option<String>,
     },
+    /// Print the completions of a shell
+    Completions {
+        /// Shell
+        #[arg(value_enum)]
+        shell: clap_complete::Shell,
+    },
     /// Run a solver by itself
     #[command(subcommand)]
     Solve(Solve),
@@ -105,7 +113,8 @@ pub struct Inputs {
     /// Limit on an expression over dimensions with ranges (repeatable)
     #[arg(long, value_name = "height*width<=N", help_heading = heading::INPUT, hide_short_help = true)]
     pub dim_max: Vec<Limit>,
-    /// Bind dimensions to the extents of real inputs: a file of numpy.savez, with the inputs' names
+    /// Bind dimensions to the extents of real inputs: a file of numpy.savez with the inputs' names, or
+    /// INPUT.npy
     #[cfg(feature = "ort")]
     #[arg(long, value_name = "FEED.npz", help_heading = heading::INPUT, hide_short_help = true)]
     pub dim_from: Option<PathBuf>,
@@ -378,14 +387,15 @@ pub struct Report {
     /// Report on the plan that `memc optimize` makes with these options, instead of the own order
     #[arg(long, conflicts_with_all = ["layout", "passes"])]
     pub planned: bool,
-    /// Report to write, by extension: .html, .txt, .md, .json, .trace.json [default: text on stdout]
+    /// Report to write, by extension: .html, .txt, .md, .json, .trace.json, .sarif [default: text on
+    /// stdout]
     #[arg(short, long)]
     pub output: Option<PathBuf>,
     /// Form of the report [default: the extension of --output, else text]
     #[arg(long, value_enum, conflicts_with = "json")]
     pub format: Option<FormatArg>,
-    /// Fail (exit code 3) if the arena of the first space is larger, and write nothing: 512KiB, or 60%
-    /// of the peak in file order
+    /// Fail (exit code 3) if the arena of the first space is larger: 512KiB, or 60% of the peak in file
+    /// order
     #[arg(long, value_name = "SIZE", help_heading = heading::LIMITS)]
     pub max_arena: Option<Size>,
     /// Fail if the weights take more bytes: 8MB, or a percentage of the weights of the given model
@@ -419,6 +429,8 @@ pub enum FormatArg {
     Json,
     /// Workflow commands of GitHub
     Github,
+    /// SARIF 2.1.0, for code scanners
+    Sarif,
     /// A page without network access
     Html,
     /// A trace for Perfetto
@@ -434,6 +446,18 @@ pub struct Check {
     pub output: PathBuf,
     /// Layout that memc wrote
     pub layout: PathBuf,
+    /// Print JSON on stdout
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `memc diff`.
+#[derive(Args, Debug)]
+pub struct Diff {
+    /// Layout of the first plan
+    pub before: PathBuf,
+    /// Layout of the second plan
+    pub after: PathBuf,
     /// Print JSON on stdout
     #[arg(long)]
     pub json: bool,
@@ -472,7 +496,7 @@ pub struct Run {
     /// Layout that memc wrote
     #[arg(long)]
     pub layout: PathBuf,
-    /// Graph inputs, as numpy.savez writes them [default: random numbers from the seed]
+    /// Graph inputs, as numpy.savez writes them, or INPUT.npy [default: random numbers from the seed]
     #[arg(long, value_name = "IN.npz")]
     pub inputs: Option<PathBuf>,
     /// Graph outputs to write
@@ -509,7 +533,7 @@ pub struct Verify {
     /// Number of sets of random inputs
     #[arg(short = 'n', long, value_name = "N", default_value_t = 3)]
     pub rounds: u64,
-    /// Graph inputs, as numpy.savez writes them, instead of random sets
+    /// Graph inputs, as numpy.savez writes them, or INPUT.npy, instead of random sets
     #[arg(long, value_name = "IN.npz")]
     pub inputs: Option<PathBuf>,
     /// Seed of the first random set
@@ -555,7 +579,7 @@ pub struct ProfileArguments {
     /// Planning; without `--passes` the model runs in its own order
     #[command(flatten)]
     pub planning: Planning,
-    /// Graph inputs, as numpy.savez writes them [default: random numbers from the seed]
+    /// Graph inputs, as numpy.savez writes them, or INPUT.npy [default: random numbers from the seed]
     #[arg(long, value_name = "IN.npz")]
     pub inputs: Option<PathBuf>,
     /// Seed of random inputs

@@ -6,6 +6,7 @@
 mod args;
 mod check;
 mod depfile;
+mod diff;
 mod exit;
 mod knowledge;
 mod limits;
@@ -32,7 +33,7 @@ use std::ffi::OsString;
 use std::io::{IsTerminal as _, Read as _, Write as _};
 use std::path::Path;
 
-use clap::Parser as _;
+use clap::{CommandFactory as _, Parser as _};
 use memc::{Error, Extent, Model, Request, Runtime, ScratchFile, read};
 use memc_cost::target::{self, Target};
 use memc_ir::{Bytes, Diagnostic, Severity};
@@ -42,6 +43,9 @@ pub use exit::ExitCode;
 pub use options::Options;
 
 use args::{Cli, Command, Inputs, IoArg, Machine, Planning, RuntimeArg};
+
+/// Exit code of defects of memc.
+const DEFECT: u8 = 70;
 
 /// Exit code of a command that did not fail, or the failure.
 type Outcome = Result<ExitCode, Failure>;
@@ -69,7 +73,10 @@ pub fn main() -> ExitCode {
 /// Parses words, the first of which names the program, and runs the command.
 pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     limits::heed_file_size();
-    let cli = match Cli::try_parse_from(verb::with_verb(words.into_iter().collect())) {
+    memc::watch_panics();
+    let words: Vec<OsString> = words.into_iter().collect();
+    let line = line(&words);
+    let cli = match Cli::try_parse_from(verb::with_verb(words)) {
         Ok(cli) => cli,
         Err(answer) => {
             // Help goes to stdout, errors go to stderr; neither stream may be open.
@@ -78,28 +85,48 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     let voice = Voice { quiet: cli.quiet };
-    let outcome = match cli.command {
-        Command::Optimize(arguments) => optimize::run(&arguments.settled(), &voice),
-        Command::Report(arguments) => report::run(&arguments, &voice),
-        Command::Check(arguments) => check::run(&arguments, &voice),
+    settled(|| answer(cli.command, &voice), &line)
+}
+
+/// The words of a command as a line.
+fn line(words: &[OsString]) -> String {
+    words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
+/// Runs a command.
+fn answer(command: Command, voice: &Voice) -> Outcome {
+    match command {
+        Command::Optimize(arguments) => optimize::run(&arguments.settled(), voice),
+        Command::Report(arguments) => report::run(&arguments, voice),
+        Command::Check(arguments) => check::run(&arguments, voice),
+        Command::Diff(arguments) => diff::run(&arguments, voice),
         #[cfg(feature = "ort")]
-        Command::Run(arguments) => run::run(&arguments, &voice),
+        Command::Run(arguments) => run::run(&arguments, voice),
         #[cfg(feature = "ort")]
-        Command::Profile(arguments) => profile::run(&arguments, &voice),
+        Command::Profile(arguments) => profile::run(&arguments, voice),
         #[cfg(feature = "ort")]
-        Command::Verify(arguments) => verify::run(&arguments, &voice),
-        Command::Print(arguments) => text::print(&arguments, &voice),
-        Command::Opt(arguments) => text::opt(&arguments, &voice),
+        Command::Verify(arguments) => verify::run(&arguments, voice),
+        Command::Print(arguments) => text::print(&arguments, voice),
+        Command::Opt(arguments) => text::opt(&arguments, voice),
         Command::Passes { name } => knowledge::passes(name.as_deref()),
         Command::Ops { name } => knowledge::ops(name.as_deref()),
         Command::Explain { code } => knowledge::explain(code.as_deref()),
         Command::Schema { what } => knowledge::schema(what),
+        Command::Completions { shell } => completions(shell),
         Command::Targets { name } => knowledge::targets(name.as_deref()),
-        Command::Solve(arguments) => solve::run(&arguments, &voice),
-    };
+        Command::Solve(arguments) => solve::run(&arguments, voice),
+    }
+}
+
+/// Does the work of a command and prints its failure; a panic is a failure too.
+fn settled(work: impl FnOnce() -> Outcome, line: &str) -> ExitCode {
+    let outcome = memc::caught(work).unwrap_or_else(|error| Err(error.into()));
     match outcome {
         Ok(code) => code,
-        Err(failure) => {
+        Err(mut failure) => {
+            if let Some(last) = failure.diagnostics.last_mut().filter(|_| failure.code == DEFECT) {
+                last.notes.push(format!("the command was: {line}"));
+            }
             // Errors are printed even with `--quiet`.
             failure.diagnostics.iter().for_each(|diagnostic| say(&diagnostic.to_string()));
             ExitCode::from(failure.code)
@@ -151,6 +178,13 @@ fn print(text: &str) -> Outcome {
             code: 1,
         }),
     }
+}
+
+/// Prints the completions of a shell.
+fn completions(shell: clap_complete::Shell) -> Outcome {
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "memc", &mut text);
+    print(&String::from_utf8_lossy(&text))
 }
 
 /// Whether a path stands for stdin or stdout.
@@ -262,4 +296,17 @@ fn scratch(path: &Path) -> Result<ScratchFile, Failure> {
 /// Help for a mistyped name: the nearest known name, then `list`, which says how to list all names.
 fn did_you_mean<'n>(name: &str, known: impl IntoIterator<Item = &'n str>, list: &str) -> String {
     memc::nearest(name, known).map_or_else(|| list.to_owned(), |nearest| format!("did you mean `{nearest}`? {list}"))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::panic)]
+    use super::*;
+
+    #[test]
+    fn a_panic_ends_with_its_own_exit_code() {
+        memc::watch_panics();
+        assert_eq!(settled(|| panic!("a test panics"), "memc optimize in.onnx"), ExitCode::from(DEFECT));
+        assert_eq!(settled(|| Ok(ExitCode::SUCCESS), "memc ops"), ExitCode::SUCCESS);
+    }
 }

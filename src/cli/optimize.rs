@@ -15,7 +15,7 @@ use super::knowledge;
 use super::observe::Watch;
 use super::progress::Progress;
 use super::weights::Elsewhere;
-use super::{ExitCode, Failure, Outcome, Voice, depfile, is_stream, open, print, usage};
+use super::{DEFECT, ExitCode, Failure, Outcome, Voice, depfile, is_stream, open, print, usage};
 
 /// Plans a model and writes it with its layouts and reports.
 pub fn run(arguments: &Optimize, voice: &Voice) -> Outcome {
@@ -309,7 +309,7 @@ fn reproduce(error: Error, file: &Model, request: &Request, arguments: &Optimize
         _ => request.passes.clone(),
     };
     let mut failure = Failure::from(error);
-    if failure.code == 70
+    if failure.code == DEFECT
         && let Ok(imported) = memc_onnx_import::import(file, &request.import)
     {
         let path = beside(arguments.output.as_ref().unwrap_or(&arguments.input), "repro.mem");

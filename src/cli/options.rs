@@ -4,8 +4,8 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use clap::Parser as _;
 use clap::error::ErrorKind;
+use clap::{CommandFactory as _, Parser as _};
 use memc::{Model, Planned, Request};
 use memc_ir::Diagnostic;
 
@@ -17,6 +17,14 @@ use super::{Failure, optimize, usage};
 pub struct Options(Optimize);
 
 impl Options {
+    /// Names of the options of `memc optimize`, without hyphens before them.
+    pub fn names() -> Vec<String> {
+        let command = Cli::command();
+        let verb = command.find_subcommand("optimize").into_iter();
+        let options = verb.flat_map(|verb| verb.get_arguments()).filter_map(clap::Arg::get_long);
+        options.filter(|name| *name != "help").map(str::to_owned).collect()
+    }
+
     /// Reads the words after `memc optimize`.
     ///
     /// # Errors

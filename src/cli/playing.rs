@@ -9,6 +9,7 @@ use std::time::Instant;
 use memc::Error;
 use memc_ir::{Diagnostic, Severity};
 use memc_layout::Layout;
+use memc_onnx_proto::ModelFile;
 use memc_ort as play;
 use play::inputs::Inputs as _;
 use play::npz::Archive;
@@ -46,9 +47,14 @@ pub fn layout(path: &Path) -> Result<Layout, Failure> {
     Ok(memc_layout::read(&text).map_err(|source| Error::Layout { path: path.to_owned(), source })?)
 }
 
-/// Reads the inputs of a file, if one is given.
-pub fn given(path: Option<&Path>) -> Result<Option<BTreeMap<String, Array>>, Failure> {
-    path.map(|path| Archive::open(path).and_then(|archive| archive.arrays()).map_err(refuse)).transpose()
+/// Reads the inputs of a model from a file, if one is given.
+pub fn given(path: Option<&Path>, model: &ModelFile) -> Result<Option<BTreeMap<String, Array>>, Failure> {
+    archive(path, model)?.map(|archive| archive.arrays().map_err(refuse)).transpose()
+}
+
+/// Opens a file with the inputs of a model, if one is given.
+pub fn archive(path: Option<&Path>, model: &ModelFile) -> Result<Option<Archive>, Failure> {
+    path.map(|path| Ok(Archive::open(path).map_err(refuse)?.for_model(model))).transpose()
 }
 
 /// Reads the extents of the arrays of a file, by name.

@@ -9,12 +9,11 @@ use memc_ir::Module;
 use memc_onnx_proto::ModelFile;
 use memc_ort as play;
 use play::inputs::{Inputs, Seeded};
-use play::npz::Archive;
 use play::{NodeProfile, PlayOptions, Player};
 use serde_json::{Value, json};
 
 use super::args::ProfileArguments;
-use super::playing::{load, nanoseconds, refuse};
+use super::playing::{archive, load, nanoseconds, refuse};
 use super::{ExitCode, Outcome, Voice};
 use memc::Outputs;
 
@@ -36,8 +35,8 @@ pub fn run(arguments: &ProfileArguments, voice: &Voice) -> Outcome {
     let folder = arguments.input.parent().unwrap_or(Path::new(""));
     let layout = &optimized.layout;
     let mut player = Player::with_weights_in(&runtime, &planned, layout, PlayOptions::default(), folder).map_err(refuse)?;
-    let given: Box<dyn Inputs> = match &arguments.inputs {
-        Some(path) => Box::new(Archive::open(path).map_err(refuse)?),
+    let given: Box<dyn Inputs> = match archive(arguments.inputs.as_deref(), &planned)? {
+        Some(archive) => Box::new(archive),
         None => Box::new(Seeded::new(&planned, layout, arguments.seed).map_err(refuse)?),
     };
     let nodes = player.profile(&*given, arguments.repeat, nanoseconds).map_err(refuse)?;

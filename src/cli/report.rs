@@ -19,11 +19,10 @@ pub fn run(arguments: &Report, voice: &Voice) -> Outcome {
     let rows = memc_report::compare(&layout, &limits(arguments, &layout, baseline.as_ref()));
     let text = rendered(arguments, format, &layout, &rows);
     let output = arguments.output.as_deref().filter(|output| !is_stream(output));
-    if output.is_none() {
+    let Some(output) = output else {
         print(&text)?;
-    }
-    refuse_exceeded(&rows)?;
-    let Some(output) = output else { return Ok(ExitCode::SUCCESS) };
+        return refuse_exceeded(&rows);
+    };
     let mut outputs = Outputs::default();
     outputs.add(output, |out| out.write_all(text.as_bytes()))?;
     if let Some(path) = &arguments.depfile {
@@ -33,7 +32,7 @@ pub fn run(arguments: &Report, voice: &Voice) -> Outcome {
         outputs.add(path, |out| out.write_all(rule.as_bytes()))?;
     }
     outputs.commit()?;
-    Ok(ExitCode::SUCCESS)
+    refuse_exceeded(&rows)
 }
 
 /// The form of the report: the requested one, or that of the extension.
@@ -51,10 +50,14 @@ fn format(arguments: &Report) -> Result<FormatArg, Failure> {
         (".json", FormatArg::Json),
         (".txt", FormatArg::Text),
         (".md", FormatArg::Markdown),
+        (".sarif", FormatArg::Sarif),
     ];
     let known = endings.into_iter().find(|(ending, _)| name.ends_with(ending)).map(|(_, format)| format);
     known.ok_or_else(|| {
-        usage(format!("{name}: the extension must name a format"), "use .html, .txt, .md, .json or .trace.json, or --format")
+        usage(
+            format!("{name}: the extension must name a format"),
+            "use .html, .txt, .md, .json, .trace.json or .sarif, or --format",
+        )
     })
 }
 
@@ -67,6 +70,7 @@ fn rendered(arguments: &Report, format: FormatArg, layout: &Layout, rows: &[Row]
         FormatArg::Json if rows.iter().all(|row| row.limit.is_none()) => memc_report::json(layout),
         FormatArg::Json => memc_report::json_with_limits(layout, rows),
         FormatArg::Github => memc_report::github(layout, &arguments.input.to_string_lossy(), rows),
+        FormatArg::Sarif => memc_report::sarif(&arguments.input.to_string_lossy(), rows),
         FormatArg::Html => memc_report::html(layout, &HtmlOptions { title: &name, before: None }),
         FormatArg::Trace => memc_report::trace(layout),
     }
@@ -89,9 +93,9 @@ fn limits<'l>(arguments: &Report, layout: &Layout, baseline: Option<&'l Layout>)
 }
 
 /// Fails if a size exceeds its limit.
-fn refuse_exceeded(rows: &[Row]) -> Result<(), Failure> {
+fn refuse_exceeded(rows: &[Row]) -> Outcome {
     let sentences: Vec<String> = rows.iter().filter(|row| row.exceeds()).map(memc_report::sentence).collect();
-    let Some((first, others)) = sentences.split_first() else { return Ok(()) };
+    let Some((first, others)) = sentences.split_first() else { return Ok(ExitCode::SUCCESS) };
     let help = "`memc optimize` plans with less memory; else raise the limit, or name the layout of this plan as the baseline";
     let mut diagnostic = Diagnostic::new("E0317", Severity::Error, first.clone()).with_help(help);
     diagnostic.notes.extend(others.iter().cloned());
@@ -112,7 +116,7 @@ fn other(path: &Path) -> Failure {
 }
 
 /// Reads a layout file.
-fn read_layout(path: &Path) -> Result<Layout, Failure> {
+pub(super) fn read_layout(path: &Path) -> Result<Layout, Failure> {
     let told = |source| Error::Layout { path: PathBuf::from(path), source };
     Ok(memc_layout::read(&read(path)?).map_err(told)?)
 }

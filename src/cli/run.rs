@@ -13,7 +13,7 @@ use play::{PlayOptions, Played, Player, Point, npz};
 use serde_json::json;
 
 use super::args::Run;
-use super::playing::{layout, load, nanoseconds, refuse};
+use super::playing::{archive, layout, load, nanoseconds, refuse};
 use super::{Outcome, Voice, print};
 use memc::Outputs;
 
@@ -25,7 +25,7 @@ pub fn run(arguments: &Run, voice: &Voice) -> Outcome {
     let out = ModelFile::open(&arguments.model).map_err(Error::from)?;
     let layout = layout(&arguments.layout)?;
     let runtime = load(arguments.playing.library.ort_lib.as_deref())?;
-    let archive = arguments.inputs.as_deref().map(Archive::open).transpose().map_err(refuse)?;
+    let archive = archive(arguments.inputs.as_deref(), &out)?;
     let point = point(&layout, archive.as_ref(), &arguments.dims).map_err(refuse)?;
     let layout = play::point::at(&layout, &point).map_err(refuse)?;
     let given: Box<dyn Inputs> = match archive {

@@ -36,7 +36,7 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
     }
     voice.say("check: nothing wrong");
     let runtime = load(arguments.playing.library.ort_lib.as_deref())?;
-    let inputs = given(arguments.inputs.as_deref())?;
+    let inputs = given(arguments.inputs.as_deref(), &input)?;
     let options = VerifyOptions {
         rounds: arguments.rounds,
         seed: arguments.seed,
@@ -49,11 +49,7 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
         clock: Some(nanoseconds),
     };
     let found = play::verify(&runtime, &input, &output, &layout, inputs.as_ref(), options).map_err(refuse)?;
-    // A plan for ranges has many rounds: a line for each point says which are within the tolerance.
-    let is_told = |(.., difference): &&(u64, Subject, Difference)| found.points.is_empty() || !difference.is_within();
-    for (round, subject, difference) in found.differences.iter().filter(is_told).take(MAX_ROWS) {
-        voice.say(&format!("{subject}, {}: {difference}", found.round(*round)));
-    }
+    differences(&found).iter().for_each(|line| voice.say(line));
     for (round, subject, difference) in found.carried.iter().take(MAX_ROWS) {
         voice.say(&format!(
             "{subject}, {}: {difference}; within the tolerance once integers before it are set equal",
@@ -105,7 +101,8 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
         let object = json!({"ok": found.holds(), "outputs": found.outputs, "rounds": rounds, "identical": is_identical,
             "differences": list(&found.differences), "carried": list(&found.carried), "first": found.first, "window": window, "before_softmaxes": found.softmaxes, "steps": found.steps, "played": played, "left_out": left_out, "stock": stock, "loss": found.loss.as_ref().map(loss_value),
             "points": found.points.iter().map(|point| &point.0).collect::<Vec<_>>(), "points_left_out": found.skipped,
-            "special_numbers": found.special.is_some()});
+            "special_numbers": found.special.is_some(),
+            "points_refused": found.refused.iter().map(|(point, _)| &point.0).collect::<Vec<_>>()});
         print(&format!("{object:#}\n"))?;
     }
     if found.outputs == 0 {
@@ -170,6 +167,34 @@ fn too_lossy(loss: &Loss) -> Failure {
     Failure { diagnostics: vec![Diagnostic::new("E0714", Severity::Error, text).with_help(help)], code: 1 }
 }
 
+/// Returns a line for each output that differs: its first difference beyond the tolerance, else its first
+/// one, and the number of the others. A plan for ranges has many rounds, and a line for each point says
+/// which are within the tolerance.
+fn differences(found: &Verified) -> Vec<String> {
+    let mut outputs: Vec<(&str, Vec<&(u64, Subject, Difference)>)> = Vec::new();
+    for row in found.differences.iter().filter(|(.., difference)| found.points.is_empty() || !difference.is_within()) {
+        let name = row.2.output.as_str();
+        match outputs.iter_mut().find(|(output, _)| *output == name) {
+            Some((_, rows)) => rows.push(row),
+            None => outputs.push((name, vec![row])),
+        }
+    }
+    let line = |(_, rows): &(&str, Vec<&(u64, Subject, Difference)>)| {
+        let (round, subject, difference) = rows.iter().find(|(.., difference)| !difference.is_within()).or(rows.first())?;
+        let others = match rows.len() - 1 {
+            0 => String::new(),
+            1 => "; 1 more difference of this output".to_owned(),
+            count => format!("; {count} more differences of this output"),
+        };
+        Some(format!("{subject}, {}: {difference}{others}", found.round(*round)))
+    };
+    let mut lines: Vec<String> = outputs.iter().take(MAX_ROWS).filter_map(line).collect();
+    if outputs.len() > MAX_ROWS {
+        lines.push(format!("… and {} more outputs that differ", outputs.len() - MAX_ROWS));
+    }
+    lines
+}
+
 /// Prints the points at which a plan for ranges was run, with the outcome of each.
 fn points(found: &Verified, voice: &Voice) {
     for (round, point) in (0u64..).zip(&found.points) {
@@ -181,6 +206,12 @@ fn points(found: &Verified, voice: &Voice) {
             false => "differs",
         };
         voice.say(&format!("{point}: {word}"));
+    }
+    if let Some((first, message)) = found.refused.first() {
+        let (count, all) = (found.refused.len(), found.points.len() + found.refused.len());
+        voice.say(&format!(
+            "{count} of {all} points were left out: the given model itself fails there, first at {first}: {message}"
+        ));
     }
     if found.skipped > 0 {
         let count = found.points.len();
@@ -237,5 +268,46 @@ fn tolerance(arguments: &Verify, layout: &Layout) -> Tolerance {
         absolute: arguments.atol.unwrap_or(usual.absolute),
         of_largest: if arguments.atol.is_some() { 0.0 } else { usual.of_largest },
         of_range: if arguments.atol.is_some() { 0.0 } else { usual.of_range },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use play::DifferenceKind::{Absent, Strings};
+
+    #[test]
+    fn an_output_that_differs_has_one_line() {
+        let row = |round, subject, output: &str, kind| (round, subject, Difference { output: output.to_owned(), kind });
+        let strings = Strings { count: 1, of: 4 };
+        let found = Verified {
+            outputs: 2,
+            left_out: Vec::new(),
+            softmaxes: 0,
+            differences: vec![
+                row(0, Subject::Model, "y", strings.clone()),
+                row(1, Subject::Model, "y", Absent),
+                row(1, Subject::Plan, "z", Absent),
+                row(2, Subject::Plan, "y", strings),
+            ],
+            carried: Vec::new(),
+            loss: None,
+            stock: play::Stock::default(),
+            first: None,
+            window: None,
+            steps: 0,
+            played: None,
+            points: Vec::new(),
+            refused: Vec::new(),
+            skipped: 0,
+        };
+        let lines = differences(&found);
+        assert_eq!(
+            lines,
+            [
+                "the written model, round 0: `y`: 1 of 4 strings differ; 2 more differences of this output",
+                "the plan, round 1: `z` is absent on one side",
+            ]
+        );
     }
 }

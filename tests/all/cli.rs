@@ -385,6 +385,33 @@ fn session_options_are_printed_for_each_language() {
 }
 
 #[test]
+fn shells_complete_verbs_and_options() {
+    let folder = Folder::new("completions");
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = folder.memc(&format!("completions {shell}")).done().out;
+        for word in ["optimize", "slowdown", "max-arena"] {
+            assert!(script.contains(word), "{shell} does not complete {word}");
+        }
+    }
+    assert_eq!(folder.memc("completions csh").code, Some(2));
+    // The shell itself takes the script, and offers the verb.
+    folder.write("memc.bash", folder.memc("completions bash").out);
+    let program = ". ./memc.bash; COMP_WORDS=(memc optim); COMP_CWORD=1; _memc memc optim memc; echo ${COMPREPLY[@]}";
+    let shell = std::process::Command::new("bash").current_dir(folder.path("")).args(["-c", program]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&shell.stdout).trim(), "optimize", "{shell:?}");
+}
+
+#[test]
+fn sizes_without_sense_are_explained() {
+    let folder = with_model("senseless", "bert_base_dynamic");
+    let fraction = folder.memc("optimize in.onnx --dim batch=1 --dim seq=4 --budget 0.5");
+    assert!(fraction.code == Some(2) && fraction.err.contains("`50%`"), "{fraction:#?}");
+    let empty = folder.memc("optimize in.onnx --dim batch=0 --dim seq=4");
+    assert!(empty.err.contains("remark[W0109]") && empty.err.contains("`--dim batch=0..8`"), "{empty:#?}");
+    assert!(!folder.memc("optimize in.onnx --dim batch=0..2 --dim seq=4").err.contains("W0109"));
+}
+
+#[test]
 fn help_of_every_command() {
     let folder = Folder::new("help");
     for command in [
@@ -392,6 +419,8 @@ fn help_of_every_command() {
         "optimize",
         "report",
         "check",
+        "completions",
+        "diff",
         "print",
         "opt",
         "passes",

@@ -1,6 +1,7 @@
 //! Runs memc on the conformance models of the onnx package. Each model passes import, the text form,
 //! optimize, check and export. Derived shapes equal those of the stored outputs. If ONNX Runtime runs a
-//! model, the exported model gives results equal bit for bit.
+//! model, the exported model gives results equal bit for bit. With wrong shapes and attributes, models are
+//! planned or refused.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr)]
 
 use std::fs;
@@ -11,6 +12,10 @@ use memc::{Request, plan};
 use memc_ir::{Module, text};
 use memc_onnx_import::{ImportOptions, import};
 use memc_onnx_proto::ModelFile;
+use memc_onnx_proto::onnx::tensor_shape_proto::Dimension;
+use memc_onnx_proto::onnx::tensor_shape_proto::dimension::Value::DimValue;
+use memc_onnx_proto::onnx::{ModelProto, NodeProto, TensorProto, ValueInfoProto, type_proto};
+use prost::Message as _;
 
 /// Maximum share of rejected cases, in per cent.
 const REFUSED_PER_CENT: usize = 2;
@@ -93,6 +98,100 @@ fn planned(file: &ModelFile, import: &ImportOptions, exact: bool) -> Result<Mode
     }
 }
 
+/// Draws numbers below a bound, the same ones for the same name (FNV-1a, then a linear step).
+fn draws(name: &str) -> impl FnMut(usize) -> usize + use<> {
+    let mut state =
+        name.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    move |below| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % below.max(1)
+    }
+}
+
+/// Changes the extents that a value states, or their number.
+fn disturb_shape(value: &mut ValueInfoProto, draw: &mut dyn FnMut(usize) -> usize) {
+    let Some(type_proto::Value::TensorType(tensor)) = value.r#type.as_mut().and_then(|ty| ty.value.as_mut()) else { return };
+    let dims = &mut tensor.shape.get_or_insert_default().dim;
+    let extent = [0, 1, 2, 7, 1024][draw(5)];
+    let new = Dimension { value: Some(DimValue(extent)), ..Dimension::default() };
+    let at = draw(dims.len());
+    match draw(4) {
+        0 if !dims.is_empty() => drop(dims.remove(at)),
+        1 if !dims.is_empty() => dims[at] = new,
+        2 => dims.clear(),
+        _ => dims.insert(at, new),
+    }
+}
+
+/// Changes an attribute of integers.
+fn disturb_attribute(node: &mut NodeProto, draw: &mut dyn FnMut(usize) -> usize) {
+    let count = node.attribute.len();
+    let Some(attribute) = node.attribute.get_mut(draw(count)) else { return };
+    let odd = [0, 1, -1, 3, -100, 1 << 40, i64::MIN, i64::MAX][draw(8)];
+    match draw(3) {
+        0 if !attribute.ints.is_empty() => drop(attribute.ints.pop()),
+        1 if !attribute.ints.is_empty() => attribute.ints.push(odd),
+        _ if !attribute.ints.is_empty() => attribute.ints[0] = odd,
+        _ => attribute.i = attribute.i.map(|_| odd),
+    }
+}
+
+/// Changes a case: its integers become constants, so that shapes follow from them; its float results are
+/// read by two more nodes, so that there is something to plan; then stated shapes and attributes are made
+/// wrong.
+fn disturb(case: &Path, model: &mut ModelProto, draw: &mut dyn FnMut(usize) -> usize) {
+    let graph = model.graph.get_or_insert_default();
+    let element = |value: &ValueInfoProto| match value.r#type.as_ref().and_then(|ty| ty.value.as_ref()) {
+        Some(type_proto::Value::TensorType(tensor)) => tensor.elem_type.unwrap_or_default(),
+        _ => 0,
+    };
+    for (index, input) in std::mem::take(&mut graph.input).into_iter().enumerate() {
+        let stored = fs::read(case.join(format!("input_{index}.pb"))).ok();
+        match stored.and_then(|bytes| TensorProto::decode(&*bytes).ok()).filter(|_| matches!(element(&input), 6 | 7)) {
+            Some(tensor) => graph.initializer.push(TensorProto { name: input.name.clone(), ..tensor }),
+            None => graph.input.push(input),
+        }
+    }
+    for output in &mut graph.output {
+        if element(output) == 1 {
+            let name = output.name().to_owned();
+            graph.value_info.push(output.clone());
+            let step = |op: &str, from: String, to: String| NodeProto {
+                op_type: Some(op.to_owned()),
+                input: vec![from],
+                output: vec![to],
+                ..NodeProto::default()
+            };
+            graph.node.push(step("Exp", name.clone(), format!("{name}/exp")));
+            graph.node.push(step("Sigmoid", format!("{name}/exp"), format!("{name}/end")));
+            output.name = Some(format!("{name}/end"));
+        }
+    }
+    for _ in 0..=draw(2) {
+        let (stated, inputs, nodes) = (graph.value_info.len(), graph.input.len(), graph.node.len());
+        match draw(4) {
+            0 | 1 if stated > 0 => disturb_shape(&mut graph.value_info[draw(stated)], draw),
+            2 if inputs > 0 => disturb_shape(&mut graph.input[draw(inputs)], draw),
+            _ if nodes > 0 => disturb_attribute(&mut graph.node[draw(nodes)], draw),
+            _ => {}
+        }
+    }
+}
+
+/// Plans a case with wrong shapes and attributes: it may be refused, but no part of memc fails.
+fn survives_disturbance(case: &Path) -> Result<(), String> {
+    let bytes = fs::read(case.join("model.onnx")).unwrap();
+    let mut draw = draws(&case.file_name().unwrap().to_string_lossy());
+    let mut model = ModelProto::decode(&*bytes).map_err(|error| error.to_string())?;
+    disturb(case, &mut model, &mut draw);
+    let import = ImportOptions { allow_unbound: true, ..ImportOptions::default() };
+    let Ok(file) = ModelFile::from_bytes(model.encode_to_vec()) else { return Ok(()) };
+    match plan(&file, &Request { import, ..Request::default() }) {
+        Err(error) if error.exit_code() == 70 => Err(error.diagnostic().to_string()),
+        _ => Ok(()),
+    }
+}
+
 #[test]
 fn conformance_models_are_planned_and_keep_their_results() {
     let scratch = Path::new(env!("CARGO_TARGET_TMPDIR")).join("conformance");
@@ -101,14 +200,17 @@ fn conformance_models_are_planned_and_keep_their_results() {
     python("generate.py", &[&root]);
     let all = cases(&root);
     assert!(all.len() > 1_800, "only {} cases", all.len());
-    let (mut refused, mut written) = (Vec::new(), Vec::new());
+    let (mut refused, mut written, mut failed) = (Vec::new(), Vec::new(), Vec::new());
+    memc::watch_panics();
     for case in &all {
         let name = case.strip_prefix(&root).unwrap();
+        failed.extend(survives_disturbance(case).err().map(|error| format!("{}: {error}", name.display())));
         match process(case, &made.join(name)) {
             Ok(()) => written.push(name.to_owned()),
             Err(error) => refused.push(format!("{}: {error}", name.display())),
         }
     }
+    assert!(failed.is_empty(), "{} cases with wrong shapes or attributes:\n{}", failed.len(), failed.join("\n"));
     let listed = refused.join("\n");
     assert!(refused.len() * 100 <= all.len() * REFUSED_PER_CENT, "{} of {} refused:\n{listed}", refused.len(), all.len());
     assert_eq!(losses(&scratch, &written), "", "fields were lost");

@@ -216,6 +216,50 @@ fn dimensions_that_contradict_are_told_by_their_options() {
     assert!(folder.memc("optimize in.onnx -o out.onnx --dim batch=4").done().err.contains("warning[W0105]"));
 }
 
+#[test]
+fn nodes_that_do_not_fit_their_operands_are_opaque() {
+    // A Resize of rank 5 with four scales, and a product of matrices that do not fit: the file states
+    // results of another rank for both.
+    let resize = with(
+        vec![
+            node("Relu", &["x"], &["a"]),
+            node("Resize", &["a", "", "s"], &["r"]),
+            node("Relu", &["r"], &["b"]),
+            node("Exp", &["b"], &["y"]),
+        ],
+        |graph| {
+            graph.input = vec![fixed("x", &[8, 16, 17, 33, 2])];
+            graph.output = vec![fixed("y", &[8, 16, 34, 66])];
+            graph.value_info = vec![fixed("r", &[8, 16, 34, 66])];
+            graph.initializer = vec![numbers("s", &[1.0, 1.0, 2.0, 2.0])];
+        },
+    );
+    let product = with(
+        vec![
+            node("Relu", &["x"], &["a"]),
+            node("MatMul", &["a", "w"], &["m"]),
+            node("Relu", &["m"], &["b"]),
+            node("Exp", &["b"], &["y"]),
+        ],
+        |graph| {
+            graph.input = vec![fixed("x", &[4, 8, 16, 32])];
+            graph.output = vec![fixed("y", &[64])];
+            graph.value_info = vec![fixed("m", &[64])];
+            graph.initializer = vec![floats("w", &[16, 64])];
+        },
+    );
+    for (name, model) in [("resize", resize), ("product", product)] {
+        let folder = Folder::new(&format!("door-misfit-{name}"));
+        folder.write("in.onnx", bytes(&model));
+        for options in ["", "--micro-batches 2", "--budget 60%"] {
+            let ran = folder.memc(&format!("optimize in.onnx -o out.onnx {options}"));
+            assert!([Some(0), Some(3)].contains(&ran.code), "{name} {options}: {ran:#?}");
+        }
+        assert!(folder.memc("optimize in.onnx -o out.onnx").done().err.contains("warning[W0105]"));
+        folder.memc("check in.onnx out.onnx out.layout.json").done();
+    }
+}
+
 /// Writes arrays of zeros with these shapes.
 #[cfg(feature = "ort")]
 fn feed(folder: &Folder, arrays: &[(&str, &[u64])]) {

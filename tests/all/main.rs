@@ -11,6 +11,7 @@ mod cli;
 mod codes;
 mod command;
 mod conformance;
+mod diff;
 mod door;
 mod dropout;
 mod encoded_plans;

@@ -138,3 +138,49 @@ fn rows_whose_number_is_a_range_are_computed_in_parts() {
     let ran = folder.memc("verify in.onnx out.onnx --points 12");
     assert!(ran.done().err.contains("equal within the tolerance in "));
 }
+
+/// Returns a model that gathers row 3 of `x`: it runs if there are at least four rows.
+fn fourth_row() -> ModelProto {
+    let nodes = vec![
+        node("Relu", &["x"], &["a"]),
+        stated(node("Gather", &["a", "third"], &["g"]), vec![int("axis", 0)]),
+        node("Exp", &["g"], &["y"]),
+    ];
+    with(nodes, |graph| {
+        graph.input = vec![symbolic("x", &["n"])];
+        graph.output = vec![models_made::fixed("y", &[1])];
+        graph.initializer = vec![integers("third", &[3])];
+    })
+}
+
+#[test]
+fn points_at_which_the_given_model_fails_are_left_out() {
+    let folder = Folder::new("ranges-failing");
+    folder.write("in.onnx", bytes(&fourth_row()));
+    folder.memc("optimize in.onnx -o out.onnx --dim n=1..9").done();
+    let ran = folder.memc("verify in.onnx out.onnx").done();
+    assert!(ran.err.contains(" points were left out: the given model itself fails there, first at n=1: "), "{ran:#?}");
+    assert!(ran.err.contains("n=9: equal") && !ran.err.contains("n=1: equal"), "{ran:#?}");
+    let json: serde_json::Value = serde_json::from_str(&folder.memc("verify in.onnx out.onnx --json").done().out).unwrap();
+    assert!(json["points_refused"].as_array().unwrap().iter().all(|point| point["n"].as_u64() < Some(4)), "{json:#}");
+    // The array of a `.npy` file is that of the only input.
+    let header = "{'descr': '<f4', 'fortran_order': False, 'shape': (7,), }\n";
+    let mut array = b"\x93NUMPY\x01\x00".to_vec();
+    array.extend((header.len() as u16).to_le_bytes());
+    array.extend(header.bytes());
+    array.extend((0..7).flat_map(|number| (number as f32).to_le_bytes()));
+    folder.write("rows.npy", &array);
+    let ran = folder.memc("verify in.onnx out.onnx --inputs rows.npy").done();
+    assert!(ran.err.contains("n=7: equal"), "{ran:#?}");
+    folder.memc("run out.onnx --layout out.layout.json --inputs rows.npy").done();
+    // For extents, its file names the input.
+    folder.write("x.npy", &array);
+    folder.memc("optimize in.onnx --dim-from x.npy").done();
+    assert_eq!(folder.memc("optimize in.onnx --dim-from rows.npy").code, Some(2));
+    // A named point, or a plan that has no other, is refused.
+    let named = folder.memc("verify in.onnx out.onnx --at n=2");
+    assert!(named.code == Some(2) && named.err.contains("error[E0706]: at n=2: "), "{named:#?}");
+    folder.memc("optimize in.onnx -o out.onnx --dim n=1..2").done();
+    let none = folder.memc("verify in.onnx out.onnx");
+    assert!(none.code == Some(2) && none.err.contains("error[E0706]: at n="), "{none:#?}");
+}

@@ -113,18 +113,50 @@ fn forms_name_the_exceeded_size() {
 }
 
 #[test]
-fn nothing_is_written_if_a_limit_is_exceeded() {
+fn the_report_is_written_even_if_a_limit_is_exceeded() {
     let folder = folder("nothing");
     let write = "report in.onnx -o report.md --depfile report.d";
     folder.memc(&format!("{write} --max-arena 1KiB")).refused(3, "E0317");
-    assert_eq!(folder.names(), ["in.onnx"]);
-    folder.memc(&format!("{write} --max-arena 1MiB")).done();
     assert_eq!(folder.names(), ["in.onnx", "report.d", "report.md"]);
-    assert!(folder.read("report.md").starts_with("### memc"));
+    assert!(folder.read("report.md").contains("**exceeded**"));
+    folder.memc(&format!("{write} --max-arena 1MiB")).done();
+    assert!(folder.read("report.md").starts_with("### memc") && !folder.read("report.md").contains("**exceeded**"));
     let rule = folder.read("report.d");
     assert!(rule.starts_with("report.md: in.onnx"), "{rule}");
     assert_eq!(folder.memc("report in.onnx --depfile report.d").code, Some(2));
     folder.memc("report in.onnx -o report.xyz").refused(2, "E0306");
+}
+
+#[test]
+fn scanners_get_an_error_for_each_exceeded_limit() {
+    let folder = Folder::new("limits-sarif");
+    fs::copy(shipped("ort_mlp_tiny"), folder.path("in,1.onnx")).unwrap();
+    folder.memc("report in,1.onnx --max-arena 1KiB --max-weights 1GiB -o gate.sarif").refused(3, "E0317");
+    let log: Value = serde_json::from_str(&folder.read("gate.sarif")).unwrap();
+    assert_eq!(
+        (log["version"].as_str(), log["$schema"].as_str()),
+        (Some("2.1.0"), Some("https://json.schemastore.org/sarif-2.1.0.json"))
+    );
+    let [run] = log["runs"].as_array().unwrap().as_slice() else { panic!("{log:#}") };
+    let driver = &run["tool"]["driver"];
+    assert_eq!(driver["name"], "memc");
+    let rules: Vec<&str> = driver["rules"].as_array().unwrap().iter().map(|rule| rule["id"].as_str().unwrap()).collect();
+    let results = run["results"].as_array().unwrap();
+    assert_eq!(results.len(), 2, "{log:#}");
+    for (result, (level, kind)) in results.iter().zip([("error", "fail"), ("none", "pass")]) {
+        // A level beside a kind other than `fail` must be `none`.
+        assert_eq!((result["level"].as_str(), result["kind"].as_str()), (Some(level), Some(kind)));
+        let rule = usize::try_from(result["ruleIndex"].as_u64().unwrap()).unwrap();
+        assert_eq!(result["ruleId"], rules[rule]);
+        assert!(result["message"]["text"].as_str().is_some_and(|text| !text.is_empty()));
+        let place = &result["locations"][0]["physicalLocation"];
+        assert_eq!(place["artifactLocation"]["uri"], "in%2C1.onnx");
+        assert!(place["region"]["startLine"].as_u64() >= Some(1));
+        assert!(result["partialFingerprints"].as_object().unwrap().values().all(Value::is_string));
+    }
+    folder.memc(&format!("explain {}", rules[0])).done();
+    let none: Value = serde_json::from_str(&folder.memc("report in,1.onnx --format sarif").done().out).unwrap();
+    assert_eq!(none["runs"][0]["results"], Value::Array(Vec::new()), "an empty list, not an absent one: the scan ran");
 }
 
 #[test]

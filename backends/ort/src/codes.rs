@@ -89,9 +89,10 @@ pub const ALL: &[CodeInfo] = &[
         code: "E0710",
         title: "a file of arrays cannot be read",
         fault: Fault::File,
-        meaning: "The file given with `--inputs` is not an archive of NumPy arrays, is compressed, or holds types that kernels do not accept.",
-        example: "an archive of numpy.savez_compressed",
-        action: "Write it with numpy.savez.",
+        meaning: "The file given with `--inputs` is neither an archive of NumPy arrays nor one array, or it holds types that kernels do not \
+            accept.",
+        example: "an archive of numpy.savez with an array of objects",
+        action: "Write it with numpy.savez, numpy.savez_compressed, or, for one input, numpy.save.",
     },
     CodeInfo {
         code: "E0711",

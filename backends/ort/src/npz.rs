@@ -1,22 +1,23 @@
-//! Reads and writes NumPy's `.npz`: a ZIP archive of `.npy` files, stored without compression.
+//! Reads NumPy's files: `.npy`, one array, and `.npz`, a ZIP archive of such files, compressed or not.
+//! Writes archives without compression.
 
 use std::collections::BTreeMap;
-use std::io::Write;
-use std::ops::Range;
+use std::io::{Cursor, Read as _, Write};
 use std::path::Path;
 
 use bytes::Bytes;
+use memc_onnx_proto::ModelFile;
 use memc_onnx_proto::onnx::tensor_proto::DataType;
+use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
 use crate::arrays::{Array, TensorView};
 use crate::content::Content;
 use crate::element::Element;
 use crate::error::Error;
 use crate::inputs::Inputs;
+use crate::memory::require;
 
-const LOCAL: &[u8] = b"PK\x03\x04";
-const CENTRAL: &[u8] = b"PK\x01\x02";
-const END: &[u8] = b"PK\x05\x06";
 const MAGIC: &[u8] = b"\x93NUMPY";
 
 /// Element types that NumPy has, with its codes for little-endian machines.
@@ -36,11 +37,12 @@ const CODES: [(DataType, &str); 13] = [
     (DataType::Complex64, "<c8"),
 ];
 
-/// An archive whose elements stay in its file until they are read.
+/// Arrays by name. Elements that are not compressed stay in their file until they are read.
 #[derive(Debug)]
 pub struct Archive {
-    bytes: Bytes,
     members: BTreeMap<String, Member>,
+    /// Whether it is a single array, named by its file.
+    is_single: bool,
 }
 
 /// An array of an archive.
@@ -48,16 +50,15 @@ pub struct Archive {
 struct Member {
     element: Element,
     shape: Vec<u64>,
-    /// Position of its elements in the file.
-    elements: Range<usize>,
+    /// Its elements: part of the mapped file, or decompressed.
+    elements: Bytes,
 }
 
 impl Archive {
     /// Opens a file and reads the list of its arrays.
     ///
     /// # Errors
-    /// The file cannot be read, is not an archive of arrays, is compressed (`numpy.savez` does not
-    /// compress), or holds unsupported types.
+    /// The file cannot be read, holds no arrays, or holds unsupported types.
     #[allow(unsafe_code)]
     pub fn open(path: &Path) -> Result<Self, Error> {
         let told = |source| Error::File { what: "read", path: path.to_owned(), source };
@@ -71,13 +72,30 @@ impl Archive {
         Self::of(bytes, path)
     }
 
-    /// Reads the list of arrays from the bytes of a file; the path appears in errors only.
+    /// Reads the arrays from the bytes of a file. The path appears in errors, and names the array of a
+    /// `.npy` file.
     ///
     /// # Errors
-    /// The bytes are not an archive of arrays, are compressed, or hold unsupported types.
+    /// The bytes hold no arrays, or unsupported types.
     pub fn of(bytes: Bytes, path: &Path) -> Result<Self, Error> {
-        let members = members(&bytes, &|reason| Error::ArrayFile { path: path.to_owned(), reason: reason.to_owned() })?;
-        Ok(Self { bytes, members })
+        let wrong = |reason: &str| Error::ArrayFile { path: path.to_owned(), reason: reason.to_owned() };
+        if bytes.starts_with(MAGIC) {
+            let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+            return Ok(Self { members: BTreeMap::from([(name, member(&bytes, &wrong)?)]), is_single: true });
+        }
+        Ok(Self { members: members(&bytes, &wrong)?, is_single: false })
+    }
+
+    /// Gives a single array to the only input of a model, whatever its file is called.
+    #[must_use]
+    pub fn for_model(mut self, model: &ModelFile) -> Self {
+        let graph = model.graph();
+        let is_open = |name: &str| graph.initializer.iter().all(|tensor| tensor.name() != name);
+        let mut inputs = graph.input.iter().map(|input| input.name()).filter(|name| is_open(name));
+        if let (Some(input), None, true) = (inputs.next(), inputs.next(), self.is_single) {
+            self.members = self.members.into_values().map(|member| (input.to_owned(), member)).collect();
+        }
+        self
     }
 
     /// Returns copies of all arrays, by name.
@@ -87,7 +105,7 @@ impl Archive {
     pub fn arrays(&self) -> Result<BTreeMap<String, Array>, Error> {
         let mut arrays = BTreeMap::new();
         for (name, member) in &self.members {
-            let array = Array::new(member.element, member.shape.clone(), &self.bytes[member.elements.clone()])?;
+            let array = Array::new(member.element, member.shape.clone(), &member.elements)?;
             arrays.extend(array.map(|array| (name.clone(), array)));
         }
         Ok(arrays)
@@ -105,51 +123,35 @@ impl Inputs for Archive {
 
     fn fill(&self, input: &str, place: &mut [u8]) -> Result<(), Error> {
         if let Some(member) = self.members.get(input) {
-            place.copy_from_slice(&self.bytes[member.elements.clone()]);
+            place.copy_from_slice(&member.elements);
         }
         Ok(())
     }
 }
 
-/// Returns the arrays that an archive lists. The end record is in the last 64 KiB, because a comment may
-/// follow it.
-fn members(bytes: &[u8], wrong: &dyn Fn(&str) -> Error) -> Result<BTreeMap<String, Member>, Error> {
-    let end = bytes.len().checked_sub(22).and_then(|last| {
-        let first = last.saturating_sub(1 << 16);
-        (first..=last).rev().find(|at| bytes[*at..].starts_with(END))
-    });
-    let end =
-        end.ok_or_else(|| wrong("it is not a ZIP archive (numpy.savez writes archives, numpy.save writes single arrays)"))?;
-    let cut = || wrong("it is incomplete");
-    let count = number(bytes, end + 10, 2).ok_or_else(cut)?;
-    let mut at = number(bytes, end + 16, 4).ok_or_else(cut)?;
+/// Returns the arrays of an archive.
+fn members(bytes: &Bytes, wrong: &dyn Fn(&str) -> Error) -> Result<BTreeMap<String, Member>, Error> {
+    let damaged =
+        |error: &dyn std::fmt::Display| wrong(&format!("it is no archive of arrays, as numpy.savez writes it: {error}"));
+    let mut archive = ZipArchive::new(Cursor::new(bytes.clone())).map_err(|error| damaged(&error))?;
     let mut members = BTreeMap::new();
-    // Follow the list of members; each entry points to its local header.
-    for _ in 0..count {
-        if !bytes.get(at..).is_some_and(|rest| rest.starts_with(CENTRAL)) {
-            return Err(wrong("its list of members is damaged"));
-        }
-        let field = |offset: usize, width: usize| number(bytes, at + offset, width).ok_or_else(cut);
-        let (method, size, name_size) = (field(10, 2)?, field(24, 4)?, field(28, 2)?);
-        let (extra, comment, local) = (field(30, 2)?, field(32, 2)?, field(42, 4)?);
-        let name = bytes.get(at + 46..at + 46 + name_size).ok_or_else(cut)?;
-        let name = String::from_utf8_lossy(name).trim_end_matches(".npy").to_owned();
-        if method != 0 {
-            return Err(wrong("it is compressed: write it with numpy.savez, not numpy.savez_compressed"));
-        }
-        if !bytes.get(local..).is_some_and(|rest| rest.starts_with(LOCAL)) {
-            return Err(wrong("a member is missing at its listed position"));
-        }
-        let start = local + 30 + number(bytes, local + 26, 2).ok_or_else(cut)? + number(bytes, local + 28, 2).ok_or_else(cut)?;
-        // NumPy writes archives beyond 4 GiB with 64-bit sizes.
-        if size == u32::MAX as usize {
-            return Err(wrong("it is larger than 4 GiB"));
-        }
-        let stretch =
-            start.checked_add(size).map(|end| start..end).filter(|stretch| stretch.end <= bytes.len()).ok_or_else(cut)?;
-        let array = member(bytes, stretch, &|reason| wrong(&format!("array `{name}`: {reason}")))?;
+    for index in 0..archive.len() {
+        let mut file = archive.by_index(index).map_err(|error| damaged(&error))?;
+        let name = file.name().trim_end_matches(".npy").to_owned();
+        let size = usize::try_from(file.size()).map_err(|error| damaged(&error))?;
+        let data = if file.compression() == CompressionMethod::Stored {
+            let start = file.data_start().and_then(|start| usize::try_from(start).ok());
+            let range = start.and_then(|start| Some(start..start.checked_add(size)?)).filter(|range| range.end <= bytes.len());
+            bytes.slice(range.ok_or_else(|| wrong("it is incomplete"))?)
+        } else {
+            require(size as u64)?;
+            let mut data = Vec::new();
+            // A member may hold more than it states.
+            file.by_ref().take(size as u64).read_to_end(&mut data).map_err(|error| damaged(&error))?;
+            Bytes::from(data)
+        };
+        let array = member(&data, &|reason| wrong(&format!("array `{name}`: {reason}")))?;
         members.insert(name, array);
-        at += 46 + name_size + extra + comment;
     }
     Ok(members)
 }
@@ -159,10 +161,8 @@ fn number(bytes: &[u8], at: usize, width: usize) -> Option<usize> {
     Some(field.iter().rev().fold(0, |value, byte| (value << 8) | usize::from(*byte)))
 }
 
-/// Parses one `.npy` member. Its header is a Python literal with the keys descr, fortran_order and
-/// shape.
-fn member(file: &[u8], stretch: Range<usize>, wrong: &dyn Fn(&str) -> Error) -> Result<Member, Error> {
-    let bytes = &file[stretch.clone()];
+/// Parses one `.npy` file. Its header is a Python literal with the keys descr, fortran_order and shape.
+fn member(bytes: &Bytes, wrong: &dyn Fn(&str) -> Error) -> Result<Member, Error> {
     if !bytes.starts_with(MAGIC) {
         return Err(wrong("a member is not a .npy file"));
     }
@@ -184,7 +184,7 @@ fn member(file: &[u8], stretch: Range<usize>, wrong: &dyn Fn(&str) -> Error) -> 
         after("'shape'").and_then(|rest| rest.split(['(', ')']).nth(1)).ok_or_else(|| wrong("its header has no shape"))?;
     let shape: Result<Vec<u64>, _> = shape.split(',').map(str::trim).filter(|text| !text.is_empty()).map(str::parse).collect();
     let shape = shape.map_err(|_| wrong("its header's shape is damaged"))?;
-    let elements = stretch.start + data..stretch.end;
+    let elements = bytes.slice(data..);
     if element.bytes(&shape) != Some(elements.len() as u64) {
         return Err(wrong("its length does not match its shape"));
     }
@@ -192,59 +192,26 @@ fn member(file: &[u8], stretch: Range<usize>, wrong: &dyn Fn(&str) -> Error) -> 
 }
 
 /// Writes arrays, including arrays inside sequences and maps, as an archive that `numpy.load` reads.
-/// Leaves out strings.
+/// Leaves out strings. Equal arrays give equal files.
 ///
 /// # Errors
-/// The writer fails, or the archive exceeds 4 GiB, the limit of this archive format.
-pub fn write(contents: &BTreeMap<String, Content<'_>>, mut out: impl Write) -> std::io::Result<()> {
+/// The writer fails.
+pub fn write(contents: &BTreeMap<String, Content<'_>>, out: impl Write) -> std::io::Result<()> {
     let arrays: BTreeMap<String, TensorView<'_>> = contents.iter().flat_map(|(name, content)| content.arrays(name)).collect();
-    let large = || std::io::Error::new(std::io::ErrorKind::FileTooLarge, "archives of arrays hold at most 4 GiB");
-    let narrow = |value: usize| u32::try_from(value).map(u32::to_le_bytes).map_err(|_| large());
-    let mut central = Vec::new();
-    let mut at = 0usize;
+    let mut archive = ZipWriter::new_stream(out);
     for (name, array) in &arrays {
         let code = CODES.iter().find(|row| row.0 == array.element.data_type()).map(|row| row.1);
         // NumPy has no name for the other types; their bits are written as unsigned integers.
         let code = code.unwrap_or(if array.element.bytes(&[1]) == Some(2) { "<u2" } else { "|u1" });
-        let mut member = header(code, &array.shape);
-        let header_size = member.len();
-        // Checksum and sizes come before the data, in both the local header and the central list.
-        let size = narrow(header_size.checked_add(array.bytes.len()).ok_or_else(large)?)?;
-        let sum = !crc(crc(u32::MAX, &member), array.bytes);
-        let name = format!("{name}.npy");
-        let name_size = u16::try_from(name.len()).map_err(|_| large())?;
-        // Version 2.0, names in UTF-8 (bit 11), stored; the date is 1980-01-01, so that equal arrays
-        // give equal files.
-        let mut fields = vec![20, 0, 0, 8, 0, 0, 0, 0, 0x21, 0];
-        fields.extend(sum.to_le_bytes());
-        fields.extend(size);
-        fields.extend(size);
-        fields.extend(name_size.to_le_bytes());
-        fields.extend([0, 0]);
-        central.extend(CENTRAL);
-        central.extend([20, 0]);
-        central.extend(&fields);
-        central.extend([0; 10]);
-        central.extend(narrow(at)?);
-        central.extend(name.as_bytes());
-        let mut local = LOCAL.to_vec();
-        local.extend(&fields);
-        local.extend(name.as_bytes());
-        local.append(&mut member);
-        out.write_all(&local)?;
-        out.write_all(array.bytes)?;
-        at = at.checked_add(local.len()).and_then(|at| at.checked_add(array.bytes.len())).ok_or_else(large)?;
+        let header = header(code, &array.shape);
+        let is_large = header.len().saturating_add(array.bytes.len()) >= u32::MAX as usize;
+        let options = SimpleFileOptions::default().compression_method(CompressionMethod::Stored).large_file(is_large);
+        archive.start_file(format!("{name}.npy"), options)?;
+        archive.write_all(&header)?;
+        archive.write_all(array.bytes)?;
     }
-    // The central list and the end record close the archive.
-    let count = u16::try_from(arrays.len()).map_err(|_| large())?.to_le_bytes();
-    out.write_all(&central)?;
-    out.write_all(END)?;
-    out.write_all(&[0; 4])?;
-    out.write_all(&count)?;
-    out.write_all(&count)?;
-    out.write_all(&narrow(central.len())?)?;
-    out.write_all(&narrow(at)?)?;
-    out.write_all(&[0; 2])
+    archive.finish()?;
+    Ok(())
 }
 
 fn header(code: &str, shape: &[u64]) -> Vec<u8> {
@@ -261,28 +228,6 @@ fn header(code: &str, shape: &[u64]) -> Vec<u8> {
     bytes.extend((text.len() as u16).to_le_bytes());
     bytes.extend(text.as_bytes());
     bytes
-}
-
-/// CRC-32 of ZIP (polynomial 0xEDB88320, reflected), without the final inversion.
-fn crc(start: u32, bytes: &[u8]) -> u32 {
-    const TABLE: [u32; 256] = table();
-    bytes.iter().fold(start, |sum, byte| (sum >> 8) ^ TABLE[((sum ^ u32::from(*byte)) & 0xff) as usize])
-}
-
-const fn table() -> [u32; 256] {
-    let mut table = [0; 256];
-    let mut index = 0;
-    while index < 256 {
-        let mut value = index as u32;
-        let mut bit = 0;
-        while bit < 8 {
-            value = if value & 1 == 1 { (value >> 1) ^ 0xedb8_8320 } else { value >> 1 };
-            bit += 1;
-        }
-        table[index] = value;
-        index += 1;
-    }
-    table
 }
 
 #[cfg(test)]
@@ -341,7 +286,27 @@ mod tests {
     }
 
     #[test]
-    fn the_checksum_is_the_crc_of_zip() {
-        assert_eq!(!crc(u32::MAX, b"123456789"), 0xcbf4_3926);
+    fn compressed_archives_and_single_arrays_are_read() {
+        let elements: Vec<u8> = (0..64).flat_map(|number| (number as f32).to_le_bytes()).collect();
+        let array = [header("<f4", &[4, 16]), elements.clone()].concat();
+        let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
+        let options = SimpleFileOptions::default().compression_method(CompressionMethod::Deflated);
+        archive.start_file("x.npy", options).unwrap();
+        archive.write_all(&array).unwrap();
+        let packed = archive.finish().unwrap().into_inner();
+        assert!(packed.len() < array.len());
+        for (name, bytes) in [("in.npz", packed.clone()), ("x.npy", array.clone())] {
+            let read = Archive::of(bytes.into(), Path::new(name)).unwrap().arrays().unwrap();
+            let [(name, found)] = Vec::from_iter(&read)[..] else { panic!("{name}") };
+            assert_eq!((name.as_str(), found.shape.as_slice(), found.bytes()), ("x", &[4, 16][..], elements.as_slice()));
+        }
+        for cut in [array.len() - 1, 20, 7] {
+            assert!(Archive::of(array[..cut].to_vec().into(), Path::new("x.npy")).is_err(), "{cut}");
+        }
+        for at in 0..packed.len() {
+            let mut damaged = packed.clone();
+            damaged[at] ^= 0x55;
+            let _ = Archive::of(damaged.into(), Path::new("in.npz"));
+        }
     }
 }

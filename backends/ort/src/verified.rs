@@ -115,6 +115,8 @@ pub struct Verified {
     pub played: Option<Played>,
     /// Extents of each round; none for plans without free dimensions.
     pub points: Vec<Point>,
+    /// Points that were left out because the given model itself fails there, with the runtime's messages.
+    pub refused: Vec<(Point, String)>,
     /// Number of points that were left out to save time.
     pub skipped: usize,
     /// Number of the round on special numbers, after all others; `None` if there was none.
@@ -138,6 +140,9 @@ impl Verified {
     /// Adds the results of later rounds.
     pub(crate) fn extend(&mut self, later: Self) {
         let before = self.points.len() as u64;
+        if before == 0 {
+            (self.outputs, self.left_out, self.softmaxes) = (later.outputs, later.left_out, later.softmaxes);
+        }
         let moved = |(round, subject, difference)| (round + before, subject, difference);
         self.differences.extend(later.differences.into_iter().map(moved));
         self.carried.extend(later.carried.into_iter().map(moved));
@@ -148,6 +153,7 @@ impl Verified {
         self.window = self.window.take().or(later.window);
         self.played = later.played.or(self.played.take());
         self.points.extend(later.points);
+        self.refused.extend(later.refused);
         self.steps += later.steps;
     }
     pub(crate) fn is_within(&self) -> bool {

@@ -96,7 +96,12 @@ fn usual(models: &Models<'_>, given_inputs: Option<&BTreeMap<String, Array>>) ->
         found.extend(models.verify(None, &others[..count])?);
     }
     found.skipped = others.len() - count;
-    Ok(found)
+    match found.refused.first() {
+        Some((point, message)) if found.points.is_empty() => {
+            Err(Error::At { at: point.to_string(), error: Box::new(Error::Given { message: message.clone() }) })
+        }
+        _ => Ok(found),
+    }
 }
 
 /// Both models and the layout, with the options of the verification.
@@ -175,24 +180,32 @@ impl Models<'_> {
             let steps = Steps { runtime, given, out, layout, options, tolerances: &tolerances, is_lossy };
             return steps.compare(given_inputs, points, begin(None));
         }
-        let trial = Trial { runtime, given, out, layout, layouts: &layouts, points, sets: &sets, options, tolerances };
+        let mut trial = Trial { runtime, given, out, layout, layouts, points: points.to_vec(), sets, options, tolerances };
         // Run and compare; if results differ or a kernel fails, check the sizes that the file states.
         let names = match is_lossy {
             true => BTreeSet::new(),
-            false => before_softmaxes(given.graph(), layout, MAX_SOFTMAX / (sets.len() as u64).max(1)),
+            false => before_softmaxes(given.graph(), layout, MAX_SOFTMAX / (trial.sets.len() as u64).max(1)),
         };
-        let expected = trial.run_whole(given, &names, refuses)?;
+        // A user who names points or inputs gets the failure itself.
+        let is_named = given_inputs.is_some() || points.is_empty() || !options.at.is_empty();
+        let (expected, refused) = match is_named {
+            true => (trial.run_whole(given, &names, refuses)?, Vec::new()),
+            false => trial.run_possible(&names)?,
+        };
+        if expected.is_empty() {
+            return Ok(Verified { refused, ..begin(None) });
+        }
         let outcome = if is_lossy { trial.compare_rounded(&expected) } else { trial.compare_all(&names, expected) };
         let is_wrong = match &outcome {
             Ok(found) => !found.is_within(),
             Err(error) => matches!(error.inner(), Error::Runtime { .. } | Error::Kernel { .. }),
         };
-        for (set, layout) in sets.iter().zip(&layouts).filter(|_| is_wrong) {
+        for (set, layout) in trial.sets.iter().zip(&trial.layouts).filter(|_| is_wrong) {
             if let Some(claim) = first_false(runtime, given, out, layout, &[set], MAX_TRACE)? {
                 return Err(claim);
             }
         }
-        outcome.map(|found| Verified { points: points.to_vec(), ..found })
+        outcome.map(|found| Verified { points: trial.points, refused, ..found })
     }
 }
 
@@ -214,6 +227,7 @@ fn begin(first: Option<&Results>) -> Verified {
         steps: 0,
         played: None,
         points: Vec::new(),
+        refused: Vec::new(),
         skipped: 0,
         special: None,
     }
@@ -221,6 +235,9 @@ fn begin(first: Option<&Results>) -> Verified {
 
 /// Results of one run of a whole model: its outputs, and the additionally requested values.
 type Results = (Contents, Contents);
+
+/// Points at which the given model fails, with the messages of the runtime.
+type Refused = Vec<(Point, String)>;
 
 /// Contents of values, by name.
 type Contents = BTreeMap<String, Content<'static>>;
@@ -232,10 +249,10 @@ struct Trial<'a> {
     out: &'a ModelFile,
     layout: &'a Layout,
     /// The layout of each input set.
-    layouts: &'a [&'a Layout],
+    layouts: Vec<&'a Layout>,
     /// Extents of each input set, if dimensions are free.
-    points: &'a [Point],
-    sets: &'a [&'a BTreeMap<String, Array>],
+    points: Vec<Point>,
+    sets: Vec<&'a BTreeMap<String, Array>>,
     options: &'a VerifyOptions,
     tolerances: Tolerances,
 }
@@ -273,9 +290,40 @@ impl Trial<'_> {
         Ok(found)
     }
 
+    /// Runs the given model at all points, and leaves out those at which it fails: nothing can be compared
+    /// there. Returns the results at the other points, and the points that it left out with the messages of
+    /// the runtime.
+    fn run_possible(&mut self, names: &BTreeSet<&str>) -> Result<(Vec<Results>, Refused), Error> {
+        let (mut possible, mut refused) = (Vec::new(), Vec::new());
+        for (round, outcome) in self.run_each(self.given, names, refuses)?.into_iter().enumerate() {
+            match outcome {
+                Ok(results) => possible.push((round, results)),
+                Err(error) => match error.inner() {
+                    Error::Given { message } => refused.push((self.points[round].clone(), message.clone())),
+                    _ => return Err(error),
+                },
+            }
+        }
+        let (kept, results): (Vec<usize>, Vec<Results>) = possible.into_iter().unzip();
+        self.layouts = kept.iter().map(|round| self.layouts[*round]).collect();
+        self.points = kept.iter().map(|round| self.points[*round].clone()).collect();
+        self.sets = kept.iter().map(|round| self.sets[*round]).collect();
+        Ok((results, refused))
+    }
+
     /// Runs a model on all input sets, in one session that rounds as stated. Also returns the values
     /// `names`. `tell` converts the error of a failed run.
     fn run_whole(&self, file: &ModelFile, names: &BTreeSet<&str>, tell: fn(Error) -> Error) -> Result<Vec<Results>, Error> {
+        self.run_each(file, names, tell)?.into_iter().collect()
+    }
+
+    /// Like [`Self::run_whole`], with the outcome of each run.
+    fn run_each(
+        &self,
+        file: &ModelFile,
+        names: &BTreeSet<&str>,
+        tell: fn(Error) -> Error,
+    ) -> Result<Vec<Result<Results, Error>>, Error> {
         let whole = match names.is_empty() {
             true => Whole::as_stated(self.runtime, file, reference(self.layout))?,
             false => Whole::traced(self.runtime, file, names, reference(self.layout))?,
@@ -285,7 +333,7 @@ impl Trial<'_> {
         let run = |(round, set): (usize, &&BTreeMap<String, Array>)| {
             Ok(part(whole.contents(set).map_err(|error| self.told(round, tell(error)))?.0))
         };
-        self.sets.iter().enumerate().map(run).collect()
+        Ok(self.sets.iter().enumerate().map(run).collect())
     }
 
     /// Adds the extents of a round to an error, if dimensions are free.

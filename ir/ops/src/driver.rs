@@ -39,7 +39,8 @@ pub struct Inference {
     pub impossible: Option<(Value, String)>,
 }
 
-/// Derives the types of all values and writes them into the module.
+/// Derives the types of all values and writes them into the module, with the nodes whose operands do not
+/// fit their operator.
 ///
 /// O(nodes), times the number of passes over the bodies of Loop nodes until their carried types are
 /// stable.
@@ -98,6 +99,7 @@ pub fn infer_assuming(module: &mut Module, assumptions: &BTreeMap<Value, Assumpt
         }
         inference.data.set(value, data.filter(|_| !assumed));
     }
+    module.misfits = inference.refused.keys().copied().collect();
     inference
 }
 
@@ -181,7 +183,7 @@ impl Driver<'_> {
         }
         let diagnostic = Diagnostic::new("W0105", Severity::Warning, message)
             .at_node(self.module, node)
-            .with_help("memc uses the types that the file states; check the exporter");
+            .with_help("memc uses the types that the file states, and changes nothing about this node; check the exporter");
         self.report(diagnostic);
     }
 

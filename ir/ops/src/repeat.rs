@@ -3,7 +3,7 @@
 use memc_ir::{GraphId, Module, Node, Payload, SecondaryMap, Value};
 
 use crate::held::held_constant;
-use crate::info::Repeat;
+use crate::info::{Repeat, Typed};
 use crate::table::lookup;
 
 /// Domains whose operators are understood well enough to run again. In other domains, results may depend
@@ -56,8 +56,7 @@ pub fn feeds_unrepeatable(module: &Module, nodes: &[Node]) -> SecondaryMap<Node,
 
 /// Like [`repeatable`], but ignores bodies.
 fn repeatable_alone(module: &Module, node: Node) -> bool {
-    let data = module.node(node);
-    let Some(info) = lookup(&data.operator) else { return false };
+    let Some(info) = Typed::of(module, node).info() else { return false };
     KNOWN_DOMAINS.contains(&info.domain)
         && match info.repeat {
             Repeat::Yes => true,

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use memc_ir::Operator;
 
 use crate::families::FAMILIES;
-use crate::info::OpInfo;
+use crate::info::{OpInfo, Typed};
 
 static TABLE: LazyLock<Vec<&'static OpInfo>> = LazyLock::new(|| {
     let mut all: Vec<&'static OpInfo> = FAMILIES.iter().flat_map(|family| family.iter()).collect();
@@ -40,6 +40,14 @@ pub fn all() -> &'static [&'static OpInfo] {
 /// Returns the entry of an operator; `None` if memc does not know the operator, which then stays opaque.
 pub fn lookup(operator: &Operator) -> Option<&'static OpInfo> {
     find(&operator.domain, &operator.name)
+}
+
+impl Typed<'_> {
+    /// Returns the entry of the node's operator; `None` if the node is opaque, because memc does not know
+    /// the operator, or because the operands do not fit it.
+    pub fn info(&self) -> Option<&'static OpInfo> {
+        lookup(&self.data().operator).filter(|_| !self.module.misfits.contains(&self.node))
+    }
 }
 
 /// Returns the entry for this domain and name, or `None`. O(1).

@@ -77,7 +77,7 @@ pub fn passing_on() -> impl Iterator<Item = &'static OpInfo> {
 /// The caller must check that no other result of the node is read. O(operands + elements of constants).
 pub fn unchanged(typed: &Typed<'_>, elements: &Elements<'_>, zero: Zero) -> Option<usize> {
     let data = typed.data();
-    let info = lookup(&data.operator)?;
+    let info = typed.info()?;
     if !data.operator.domain.is_empty() {
         return None;
     }

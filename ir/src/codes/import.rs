@@ -281,7 +281,7 @@ pub(super) const WARNINGS: &[CodeInfo] = &[
         title: "type inference failed for a node",
         fault: Fault::Model,
         meaning: "The rules for this operator reject its operands or attributes, so its results have the types that the file \
-            states, or no type.",
+            states, or no type. The node is opaque then: it shares no bytes, and no pass changes it.",
         example: "Conv with an attribute `strides` of three numbers on a two-dimensional input",
         action: "Check the printed line; if the model runs in ONNX Runtime, report the rule.",
     },
@@ -310,5 +310,14 @@ pub(super) const WARNINGS: &[CodeInfo] = &[
             does not use this fact.",
         example: "Add of `x: float[batch,8]` and `y: float[batch_size,8]` with neither extent 1",
         action: "Bind both dimensions to one extent, or give them one name in the exporter.",
+    },
+    CodeInfo {
+        code: "W0109",
+        title: "a dimension has no extent",
+        fault: Fault::Nobody,
+        meaning: "`--dim NAME=0` makes every tensor along this dimension empty. The plan is right for empty inputs, such as a cache before \
+            the first run, and holds for no others.",
+        example: "memc optimize model.onnx -o out.onnx --dim batch=0",
+        action: "State the extent of real inputs (`--dim batch=8`), or a range that includes 0: `--dim past=0..1023`.",
     },
 ];

@@ -17,8 +17,9 @@ pub(super) const ERRORS: &[CodeInfo] = &[
         code: "E0904",
         title: "internal error",
         fault: Fault::Memc,
-        meaning: "A part of memc found its own data in a state that its rules exclude.",
+        meaning: "A part of memc found its own data in a state that its rules exclude, or panicked. The notes have the version, the \
+            place in the code and the command; the exit code is 70.",
         example: "a solver that returned fewer offsets than buffers",
-        action: "Report it, with the reproducer that memc left beside the output.",
+        action: "Report it, with the notes and the reproducer that memc left beside the output.",
     },
 ];

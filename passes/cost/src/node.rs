@@ -26,7 +26,7 @@ pub fn flops(module: &Module, node: Node) -> Option<u64> {
 
 fn flops_within(module: &Module, node: Node, depth: usize) -> Option<u64> {
     let typed = Typed::largest(module, node);
-    let Some(info) = lookup(&module.node(node).operator) else {
+    let Some(info) = typed.info() else {
         return traffic(module, node).map(|bytes| bytes.made.saturating_add(bytes.constant).saturating_mul(10) / 4);
     };
     match info.work {

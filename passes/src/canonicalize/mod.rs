@@ -38,7 +38,8 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     let mut walk = Walk { rewriter: Rewriter::new(module), rests, ctx, weights: 0, affine: affine::Pending::default() };
     for node in nodes.iter().copied() {
         let data = walk.module().node(node);
-        let stays = kept[node] || data.bodies().next().is_some() || data.recompute_of.is_some();
+        let stays =
+            kept[node] || walk.module().misfits.contains(&node) || data.bodies().next().is_some() || data.recompute_of.is_some();
         if !stays && !walk.reads_overridable(node) {
             walk.node(node);
         }

@@ -200,6 +200,7 @@ fn a_verification_without_comparisons_does_not_hold() {
         steps: 0,
         played: None,
         points: Vec::new(),
+        refused: Vec::new(),
         skipped: 0,
         special: None,
     };

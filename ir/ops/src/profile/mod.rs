@@ -122,7 +122,7 @@ impl Profile {
     /// Returns the operand positions that both the table entry and this runtime's kernel allow.
     fn allowed(&self, typed: &Typed<'_>) -> Vec<usize> {
         let data = typed.data();
-        let Some(info) = lookup(&data.operator) else { return Vec::new() };
+        let Some(info) = typed.info() else { return Vec::new() };
         let by_table: Vec<usize> = match info.in_place {
             InPlace::Never => Vec::new(),
             InPlace::Operands(positions) => positions.to_vec(),
@@ -159,7 +159,7 @@ impl Profile {
     ///
     /// A view of a constant or of a graph input needs no memory either.
     pub fn view_of(&self, typed: &Typed<'_>) -> Option<usize> {
-        let info = lookup(&typed.data().operator)?;
+        let info = typed.info()?;
         let (operand, result) = (typed.input(0)?, typed.output(0)?);
         let same = match info.view {
             View::Reshape => operand.element == result.element,
@@ -214,7 +214,7 @@ impl Profile {
     /// Returns the workspace of the node's kernel, in addition to operands and results; `None` if it is
     /// unknown.
     pub fn workspace(&self, typed: &Typed<'_>) -> Option<Bytes> {
-        let formula = match lookup(&typed.data().operator)?.workspace {
+        let formula = match typed.info()?.workspace {
             Workspace::None => Bytes(0),
             Workspace::Bytes(_) if !self.takes_workspace => Bytes(0),
             Workspace::Bytes(formula) => formula(typed)?,
@@ -226,7 +226,7 @@ impl Profile {
     /// Returns the workspace of the node's kernel over symbols: at all extents at least
     /// [`Profile::workspace`]. `None` if no such expression is known; types must be as stated.
     pub fn workspace_over(&self, typed: &Typed<'_>) -> Option<DimExpr> {
-        let info = lookup(&typed.data().operator)?;
+        let info = typed.info()?;
         let formula = match info.workspace {
             Workspace::Bytes(_) if self.takes_workspace => info.workspace_expr?(typed)?,
             Workspace::None | Workspace::Bytes(_) => DimExpr::constant(0),
