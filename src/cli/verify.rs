@@ -281,6 +281,7 @@ mod tests {
         let row = |round, subject, output: &str, kind| (round, subject, Difference { output: output.to_owned(), kind });
         let strings = Strings { count: 1, of: 4 };
         let found = Verified {
+            special: None,
             outputs: 2,
             left_out: Vec::new(),
             softmaxes: 0,

@@ -126,8 +126,8 @@ impl Models<'_> {
         let bound = found.points.first().map(|point| point::at(self.layout, point)).transpose()?;
         let layout = bound.as_ref().unwrap_or(self.layout);
         let Some(set) = specials::make(out, layout, options.seed)? else { return Ok(()) };
-        let (sets, layouts, tolerances) = ([&set], [layout], Tolerances::default());
-        let trial = Trial { runtime, given, out, layout, layouts: &layouts, points: &[], sets: &sets, options, tolerances };
+        let (sets, layouts, tolerances) = (vec![&set], vec![layout], Tolerances::default());
+        let trial = Trial { runtime, given, out, layout, layouts, points: Vec::new(), sets, options, tolerances };
         let Ok(expected) = trial.run_whole(given, &BTreeSet::new(), refuses) else { return Ok(()) };
         let mut special = begin(expected.first());
         trial.compare_model(&BTreeSet::new(), &expected, &mut special)?;

@@ -7,7 +7,7 @@ use crate::algebra::{Algebra, Neutral};
 use crate::fact::{Data, Item};
 use crate::info::{OpInfo, Typed, View};
 use crate::repeat::may_train;
-use crate::table::{self, lookup};
+use crate::table;
 
 /// Looks up the known elements of a value; `None` if they are unknown.
 pub type Elements<'a> = dyn Fn(Value) -> Option<&'a Data> + 'a;
