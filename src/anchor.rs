@@ -3,29 +3,51 @@
 
 use std::collections::BTreeSet;
 
-use memc_ir::{Bytes, Module, Storage};
+use memc_ir::{Bytes, Module, Node, Rewriter, Storage};
 use memc_onnx_export::{Anchored, add_anchors, is_anchor};
 use memc_passes::Options;
 use memc_passes::analysis::{Buffer, Liveness, buffers, classes, peak};
 
-/// Adds anchors to a planned module, with a place for each result; everything else keeps its place.
+/// Adds anchors to a planned module, with a place for each result; everything else keeps its place. An anchor
+/// whose result does not fit below `ceiling` is left out, and its node is not pinned.
 ///
 /// If unread results live for one step, no two anchor results are alive together: the arena grows by at
 /// most the largest one, rounded up to the alignment, and only if no gap at its step holds it. If the
 /// runtime keeps unread results to the end, the arena grows by all of them. A second placement of all
 /// tensors could not promise this. O(size of the module + values alive at anchors).
-pub(crate) fn anchor(module: &mut Module, options: &Options) -> Anchored {
-    let anchored = add_anchors(module);
-    if anchored.added > 0 {
-        place(module, options);
+pub(crate) fn anchor(module: &mut Module, options: &Options, ceiling: Bytes) -> Anchored {
+    let mut anchored = add_anchors(module);
+    if anchored.added == 0 {
+        return anchored;
     }
+    let beyond = place(module, options, ceiling);
+    anchored.added -= beyond.len().min(anchored.added);
+    for anchor in &beyond {
+        anchored.unpinned.extend(module.node(*anchor).operands().filter_map(|value| module.producer(value)));
+    }
+    let mut rewriter = Rewriter::new(module);
+    for anchor in beyond {
+        rewriter.erase(anchor);
+    }
+    rewriter.finish();
+    bound(module, options);
     anchored
 }
 
+/// Raises the bound of the arena to the peak with anchors.
+fn bound(module: &mut Module, options: &Options) {
+    let liveness = Liveness::of(module, module.main(), options.profile);
+    let (peak, _) = peak(module, &buffers(module, &liveness, &classes(module), options.io), liveness.steps);
+    if let Some(arena) = module.plan.arenas.first_mut() {
+        arena.lower_bound = arena.lower_bound.max(peak).min(arena.size);
+    }
+}
+
 /// Walks the schedule with the occupied bytes of each step, and puts the result of each anchor into the
-/// first gap.
-fn place(module: &mut Module, options: &Options) {
-    let Some(mut arena) = module.plan.arenas.first().copied() else { return };
+/// first gap. Returns the anchors whose results do not fit below `ceiling`; these get no place.
+fn place(module: &mut Module, options: &Options, ceiling: Bytes) -> Vec<Node> {
+    let mut beyond = Vec::new();
+    let Some(mut arena) = module.plan.arenas.first().copied() else { return beyond };
     let alignment = module.plan.spaces[arena.space].alignment.max(1);
     let liveness = Liveness::of(module, module.main(), options.profile);
     let buffers = buffers(module, &liveness, &classes(module), options.io);
@@ -49,15 +71,18 @@ fn place(module: &mut Module, options: &Options) {
                     true => Bytes(arena.size.0.checked_next_multiple_of(alignment).unwrap_or(u64::MAX)),
                     false => first_gap(&occupied, buffer.bytes, alignment),
                 };
+                if offset.saturating_add(buffer.bytes) > arena.size.max(ceiling) {
+                    beyond.push(node);
+                    continue;
+                }
                 module.plan.storage.set(buffer.owner, Some(Storage { space: arena.space, offset }));
                 arena.size = arena.size.max(offset.saturating_add(buffer.bytes));
             }
             occupied.extend(span(module, buffer));
         }
     }
-    let (peak, _) = peak(module, &buffers, liveness.steps);
-    arena.lower_bound = arena.lower_bound.max(peak).min(arena.size);
     module.plan.arenas[0] = arena;
+    beyond
 }
 
 /// First byte of a placed buffer and one past its last; `None` for a buffer without bytes, which blocks
@@ -114,7 +139,7 @@ mod tests {
         let options = Options::default();
         let before = planned(BRANCHES, &options);
         let mut module = before.clone();
-        assert_eq!(anchor(&mut module, &options).added, 1);
+        assert_eq!(anchor(&mut module, &options, Bytes(u64::MAX)).added, 1);
         verify(&module, Stage::Planned).unwrap();
         assert_eq!(places(&module)[..places(&before).len()], places(&before));
         assert_eq!(module.plan.arenas, before.plan.arenas, "a place for two tensors holds one and the result of the anchor");
@@ -129,11 +154,26 @@ mod tests {
         let source = BRANCHES.replace("%b = Abs(%a)", "%b = Exp(%x)").replace("%c = Exp(%x)", "%c = Neg(%a)");
         let before = planned(&source, &options);
         let mut module = before.clone();
-        assert_eq!(anchor(&mut module, &options).added, 2);
+        assert_eq!(anchor(&mut module, &options, Bytes(u64::MAX)).added, 2);
         verify(&module, Stage::Planned).unwrap();
         let (old, new) = (before.plan.arenas[0], module.plan.arenas[0]);
         assert_eq!((old.size, new.size, new.lower_bound), (Bytes(8192), Bytes(8200), Bytes(8200)));
         assert_eq!(places(&module)[..places(&before).len()], places(&before));
+    }
+
+    #[test]
+    fn anchors_beyond_the_ceiling_are_left_out() {
+        let options = Options::default();
+        let source = BRANCHES.replace("%b = Abs(%a)", "%b = Exp(%x)").replace("%c = Exp(%x)", "%c = Neg(%a)");
+        let before = planned(&source, &options);
+        for (ceiling, size, added) in [(8192, 8192, 0), (8199, 8192, 0), (8200, 8200, 2)] {
+            let mut module = before.clone();
+            let anchored = anchor(&mut module, &options, Bytes(ceiling));
+            verify(&module, Stage::Planned).unwrap();
+            assert_eq!((anchored.added, anchored.unpinned.len()), (added, 2 - added), "{ceiling}");
+            assert_eq!(module.plan.arenas[0].size, Bytes(size));
+            assert_eq!(module.graph(module.main()).nodes.len(), before.graph(before.main()).nodes.len() + added);
+        }
     }
 
     #[test]

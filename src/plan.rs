@@ -30,6 +30,9 @@ use crate::planned::Planned;
 use crate::planning::{Chosen, Source, unused};
 use crate::request::{Request, Resolved};
 
+/// Pass that keeps caches in one buffer each. It changes the inputs of the model, so it runs first, and once.
+const CACHE: &str = "cache";
+
 /// Passes that run once before planning, as they help every plan.
 const FIRST: &str = "tie";
 
@@ -110,20 +113,25 @@ fn planned(
         diagnostics.append(&mut ctx.said.remarks);
     }
     let external = ExternalFiles::beside(file.path());
-    let source = Source { file, given: &given, data: &data, external: &external };
+    let cache = Some(CACHE).filter(|_| !caches.is_empty());
+    // A trace names the pass that has already kept the caches.
+    let passes = request.passes.as_deref().map(|text| cache.and_then(|cache| after(text, cache)).unwrap_or(text));
+    let source = Source { file, given: &given, data: &data, external: &external, passes };
     let Chosen { planned, limits, pareto, log, without } = source.plan(options, observer, tell)?;
     diagnostics.extend(unused(&without));
     let is_ranged = request.passes.is_none() && !given.domain().is_empty();
     let last = is_ranged.then_some(LAST);
-    let trace = request.passes.is_none().then(|| trace(&planned, last));
+    let trace = request.passes.is_none().then(|| trace(&planned, cache, last));
     let mut module = planned.module;
     if let Some(last) = last {
         let mut ctx = PassContext::new(&options.plan, data.clone());
         Pipeline::parse(last, module.stage, REGISTRY)?.run(&mut module, &mut ctx, request.verify, observer)?;
     }
+    let baseline = baseline(file, &original, &module, options)?;
     let mut unpinned = Vec::new();
     if request.anchors {
-        let anchored = anchor(&mut module, &options.plan);
+        let limit = limits.room(options).unwrap_or(Bytes(u64::MAX));
+        let anchored = anchor(&mut module, &options.plan, baseline.own_peak.min(limit));
         unpinned = anchored.unpinned;
         if request.verify {
             let broken = |violations| PipelineError::Broken { pass: "anchor", violations };
@@ -143,7 +151,6 @@ fn planned(
         .at_node(&module, *node)
         .with_help("set the runtime to execute nodes in file order, if it has that option")
     }));
-    let baseline = baseline(file, &original, &module, options)?;
     diagnostics.extend(raised(&module, baseline.own_peak, options));
 
     let passes = trace.as_ref().map_or(planned.trace, |trace| trace.passes.clone());
@@ -229,9 +236,15 @@ impl Timer {
     }
 }
 
-/// How the plan was found, as the layout says it.
-fn trace(planned: &memc_plan::Planned, last: Option<&str>) -> memc_layout::Trace {
-    let passes = [planned.trace.as_str()].into_iter().chain(last).collect::<Vec<_>>().join(",");
+/// Returns the rest of a pipeline that begins with a pass without settings.
+fn after<'t>(text: &'t str, first: &str) -> Option<&'t str> {
+    text.trim_start().strip_prefix(first)?.trim_start().strip_prefix(',')
+}
+
+/// How the plan was found, as the layout says it: all passes from the given model on.
+fn trace(planned: &memc_plan::Planned, cache: Option<&str>, last: Option<&str>) -> memc_layout::Trace {
+    let passes: Vec<&str> = cache.into_iter().chain([FIRST, planned.trace.as_str()]).chain(last).collect();
+    let passes = passes.join(",");
     memc_layout::Trace { strategy: planned.strategy.to_owned(), passes }
 }
 
@@ -280,7 +293,6 @@ fn raised(module: &Module, before: Bytes, options: &Resolved<'_>) -> Option<Diag
         rewrite.nchwc.map(|channels| format!("`--nchwc {channels}`")),
         options.plan.encode.weights.map(|code| format!("`--encode-weights {}`", code.name())),
         rewrite.micro_batches.map(|parts| format!("`--micro-batches {parts}`")),
-        options.request.anchors.then(|| "`--anchors`".to_owned()),
     ];
     let named: Vec<String> = named.into_iter().flatten().collect();
     let peak = planned_peak(module, &options.plan);

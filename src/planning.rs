@@ -20,6 +20,8 @@ pub(crate) struct Source<'a> {
     pub(crate) given: &'a Module,
     pub(crate) data: &'a Known,
     pub(crate) external: &'a ExternalFiles,
+    /// The caller's own pipeline, to run in place of a search.
+    pub(crate) passes: Option<&'a str>,
 }
 
 /// A plan with the other results of its search.
@@ -65,7 +67,7 @@ impl Source<'_> {
             memo: Memo::default(),
         };
         let wish = Wish { limit: limits.room(options), slowdown: own.rewrite.slowdown };
-        if let Some(text) = &options.request.passes {
+        if let Some(text) = self.passes {
             let planned = own_pipeline(&model, text, wish, observer)?;
             return Ok(Chosen { planned, limits, pareto: Vec::new(), log: Vec::new(), without: Vec::new() });
         }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use memc_ir::{Bytes, Definition, Diagnostic, Module, Payload, Rewriter, Severity, Stage, Value};
+use memc_ir::{Bytes, ConstOrigin, Definition, Diagnostic, Module, Payload, Rewriter, Severity, Stage, Value};
 
 use crate::pass::{Changed, PassContext, PassError, PassInfo};
 
@@ -31,7 +31,7 @@ const MIN_REMARKED: u64 = 1024;
 
 fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassError> {
     let mut rewriter = Rewriter::new(module);
-    let (mut saved, mut count, mut first) = (0u64, 0u64, None);
+    let (mut saved, mut count, mut remarked, mut first) = (0u64, 0u64, 0u64, None);
     for group in equal_weights(&rewriter) {
         // Keep a pinned weight if there is one: a body reads it, or it is an output, so its name must
         // stay.
@@ -42,8 +42,13 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
                 continue;
             }
             rewriter.replace_uses(value, kept);
-            saved = saved.saturating_add(rewriter.module().ty(value).size().map_or(0, |size| size.0));
             count += 1;
+            // The remark is about weights of the file.
+            if is_new(&rewriter, value) {
+                continue;
+            }
+            remarked += 1;
+            saved = saved.saturating_add(rewriter.module().ty(value).size().map_or(0, |size| size.0));
             first.get_or_insert_with(|| [value, kept].map(|value| rewriter.module().value(value).name.clone()));
         }
     }
@@ -51,15 +56,21 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
         rewriter.drop_unused_constants();
     }
     if let Some([value, kept]) = first.filter(|_| saved >= MIN_REMARKED) {
-        let (more, verb) = match count - 1 {
+        let (more, verb) = match remarked - 1 {
             0 => (String::new(), "equals"),
             more => (format!(" and {more} more weights"), "equal"),
         };
-        let others = if count == 1 { format!("`{kept}`") } else { format!("others, as `{kept}`") };
+        let others = if remarked == 1 { format!("`{kept}`") } else { format!("others, as `{kept}`") };
         let message = format!("`{value}`{more} {verb} {others}: this saves {} of weights", Bytes(saved));
         ctx.said.remarks.push(Diagnostic::new("W0308", Severity::Remark, message));
     }
     Ok(Changed::edits(rewriter.finish()))
+}
+
+/// Whether a pass made the weight.
+fn is_new(rewriter: &Rewriter<'_>, value: Value) -> bool {
+    let constant = rewriter.module().constant_of(value);
+    constant.is_some_and(|constant| rewriter.module().constant(constant).origin == ConstOrigin::New)
 }
 
 /// Key by which weights may be equal; equal keys do not imply equal elements.

@@ -38,5 +38,6 @@ mod sizes;
 mod swap_space;
 mod tidy;
 mod tiers;
+mod traces;
 mod verified;
 mod words;

@@ -1,7 +1,8 @@
 //! Development tasks: sets up the test environment, runs the tests, regenerates the protobuf messages.
 //!
 //! `cargo xtask setup` creates a Python environment in `.deps/` with the pinned ONNX Runtime. `cargo
-//! xtask test` does the setup and runs all tests with it. `cargo xtask wheel` builds the Python wheel
+//! xtask test` does the setup and runs all tests with it. `cargo xtask soak` runs random tests with free
+//! seeds. `cargo xtask wheel` builds the Python wheel
 //! and tests it. `cargo xtask generate` (feature `generate`) regenerates the protobuf messages.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
             Ok(code) => return code,
             Err(error) => Err(error),
         },
+        "soak" => soak(&rest),
         "wheel" => match rest.first().map(String::as_str) {
             None => wheel::test(),
             Some("release") => wheel::release().map(|wheel| println!("{}", wheel.display())),
@@ -38,7 +40,7 @@ fn main() -> ExitCode {
         "book" => book::build().map(|folder| println!("{}", folder.join("index.html").display())),
         #[cfg(feature = "generate")]
         "generate" => generate::generate(),
-        _ => Err("usage: cargo xtask setup | test [cargo test arguments] | wheel [release] | book | generate".into()),
+        _ => Err("usage: cargo xtask setup | test [cargo test arguments] | soak [CASES] [cargo test arguments] | wheel [release] | book | generate".into()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -99,4 +101,23 @@ fn test(arguments: &[String]) -> Result<(), Failure> {
         setup::run(cargo().args(["test", "--workspace", "--doc", "--quiet"]))?;
     }
     Ok(())
+}
+
+/// Cases of each random test in a soak.
+const SOAK_CASES: &str = "2000";
+
+/// Runs the random tests of the planner and the solvers with a seed that nobody chose, and prints it: with the
+/// seed, a failure repeats.
+fn soak(arguments: &[String]) -> Result<(), Failure> {
+    let (cases, arguments) = match arguments.split_first() {
+        Some((cases, rest)) if cases.parse::<u32>().is_ok() => (cases.as_str(), rest),
+        _ => (SOAK_CASES, arguments),
+    };
+    let seed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_nanos() as u32;
+    let narrow: &[&str] = if arguments.is_empty() { &["-p", "memc-plan", "-p", "memc-solve", "-p", "memc-passes"] } else { &[] };
+    let mut cargo = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
+    cargo.arg("test").args(narrow).args(arguments);
+    cargo.env("PROPTEST_CASES", cases).env("PROPTEST_RNG_SEED", seed.to_string());
+    eprintln!("xtask: {cases} cases of each random test; PROPTEST_CASES={cases} PROPTEST_RNG_SEED={seed} repeats them");
+    if cargo.status()?.success() { Ok(()) } else { Err(format!("a random test failed with PROPTEST_RNG_SEED={seed}").into()) }
 }

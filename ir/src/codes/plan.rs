@@ -177,7 +177,8 @@ pub(super) const WARNINGS: &[CodeInfo] = &[
         title: "a node's place in the order cannot be pinned",
         fault: Fault::Nobody,
         meaning: "With --anchors, dead-end nodes pin the order for runtimes that choose their own. An anchor reads the shape of a dense \
-            tensor of known rank, and this node has no such result.",
+            tensor of known rank, and this node has no such result; or the result of its anchor would raise the arena above the limit, or \
+            above the file's order.",
         example: "a node whose results are all sequences",
         action: "Set the runtime to execute nodes in file order, if it has that option; otherwise it may need more than planned.",
     },
@@ -222,7 +223,7 @@ pub(super) const WARNINGS: &[CodeInfo] = &[
         title: "an option raises the peak",
         fault: Fault::Request,
         meaning: "The plan needs more memory than the model in file order, because of an option that adds bytes: blocks of channels (`--nchwc`) \
-            and parts of the batch (`--micro-batches`) are copied in and out, anchors (`--anchors`) have results of their own.",
+            and parts of the batch (`--micro-batches`) are copied in and out.",
         example: "memc optimize model.onnx -o out.onnx --nchwc 16 for images with fewer channels than a block",
         action: "Leave the option out, unless you need it for another reason than memory.",
     },

@@ -4,14 +4,17 @@
 use memc_ir::Bytes;
 use memc_passes::{Options, Settings};
 
-use crate::score::Score;
+use crate::score::{Score, logarithm};
 
 /// Minimum price of a byte without a limit, in bytes read from memory: saving a tenth of a node's
 /// operands pays for reading the operands once more.
 const BYTES_READ: f64 = 10.0;
 /// Minimum price of the whole arena without a limit, as a share of the modelled time: half the arena of
 /// a long run is worth a hundredth of the time.
-pub(crate) const ARENA_SHARE_OF_TIME: f64 = 0.02;
+const ARENA_SHARE_OF_TIME: f64 = 0.02;
+/// Share of the need at small extents in a price, as 1/n of its logarithm: half the need is worth as much as half
+/// the arena, see [`ARENA_SHARE_OF_TIME`].
+const SMALL_IN_PRICE: u64 = 50;
 
 /// Purpose of a plan.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -85,6 +88,13 @@ impl Goal {
 
     /// Scores a plan by its need in bytes, its modelled time in nanoseconds and its number of nodes.
     pub fn score(&self, bytes: Bytes, nanos: u64, nodes: usize) -> Score {
+        self.ranged(bytes, nanos, nodes, 0)
+    }
+
+    /// Scores a plan for ranges by its need, time and nodes at the largest extents, and by its need at small
+    /// ones, as a logarithm; zero without ranges. Only a price weighs small extents against time: within a limit,
+    /// they decide between plans of the same time.
+    pub fn ranged(&self, bytes: Bytes, nanos: u64, nodes: usize, small: u64) -> Score {
         let late = |longest: Option<u64>| longest.map_or(0, |longest| nanos.saturating_sub(longest));
         let beyond = self.limit().map_or(0, |limit| bytes.0.saturating_sub(limit.0));
         let (late, cost) = match *self {
@@ -95,7 +105,11 @@ impl Goal {
             }
             Self::Slowdown { longest, .. } => (late(longest), bytes.0),
         };
-        Score { beyond, late, cost, bytes, nanos, nodes }
+        let weighed = match self {
+            Self::Price { .. } => logarithm(cost).saturating_add(small / SMALL_IN_PRICE),
+            Self::Least | Self::Limit(_) | Self::Slowdown { .. } => 0,
+        };
+        Score { beyond, late, weighed, cost, small, bytes, nanos, nodes }
     }
 }
 

@@ -84,7 +84,7 @@ pub fn plan(model: &Model<'_>, wish: Wish, tuning: &Tuning, tell: &mut dyn FnMut
     let mut goal = None;
     for (options, without) in families(model.options) {
         let model = Model { options: &options, ..model.clone() };
-        let mut search = Search::new(&model, tuning, wish, goal, tell)?;
+        let mut search = Search::new(&model, tuning, wish, goal, Some(&mut *tell))?;
         goal = Some(search.pool.goal);
         search.run()?;
         log.extend(search.pool.log.iter().map(|entry| Entry { without: without.join(" "), ..entry.clone() }));

@@ -1,5 +1,6 @@
 //! The model to plan, a module on its way to a plan, and finished plans.
 
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
 use memc_cost::timeline;
@@ -11,6 +12,7 @@ use memc_passes::{Budgeted, Changed, ExternalData, Memo, Options, PassContext, P
 
 use crate::registry::REGISTRY;
 use crate::score::Score;
+use crate::trial::at_small;
 use crate::{Goal, peak};
 
 /// A model with its small constant elements, its readable weights and its options.
@@ -137,13 +139,15 @@ pub struct Planned {
     pub strategy: &'static str,
     /// Form of the plan, in the words of the log.
     pub form: &'static str,
+    /// Need at small extents, once it is known.
+    pub(crate) small: OnceCell<u64>,
 }
 
 impl Planned {
     /// Returns the plan in `module`, which the pipeline `trace` made from the input module.
     pub fn of(module: Module, ctx: &PassContext<'_>, trace: String) -> Self {
         let windows = window::taken(&module, ctx);
-        Self { module, said: ctx.said.clone(), windows, trace, base: None, strategy: "", form: "file's order" }
+        Self { module, said: ctx.said.clone(), windows, trace, base: None, strategy: "", form: "file's order", small: OnceCell::new() }
     }
 
     /// Returns the need of the first space, in bytes: its arena, and its constants if the plan places
@@ -169,7 +173,8 @@ impl Planned {
     }
 
     pub(crate) fn score(&self, goal: &Goal, options: &Options) -> Score {
-        goal.score(self.need(options), self.nanos(options), self.module.graph(self.module.main()).nodes.len())
+        let small = *self.small.get_or_init(|| at_small(&self.module, options));
+        goal.ranged(self.need(options), self.nanos(options), self.module.graph(self.module.main()).nodes.len(), small)
     }
 }
 
@@ -183,6 +188,13 @@ pub(crate) fn need(module: &Module, options: &Options) -> Bytes {
 /// Returns the arena size of the first space.
 pub(crate) fn arena(module: &Module) -> Bytes {
     module.plan.arenas.first().map(|arena| arena.size).unwrap_or_default()
+}
+
+/// Returns whether the written weights of a plan grow by no more than the arena shrinks, against another plan.
+/// Rules and parts make new weights, which a caller must store and load.
+pub(crate) fn pays_for_weights(plan: &Module, than: &Module) -> bool {
+    let sum = |module: &Module| arena(module).saturating_add(near_constants(module));
+    near_constants(plan) <= near_constants(than) || sum(plan) <= sum(than)
 }
 
 /// Returns whether a plan needs no more than another plan, in arena and peak, for every possible size of

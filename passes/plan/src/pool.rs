@@ -4,7 +4,7 @@ use memc_ir::Bytes;
 use memc_passes::{Budgeted, Options, Shortage};
 
 use crate::Goal;
-use crate::model::{Planned, is_no_worse};
+use crate::model::{Planned, is_no_worse, pays_for_weights};
 use crate::score::Score;
 
 /// Outcome of a candidate.
@@ -20,6 +20,8 @@ pub enum Verdict {
     BeyondLimit,
     /// Needs more than the file order.
     AboveFileOrder,
+    /// Its weights grow by more than the arena shrinks.
+    HeavyWeights,
     /// The search found no plan.
     Nothing,
     /// The strategy was skipped; the log entry says why.
@@ -35,6 +37,7 @@ impl Verdict {
             Self::Behind => "no better",
             Self::BeyondLimit => "exceeds the limit",
             Self::AboveFileOrder => "needs more than the file order",
+            Self::HeavyWeights => "weights grow by more than the arena shrinks",
             Self::Nothing => "no plan found",
             Self::NotAsked => "skipped",
         }
@@ -118,6 +121,9 @@ impl<'o> Pool<'o> {
         if self.goal.limit().is_none() && !is_no_worse(&plan.module, &self.file_order.module, self.options) {
             return Verdict::AboveFileOrder;
         }
+        if self.goal.limit().is_none() && !pays_for_weights(&plan.module, &self.file_order.module) {
+            return Verdict::HeavyWeights;
+        }
         let score = self.score(&plan);
         if score.late == 0 {
             self.smallest_in_time = self.smallest_in_time.min(score.bytes);
@@ -140,6 +146,9 @@ impl<'o> Pool<'o> {
     pub(crate) fn offer_free(&mut self, plan: Planned) -> Verdict {
         if !is_no_worse(&plan.module, &self.file_order.module, self.options) {
             return Verdict::AboveFileOrder;
+        }
+        if !pays_for_weights(&plan.module, &self.file_order.module) {
+            return Verdict::HeavyWeights;
         }
         self.free_nanos = self.free_nanos.min(plan.nanos(self.options));
         self.reach(plan.need(self.options));
@@ -226,8 +235,11 @@ impl<'o> Pool<'o> {
         Planned { said, ..plan }
     }
 
-    /// Returns the best plan, with the file order attached.
-    pub(crate) fn into_best(self) -> Option<Planned> {
+    /// Returns the best plan, with the file order attached. Without limits, the file order is a plan, too.
+    pub(crate) fn into_best(mut self) -> Option<Planned> {
+        if self.best.is_none() && self.goal.limit().is_none() && self.score(&self.file_order).keeps() {
+            self.best = Some(self.file_order.clone());
+        }
         let base = self.file_order.module;
         self.best.map(|best| Planned { base: Some(base), ..best })
     }

@@ -8,7 +8,7 @@ use memc_ir::{Bytes, ConstData, ConstOrigin};
 use memc_passes::{PassError, PipelineError, Settings, mask_blocks};
 
 use crate::goal::{Goal, slowed};
-use crate::model::{Form, Model, Planned, arena};
+use crate::model::{Form, Model, Planned, arena, pays_for_weights};
 use crate::pool::{Entry, Pool, Verdict};
 use crate::strategies::{STRATEGIES, Strategy};
 use crate::tuning::Tuning;
@@ -37,9 +37,11 @@ pub(crate) struct Search<'m> {
     /// Numbers of batch parts that nearly keep the limit, with their heuristic plans.
     pub(crate) near_parts: Vec<(u64, Planned)>,
     /// Forms by the pipelines that make them.
-    forms: RefCell<BTreeMap<String, Rc<Form<'m>>>>,
-    /// Receives every log entry as soon as it is made.
-    tell: &'m mut dyn FnMut(&Entry),
+    forms: Rc<RefCell<BTreeMap<String, Rc<Form<'m>>>>>,
+    /// Plans without a limit, by their slowdowns.
+    free: Rc<RefCell<BTreeMap<u32, Option<Planned>>>>,
+    /// Receives every log entry as soon as it is made; none in a search that serves another one.
+    tell: Option<&'m mut dyn FnMut(&Entry)>,
     /// Name of the strategy that is running.
     asked: &'static str,
     spent: u64,
@@ -56,7 +58,7 @@ impl<'m> Search<'m> {
         tuning: &'m Tuning,
         wish: Wish,
         goal: Option<Goal>,
-        tell: &'m mut dyn FnMut(&Entry),
+        tell: Option<&'m mut dyn FnMut(&Entry)>,
     ) -> Result<Self, PipelineError> {
         let parts = model.options.rewrite.micro_batches;
         let settings = Settings { effort: Some(0), parts, limit: wish.limit, ..Settings::default() };
@@ -65,7 +67,9 @@ impl<'m> Search<'m> {
         let made = || match wish.limit {
             limit if wish.slowdown > 0 => Goal::Slowdown { longest, limit },
             Some(bytes) => Goal::Limit(bytes),
-            None => Goal::price(model.options, arena(&file_order.module), model.nanos()),
+            // Without a request, memory costs no time. Options that change the nodes of the file order may.
+            None => Goal::price(model.options, arena(&file_order.module), model.nanos())
+                .within_time(model.nanos().max(file_order.nanos(model.options))),
         };
         let goal = goal.unwrap_or_else(made);
         Ok(Self {
@@ -75,11 +79,42 @@ impl<'m> Search<'m> {
             pool: Pool::new(model.options, goal, Planned { strategy: "file-order", ..file_order }, model.nanos()),
             found: BTreeMap::new(),
             near_parts: Vec::new(),
-            forms: RefCell::default(),
+            forms: Rc::default(),
+            free: Rc::default(),
             tell,
             asked: "file-order",
             spent: 0,
         })
+    }
+
+    /// Returns the plan of the model for another request, found with the forms of this search, or `None` if there
+    /// is none. Its candidates are not logged.
+    ///
+    /// # Errors
+    /// Returns the error of the first pass that fails.
+    pub(crate) fn aside(&self, wish: Wish) -> Result<Option<Planned>, PipelineError> {
+        let new = Search::new(self.model, self.tuning, wish, None, None)?;
+        let mut search = Search { forms: self.forms.clone(), free: self.free.clone(), ..new };
+        search.run()?;
+        Ok(search.pool.into_best())
+    }
+
+    /// Returns whether this search serves another one.
+    pub(crate) fn is_aside(&self) -> bool {
+        self.tell.is_none()
+    }
+
+    /// Returns the plan of the model for a slowdown without a limit.
+    ///
+    /// # Errors
+    /// Returns the error of the first pass that fails.
+    pub(crate) fn without_limit(&self, slowdown: u32) -> Result<Option<Planned>, PipelineError> {
+        if let Some(known) = self.free.borrow().get(&slowdown) {
+            return Ok(known.clone());
+        }
+        let found = self.aside(Wish { limit: None, slowdown })?;
+        self.free.borrow_mut().insert(slowdown, found.clone());
+        Ok(found)
     }
 
     /// Runs every strategy that is worth running.
@@ -91,7 +126,7 @@ impl<'m> Search<'m> {
             (self.asked, self.spent) = (name, self.model.memo.spent());
             match is_worth(self) {
                 Ok(()) => {
-                    (self.tell)(&Entry::searching(name));
+                    self.announce(&Entry::searching(name));
                     seek(self)?;
                 }
                 Err(why) => self.log(why.to_owned(), None, Verdict::NotAsked),
@@ -197,6 +232,12 @@ impl<'m> Search<'m> {
         }
     }
 
+    fn announce(&mut self, entry: &Entry) {
+        if let Some(tell) = &mut self.tell {
+            tell(entry);
+        }
+    }
+
     fn log(&mut self, candidate: String, plan: Option<&Planned>, verdict: Verdict) {
         let (options, spent) = (self.model.options, self.model.memo.spent());
         let entry = Entry {
@@ -208,7 +249,7 @@ impl<'m> Search<'m> {
             effort: spent - self.spent,
             verdict,
         };
-        (self.tell)(&entry);
+        self.announce(&entry);
         self.pool.log.push(entry);
         self.spent = spent;
     }
@@ -335,7 +376,10 @@ impl<'m> Search<'m> {
         }
         // Heuristic plans are a good enough measure to rank the other candidates; only the best of them
         // stays.
-        candidates[1..].sort_by_key(|candidate| candidate.quick.score(&goal, self.model.options));
+        candidates[1..].sort_by_key(|candidate| {
+            let is_heavy = !pays_for_weights(&candidate.quick.module, &self.pool.file_order.module);
+            (is_heavy, candidate.quick.score(&goal, self.model.options))
+        });
         candidates.truncate(2);
         if rewrites {
             candidates.extend(self.in_mask_blocks(&candidates, &goal, settings)?);

@@ -16,11 +16,15 @@ pub struct Tuning {
     /// Smaller limits to try if the limit itself has no plan, in hundredths of the limit: regions
     /// planned for a smaller limit may keep the whole limit.
     pub smaller_limits: [u64; 4],
-    /// First slowdown for a search for regions if no plan keeps the limit, in hundredths of a percent.
-    /// Each further search halves the slowdown while plans keep the limit, down to `frugal_slowdown`.
-    pub lavish_slowdown: u32,
-    /// Smallest slowdown for which regions are searched on their own, in hundredths of a percent.
-    pub frugal_slowdown: u32,
+    /// Number of nodes up to which a model is planned for whole lists of limits and slowdowns: each search of these
+    /// takes milliseconds there.
+    pub small_model: usize,
+    /// Slowdowns whose plans compete within a limit, in hundredths of a percent, from the largest one down. They
+    /// are the same for every limit, so that a plan that one limit finds is found by every larger limit.
+    pub slowdowns: [u32; 6],
+    /// Steps of a search for the smallest plan that recomputes within a slowdown, as shares 1/n of the need of
+    /// the best plan: the search goes on with a smaller step if a step exceeds the time.
+    pub steps_in_time: [u64; 4],
     /// Maximum need of a single node, in hundredths of the limit, so that recomputation can free the
     /// rest. The second number is tried if the first finds no smaller plan.
     pub alone: [u64; 2],
@@ -66,8 +70,9 @@ impl Default for Tuning {
             large_overhead: 20,
             large_model: 1000,
             smaller_limits: [97, 90, 80, 65],
-            lavish_slowdown: 2000,
-            frugal_slowdown: 50,
+            small_model: 64,
+            slowdowns: [2000, 1000, 500, 200, 100, 50],
+            steps_in_time: [2, 4, 8, 16],
             alone: [75, 60],
             short: 4,
             nearly_all: [99, 96],

@@ -8,10 +8,9 @@ use memc_ir::{Bytes, Stage};
 use memc_passes::{Changed, Pipeline, PipelineError, Settings, Silent, window};
 
 use crate::goal::Goal;
-use crate::model::{Form, Model, Planned, arena, is_no_worse};
+use crate::model::{Form, Model, Planned, arena, is_no_worse, pays_for_weights};
 use crate::registry::REGISTRY;
 use crate::score::Score;
-use crate::trial::at_small;
 use crate::tuning::Tuning;
 use crate::windows;
 
@@ -22,12 +21,12 @@ pub(crate) const PREPARE: &str = "fold,canonicalize,dce,micro-batch,dce";
 pub(crate) const PREPARE_ENCODED: &str = "fold,canonicalize,dce,encode-weights,dce,micro-batch,dce";
 /// Merges equal nodes. A merged value lives longer, which can raise the peak.
 pub(crate) const MERGE: &str = "cse,dce,";
-/// Rewrites, and cleans up after the rewrite.
-pub(crate) const REWRITE: &str = "cse,dce,rewrite,fold,canonicalize,dce,cse,dce";
+/// Rewrites, and cleans up after the rewrite: equal fragments make equal weights.
+pub(crate) const REWRITE: &str = "cse,dce,rewrite,fold,canonicalize,dce,cse,dce,tie";
 /// Lays images out in blocks of channels.
-pub(crate) const BLOCKS: &str = "nchwc,dce";
-/// Splits regions around the peak into parts.
-pub(crate) const REGIONS: &str = "split,dce";
+pub(crate) const BLOCKS: &str = "nchwc,dce,tie";
+/// Splits regions around the peak into parts, and keeps one of equal weights that parts make.
+pub(crate) const REGIONS: &str = "split,dce,tie";
 /// Merges equal nodes, and computes masked attention in blocks of rows.
 pub(crate) const MASK_BLOCKS: &str = "cse,dce,mask-blocks,dce";
 /// Makes the aliases that ordering relies on.
@@ -212,7 +211,9 @@ pub(crate) fn best(
         let mut asked = settings.clone();
         if let Some(best) = &best {
             let (bound, nanos) = (candidate.bound(settings)?, candidate.nanos());
-            let wins = |bytes: u64| goal.score(Bytes(bytes), nanos, 0) < best.score(goal, options);
+            let known = best.score(goal, options);
+            // Needs at small extents are known once the form is planned; until then they are taken as equal.
+            let wins = |bytes: u64| goal.ranged(Bytes(bytes), nanos, 0, known.small) < known;
             if !wins(bound.0) {
                 continue;
             }
@@ -224,11 +225,8 @@ pub(crate) fn best(
             }
         }
         let found = Planned { form: candidate.name, ..candidate.plan(&asked)? };
-        let small = |plan: &Planned| at_small(&plan.module, options);
-        let is_better = best
-            .as_ref()
-            .is_none_or(|best| found.score(goal, options).is_better(&best.score(goal, options), || [small(&found), small(best)]));
-        if is_better && is_no_worse(&found.module, &file_order.module, options) {
+        let is_better = best.as_ref().is_none_or(|best| found.score(goal, options) < best.score(goal, options));
+        if is_better && is_no_worse(&found.module, &file_order.module, options) && pays_for_weights(&found.module, &file_order.module) {
             best = Some(found);
         }
     }

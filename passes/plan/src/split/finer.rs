@@ -7,7 +7,6 @@ use super::region::Region;
 use super::rounds::{Draft, Rounds, State};
 use super::search::Search;
 use super::seed::Lie;
-use crate::trial::at_small;
 
 /// Facts that regions of equal layers share: number of parts, axis and its extent, number of nodes.
 type Likeness = (u64, usize, u64, usize);
@@ -25,17 +24,18 @@ impl<'c, 'o> Rounds<'c, 'o> {
         if self.room.is_some() || given.module.domain().is_empty() {
             return (state, regions);
         }
-        let mut small = at_small(&state.judged.module, self.ctx.options);
+        let score = |rounds: &Self, state: &State| state.ranged(&rounds.goal(), rounds.ctx.options);
+        let mut best = score(self, &state);
         let likenesses: BTreeSet<Likeness> = regions.iter().filter_map(|region| search.likeness_of(region)).collect();
         for mut likeness in likenesses {
             while let Some(next) = search.in_more_parts(&regions, likeness) {
                 let Some(found) = self.judged(given, chosen.iter().chain(&next), None) else { break };
-                let found_small = at_small(&found.judged.module, self.ctx.options);
-                if !found.score.is_better(&state.score, || [found_small, small]) {
+                let found_score = score(self, &found);
+                if found_score >= best {
                     break;
                 }
                 likeness.0 = next.iter().zip(&regions).find(|(new, old)| new.parts != old.parts).map_or(0, |(new, _)| new.parts);
-                (state, regions, small) = (found, next, found_small);
+                (state, regions, best) = (found, next, found_score);
             }
         }
         (state, regions)

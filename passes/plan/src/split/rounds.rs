@@ -54,10 +54,9 @@ pub(super) fn regions(module: &Module, ctx: &PassContext<'_>) -> Vec<Region> {
         let found = Hunt::of(&largest, ctx, &both.largest[usize::from(is_alone)], Least::of(module))?.best();
         hunt.proven(&found?.1)
     });
-    let small = |state: &State| at_small(&state.judged.module, ctx.options);
-    let is_better = |found: &State, own: &State| found.score.is_better(&own.score, || [small(found), small(own)]);
+    let score = |state: &State| state.ranged(&hunt.goal, ctx.options);
     let best = match (own, at_largest) {
-        (Some(own), Some(found)) if is_better(&found.0, &own.0) => Some(found),
+        (Some(own), Some(found)) if score(&found.0) < score(&own.0) => Some(found),
         (own, found) => own.or(found),
     };
     best.map(|(_, regions)| regions).unwrap_or_default()
@@ -181,6 +180,13 @@ pub(super) struct State {
     pub(super) score: Score,
 }
 
+impl State {
+    /// Scores the module with its need at small extents.
+    pub(super) fn ranged(&self, goal: &Goal, options: &Options) -> Score {
+        goal.ranged(Bytes(self.judged.peak), self.judged.nanos, 0, at_small(&self.judged.module, options))
+    }
+}
+
 /// State of all rounds of one aim.
 pub(super) struct Rounds<'c, 'o> {
     pub(super) ctx: &'c PassContext<'o>,
@@ -214,7 +220,7 @@ impl<'c, 'o> Rounds<'c, 'o> {
     }
 
     /// Returns the goal of the aim.
-    fn goal(&self) -> Goal {
+    pub(super) fn goal(&self) -> Goal {
         if self.aim.is_last { self.goal.toward(Bytes(0)) } else { self.goal }
     }
 

@@ -3,6 +3,7 @@
 mod batch;
 mod codes;
 mod direct;
+mod front;
 mod order;
 mod own;
 mod recompute;
@@ -28,7 +29,7 @@ pub(crate) struct Strategy {
 
 /// All strategies, in the order in which they run: whether a later strategy is worth running depends on
 /// the plans of earlier ones.
-pub(crate) const STRATEGIES: [Strategy; 18] = [
+pub(crate) const STRATEGIES: [Strategy; 20] = [
     Strategy {
         name: "order",
         summary: "orders the nodes as given, rewritten, and with split regions, without recomputation",
@@ -36,10 +37,10 @@ pub(crate) const STRATEGIES: [Strategy; 18] = [
         seek: order::seek,
     },
     Strategy {
-        name: "plainer",
-        summary: "orders without the limit: a greedy search can do worse with more freedom",
-        is_worth: order::plainer_is_worth,
-        seek: order::plainer,
+        name: "front",
+        summary: "takes over the plan of the request without its limits, and of the slowdown without the limit",
+        is_worth: front::is_worth,
+        seek: front::seek,
     },
     Strategy {
         name: "merge-again",
@@ -61,10 +62,16 @@ pub(crate) const STRATEGIES: [Strategy; 18] = [
         seek: direct::seek,
     },
     Strategy {
-        name: "regions-for-time",
-        summary: "splits regions to save the memory that the slowdown allows",
-        is_worth: regions::for_time_is_worth,
-        seek: regions::for_time,
+        name: "recompute-in-time",
+        summary: "recomputes values to save the memory that the slowdown allows",
+        is_worth: recompute::in_time_is_worth,
+        seek: recompute::in_time,
+    },
+    Strategy {
+        name: "slower-front",
+        summary: "takes over the plans of slowdowns that keep the limit",
+        is_worth: front::slower_is_worth,
+        seek: front::slower,
     },
     Strategy {
         name: "batch+recompute",
@@ -125,6 +132,12 @@ pub(crate) const STRATEGIES: [Strategy; 18] = [
         summary: "lets buffers of the plans found since then live in a slower space",
         is_worth: direct::is_worth,
         seek: direct::again,
+    },
+    Strategy {
+        name: "lower-limits",
+        summary: "takes over the plans of smaller limits that are faster",
+        is_worth: front::lower_is_worth,
+        seek: front::lower,
     },
     Strategy { name: "own-pipelines", summary: "runs the caller's pipelines", is_worth: own::is_worth, seek: own::seek },
 ];

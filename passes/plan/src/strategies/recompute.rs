@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use memc_ir::Bytes;
 use memc_passes::{PassError, PipelineError, Seek, Settings, Shortage, mask_blocks};
 
+use crate::goal::slowed;
 use crate::model::{Form, Planned};
+use crate::pool::Verdict;
 use crate::search::Search;
 use crate::split::is_split;
 use crate::whole::{MASK_BLOCKS, MERGE, PLACE, has_equal_nodes};
@@ -13,7 +15,7 @@ use crate::whole::{MASK_BLOCKS, MERGE, PLACE, has_equal_nodes};
 /// Checks that the limit needs recomputation.
 pub(super) fn is_worth(search: &Search<'_>) -> Result<(), &'static str> {
     super::slow(search)?;
-    let free = search.pool.best().filter(|best| best.strategy == "order" || best.strategy == "plainer");
+    let free = search.pool.best().filter(|best| ["order", "front"].contains(&best.strategy));
     // Split regions that keep the limit may take noticeably longer than recomputation.
     match free {
         Some(best) if !is_split(&best.module) => Err("a plan without recomputation keeps the limit"),
@@ -92,6 +94,39 @@ pub(super) fn merge_again(search: &mut Search<'_>) -> Result<(), PipelineError> 
     Ok(())
 }
 
+/// Checks that there is a slowdown and no limit.
+pub(super) fn in_time_is_worth(search: &Search<'_>) -> Result<(), &'static str> {
+    if search.wish.limit.is_some() {
+        return Err("a memory limit is set");
+    }
+    if search.wish.slowdown > 0 { Ok(()) } else { Err("no time may be spent") }
+}
+
+/// Searches for smaller plans than the best one that keep the time limit: within half of its bytes, and then in
+/// smaller steps.
+pub(super) fn in_time(search: &mut Search<'_>) -> Result<(), PipelineError> {
+    let options = search.model.options;
+    let effort = Some(options.effort / search.tuning.merging);
+    // Only plans that are faster than a known one count.
+    let fastest = Some(slowed(search.model.nanos(), search.wish.slowdown).saturating_add(1));
+    for share in search.tuning.steps_in_time {
+        while let Some(best) = search.pool.best().cloned() {
+            let need = best.need(options);
+            let limit = Bytes(need.0 - (need.0 / share).max(1).min(need.0));
+            let settings = Settings { limit: Some(limit), slowdown: 0, effort, seek: Seek::Soon, fastest, ..search.settings() };
+            let name = format!("recomputed, 1/{share} less");
+            let found = within(search, &settings, &best);
+            let Some(mut found) = search.or_nothing(&name, found)? else { break };
+            // The user set no byte limit, so the plan reports none.
+            found.said.budgeted = None;
+            if search.offer(name, found) != Verdict::Best {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Returns the plan within a limit, given a plan `free` that needs more.
 ///
 /// The plan is rewritten if `free` was, and takes over the sub-views of `free`. Equal nodes are merged
@@ -104,7 +139,7 @@ pub(super) fn merge_again(search: &mut Search<'_>) -> Result<(), PipelineError> 
 /// plan if no plan keeps the limit.
 pub(super) fn within(search: &Search<'_>, settings: &Settings, free: &Planned) -> Result<Planned, PipelineError> {
     let smallest = Some(search.pool.smallest()).filter(|least| *least < Bytes(u64::MAX));
-    let settings = Settings { smallest, fastest: search.pool.fastest(), ..settings.clone() };
+    let settings = Settings { smallest, fastest: settings.fastest.or(search.pool.fastest()), ..settings.clone() };
     // Start from merged nodes, or from rewritten nodes if the unlimited plan is rewritten.
     let limited = Limited { search, settings: &settings, free };
     let is_rewritten = !free.said.rewrites.is_empty();

@@ -3,7 +3,6 @@
 use memc_ir::Bytes;
 use memc_passes::{PipelineError, Settings};
 
-use crate::goal;
 use crate::model::Planned;
 use crate::search::Search;
 use crate::split::is_split;
@@ -12,45 +11,6 @@ use crate::tuning::hundredths;
 /// Checks that regions may be split into parts.
 pub(super) fn may_split(search: &Search<'_>) -> Result<(), &'static str> {
     if search.may_split() { Ok(()) } else { Err("`--exact` or `--no-rewrite` forbids splitting") }
-}
-
-/// Checks that the best plan is slow, regions may be split, and a large model still lacks a plan.
-pub(super) fn for_time_is_worth(search: &Search<'_>) -> Result<(), &'static str> {
-    super::slow(search)?;
-    may_split(search)?;
-    let is_large = search.model.nodes() > search.tuning.large_model;
-    if is_large && search.pool.best().is_some() { Err("the model is large, and a plan keeps the limit") } else { Ok(()) }
-}
-
-/// Plans the regions that a slowdown pays for; halves the slowdown while the plans keep the limit.
-pub(super) fn for_time(search: &mut Search<'_>) -> Result<(), PipelineError> {
-    let options = search.model.options;
-    let mut slowdown = search.wish.slowdown.max(search.tuning.lavish_slowdown);
-    let mut last = u64::MAX;
-    while slowdown > search.tuning.frugal_slowdown {
-        let settings = Settings { limit: None, slowdown, ..search.settings() };
-        let name = format!("slowdown {}.{:02} %", slowdown / 100, slowdown % 100);
-        // A search without the limit finds more at times: a greedy search can do worse with more
-        // freedom.
-        let found = search.plan(&settings, search.may_rewrite())?;
-        let nanos = found.nanos(options);
-        if !is_split(&found.module) || nanos >= last {
-            search.nothing(name);
-            break;
-        }
-        let need = found.need(options);
-        if last == u64::MAX {
-            search.pool.reach(need);
-        }
-        last = nanos;
-        slowdown = goal::slowdown(nanos, search.model.nanos()).min(slowdown) / 2;
-        let found = search.pool.measured(found);
-        search.offer(name, found);
-        if need > search.limit() {
-            break;
-        }
-    }
-    Ok(())
 }
 
 /// Searches for regions that keep the limit, regardless of time.

@@ -30,7 +30,7 @@ fn tuning() -> impl Strategy<Value = Tuning> {
         hundredths(),
     );
     let sizes = (0usize..2000, 0usize..40_000, 1u64..10_000, 0usize..5000, 0u32..7);
-    let times = (0u32..4000, 0u32..400);
+    let times = (prop::array::uniform6(0u32..4000), prop::array::uniform4(share()));
     (shares, limits, sizes, times).prop_map(|(shares, limits, sizes, times)| Tuning {
         small_overhead: shares.0,
         large_overhead: shares.1,
@@ -46,12 +46,13 @@ fn tuning() -> impl Strategy<Value = Tuning> {
         nearly_all: limits.2,
         wider_limit: limits.3,
         large_model: sizes.0,
+        small_model: sizes.3 % 64,
         max_nodes_in_parts: sizes.1,
         full_effort_nodes: sizes.2,
         max_nodes_in_two_parts: sizes.3,
         max_doublings: sizes.4,
-        lavish_slowdown: times.0,
-        frugal_slowdown: times.1,
+        slowdowns: times.0,
+        steps_in_time: times.1,
     })
 }
 

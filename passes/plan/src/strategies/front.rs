@@ -1,0 +1,102 @@
+//! Plans of requests that ask for less: they do not depend on the limits of this search, so every limit that
+//! they keep finds them.
+
+use memc_ir::Bytes;
+use memc_passes::PipelineError;
+
+use crate::model::need;
+use crate::search::{Search, Wish};
+
+/// Number of limits up to the need of the file order that small models are planned for.
+const LIMITS: u128 = 16;
+
+/// Checks that there is a limit or a slowdown.
+pub(super) fn is_worth(search: &Search<'_>) -> Result<(), &'static str> {
+    if search.wish == (Wish { limit: None, slowdown: 0 }) { Err("nothing is limited") } else { Ok(()) }
+}
+
+/// Offers the plan without limits; with a limit and a slowdown, also the plan of the slowdown alone. For a small
+/// model, a slowdown also takes over the plan of the next smaller slowdown, which takes over the one before.
+pub(super) fn seek(search: &mut Search<'_>) -> Result<(), PipelineError> {
+    take_over(search, 0)?;
+    let smaller = search.tuning.slowdowns.into_iter().filter(|slowdown| *slowdown < search.wish.slowdown).max();
+    if let Some(smaller) = smaller.filter(|_| search.wish.limit.is_none() && is_small(search)) {
+        take_over(search, smaller)?;
+    }
+    if search.wish.limit.is_some() && search.wish.slowdown > 0 {
+        take_over(search, search.wish.slowdown)?;
+    }
+    Ok(())
+}
+
+/// Checks that the best plan is slow, regions may be split, and a large model still lacks a plan.
+pub(super) fn slower_is_worth(search: &Search<'_>) -> Result<(), &'static str> {
+    super::slow(search)?;
+    super::regions::may_split(search)?;
+    let is_large = search.model.nodes() > search.tuning.large_model;
+    if is_large && search.pool.best().is_some() { Err("the model is large, and a plan keeps the limit") } else { Ok(()) }
+}
+
+/// Offers the plans of a fixed list of slowdowns, from the largest one down, while they keep the limit.
+pub(super) fn slower(search: &mut Search<'_>) -> Result<(), PipelineError> {
+    for slowdown in search.tuning.slowdowns {
+        let need = take_over(search, slowdown)?;
+        if need.is_none_or(|need| need > search.limit()) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Checks that a plan keeps the limit, that it costs time, and that the model is small.
+pub(super) fn lower_is_worth(search: &Search<'_>) -> Result<(), &'static str> {
+    super::kept(search)?;
+    match () {
+        () if search.is_aside() => Err("the search serves another one"),
+        () if search.wish.slowdown > 0 => Err("a slowdown is allowed"),
+        () if !search.pool.is_slow(u64::MAX) => Err("no plan is faster"),
+        () if !is_small(search) => Err("the model is large"),
+        () => Ok(()),
+    }
+}
+
+/// Offers the plans of a fixed list of smaller limits, from the largest one down, while there are plans: a search
+/// with less room can end in a faster plan.
+pub(super) fn lower(search: &mut Search<'_>) -> Result<(), PipelineError> {
+    let whole = need(&search.pool.file_order.module, search.model.options);
+    for part in (1..LIMITS).rev() {
+        let limit = Bytes((u128::from(whole.0) * part / LIMITS) as u64);
+        if limit >= search.limit() {
+            continue;
+        }
+        let name = format!("{part}/{LIMITS} of the file order");
+        match search.aside(Wish { limit: Some(limit), slowdown: 0 })? {
+            Some(found) => _ = search.offer(name, found),
+            None => {
+                search.nothing(name);
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether a model is small enough to search for every limit and slowdown of a list.
+fn is_small(search: &Search<'_>) -> bool {
+    search.model.nodes() <= search.tuning.small_model
+}
+
+/// Offers the plan of a slowdown without a limit; returns its need.
+fn take_over(search: &mut Search<'_>, slowdown: u32) -> Result<Option<Bytes>, PipelineError> {
+    let name = match slowdown {
+        0 => "without limits".to_owned(),
+        _ => format!("slowdown {}.{:02} %", slowdown / 100, slowdown % 100),
+    };
+    let Some(found) = search.without_limit(slowdown)? else {
+        search.nothing(name);
+        return Ok(None);
+    };
+    let need = found.need(search.model.options);
+    search.offer_free(name, found);
+    Ok(Some(need))
+}
