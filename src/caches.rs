@@ -51,7 +51,7 @@ pub(crate) fn keep(file: &ModelFile, request: &Request, options: &mut Options, g
         true => bound_rows(file, request, given, &pairs)?,
         false => free_rows(file, request, given, &pairs)?,
     };
-    let Imported { mut module, data, .. } = import(file, &open)?;
+    let Imported { mut module, data, equal, .. } = import(file, &open)?;
     options.growing = growing.clone();
     let (data, mut caches, remarks) = {
         let mut ctx = PassContext::new(options, data);
@@ -64,7 +64,7 @@ pub(crate) fn keep(file: &ModelFile, request: &Request, options: &mut Options, g
         cache.grows.extend(tied.clone());
     }
     let grows = |of: &DimExpr| of.symbols().iter().any(|symbol| growing.contains_key(symbol.as_ref()));
-    let others = open.equal.iter().filter(|(_, of)| !grows(of)).map(|(name, of)| (name.clone(), of.clone()));
+    let others = equal.into_iter().filter(|(_, of)| !grows(of));
     let equal = others.chain(growing.clone()).chain(tied).collect();
     options.growing.clear();
     // Sizes that depend on the number of rows alone are known now.

@@ -82,7 +82,7 @@ fn planned(
     let mut plan = request.options()?;
     plan.stop = timer.stop.clone();
     let mut stated = request.stated();
-    let Imported { module: mut given, mut data, mut diagnostics } = memc_onnx_import::import(file, &request.import)?;
+    let Imported { module: mut given, mut data, mut diagnostics, mut equal } = memc_onnx_import::import(file, &request.import)?;
     diagnostics.extend(empty(request));
     if given.graph(given.main()).outputs.is_empty() {
         return Err(Error::NoOutputs { graph: given.graph(given.main()).name.clone() });
@@ -92,7 +92,6 @@ fn planned(
     crate::state::validate(&given, &plan.state)?;
     let original = given.clone();
     let mut caches = Vec::new();
-    let mut equal = request.import.equal.clone();
     if let Some(kept) = crate::caches::keep(file, request, &mut plan, &given)? {
         (given, data, caches, equal) = (kept.module, kept.data, kept.caches, kept.equal);
         diagnostics.extend(kept.remarks);

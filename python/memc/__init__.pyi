@@ -62,7 +62,8 @@ class Summary(Dict[str, Any]):
     peak: Optional[int]
     before: Optional[int]
     bound: Optional[int]
-    optimal: bool
+    order_optimal: bool
+    offsets_optimal: bool
     weights: int
     spaces: List[Dict[str, Any]]
     def __init__(self, numbers: Mapping[str, Any], line: str) -> None: ...

@@ -46,7 +46,7 @@ class Progress:
 
 class Summary(dict):
     """The numbers of a plan, as `memc optimize --json` prints them, with the keys as attributes too: `arena`,
-    `peak`, `before`, `bound`, `optimal`, `weights` ... `str()` is the line that ends the command's output."""
+    `peak`, `before`, `bound`, `offsets_optimal`, `weights` ... `str()` is the line that ends the command's output."""
 
     def __init__(self, numbers, line):
         super().__init__(numbers)

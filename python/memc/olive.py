@@ -91,7 +91,7 @@ class MemcMemoryPass(Pass):
         planned.model_attributes = {
             **(model.model_attributes or {}),
             "additional_files": sorted(files | {result.layout_path}),
-            "memc": {key: result.summary[key] for key in ("peak", "arena", "before", "bound", "optimal", "weights")},
+            "memc": {key: result.summary[key] for key in ("peak", "arena", "before", "bound", "order_optimal", "offsets_optimal", "weights")},
         }
         return planned
 

@@ -96,6 +96,33 @@ fn each_is_refused_with_a_next_step_and_nothing_is_written() {
     }
 }
 
+/// Returns the sum of two inputs whose batches have the given names.
+fn summed(left: &str, right: &str) -> ModelProto {
+    with(vec![node("Add", &["a", "b"], &["s"]), node("Relu", &["s"], &["y"])], |graph| {
+        graph.input = vec![symbolic("a", &[left, "8"]), symbolic("b", &[right, "8"])];
+        graph.output = vec![symbolic("y", &[left, "8"])];
+    })
+}
+
+#[test]
+fn batches_with_different_names_are_told_to_be_tied() {
+    let folder = Folder::new("impossible-ranges-tied");
+    folder.write("in.onnx", bytes(&summed("n", "m")));
+    let ran = folder.memc("optimize in.onnx -o out.onnx --dim n=1..8 --dim m=1..8").refused(2, "E0123");
+    assert!(ran.err.contains("as with `--dim n=m`\n"), "{ran:#?}");
+    folder.memc("optimize in.onnx -o out.onnx --dim m=1..8 --dim n=m").done();
+}
+
+#[test]
+fn one_range_for_all_unnamed_dimensions_is_one_variable() {
+    let folder = Folder::new("impossible-ranges-unnamed");
+    folder.write("in.onnx", bytes(&summed("?", "?")));
+    folder.memc("optimize in.onnx -o out.onnx --dim ?=1..8").done();
+    let layout: serde_json::Value = serde_json::from_str(&folder.read("out.layout.json")).unwrap();
+    assert_eq!(layout["model"]["equal"]["b.0"], "a.0", "{}", layout["model"]);
+    folder.memc("check in.onnx out.onnx out.layout.json").done();
+}
+
 #[test]
 fn a_range_with_negative_extents_is_refused() {
     let folder = Folder::new("impossible-ranges-negative");

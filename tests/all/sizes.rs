@@ -74,10 +74,10 @@ fn a_plan_beside_values_without_size_is_not_called_optimal() {
     assert_eq!(layout["lower_bound"]["device"]["order"], Value::Null);
     let summary = parsed(&folder.memc("optimize in.onnx -o out.onnx --json").done().out);
     assert_eq!(
-        [&summary["optimal"], &summary["counts"]["without_size"], &summary["at_most"]],
+        [&summary["offsets_optimal"], &summary["counts"]["without_size"], &summary["at_most"]],
         [&json!(false), &json!(4), &Value::Null]
     );
-    assert!(summary["solvers"].as_array().unwrap().iter().all(|solver| solver["optimal"] == json!(false)));
+    assert!(summary["solvers"].as_array().unwrap().iter().all(|solver| solver["proven"] == json!(false)));
     // With `--io external`, outputs are the caller's, so they do not count as missing in the arena.
     let (ran, _) = planned(&folder, "--io external");
     assert!(ran.err.contains("3 values without size are not in it"), "{}", ran.err);

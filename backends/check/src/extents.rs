@@ -143,12 +143,12 @@ impl Extents {
 
     /// Upper bound over the box of all extents, regardless of limits; `None` if a symbol has no range.
     pub(crate) fn highest(&self, of: &DimExpr) -> Option<i128> {
-        interval(of, &self.sides()).map(|(_, most)| most)
+        both(of, turned(of).as_ref(), &self.sides()).map(|(_, most)| most)
     }
 
     /// Lower bound over the box of all extents, regardless of limits; `None` if a symbol has no range.
     pub(crate) fn lowest(&self, of: &DimExpr) -> Option<i128> {
-        interval(of, &self.sides()).map(|(least, _)| least)
+        both(of, turned(of).as_ref(), &self.sides()).map(|(least, _)| least)
     }
 
     /// Returns the largest value at corners of the box that keep the limits: a lower bound of the maximum.
@@ -182,8 +182,9 @@ impl Extents {
     fn is_within(&self, of: &DimExpr, most: i128, boxes: usize) -> bool {
         let mut open = vec![self.sides()];
         let mut left = boxes;
+        let other = turned(of);
         while let Some(sides) = open.pop() {
-            let Some((_, highest)) = interval(of, &sides) else { return false };
+            let Some((_, highest)) = both(of, other.as_ref(), &sides) else { return false };
             let bounded = self.limits.iter().filter_map(|limit| below_limit(of, limit, &sides)).min();
             if highest.min(bounded.unwrap_or(highest)) <= most {
                 continue;
@@ -240,6 +241,39 @@ fn below_limit(of: &DimExpr, limit: &Limit, sides: &Sides<'_>) -> Option<i128> {
         let bounded = if is_part { term(&rest, value, sides)?.1.max(0).checked_mul(most)? } else { own };
         sum.checked_add(own.min(bounded))
     })
+}
+
+/// Returns an equal expression whose quotients count from the other end: `floor(p/k)` is
+/// `p - floor(((k-1)*p + k-1)/k)`, because what rounding down leaves of `p` rounding the rest up takes.
+/// `None` if there is no quotient by a number, or the expression grows too large.
+fn turned(of: &DimExpr) -> Option<DimExpr> {
+    let mut is_turned = false;
+    let mut factor = |factor: &Factor| match factor {
+        Factor::Symbol(name) => Some(DimExpr::symbol(name)),
+        Factor::Atom(atom) => match atom.as_ref() {
+            Atom::Min(operands) => DimExpr::min_of(operands.clone()),
+            Atom::Max(operands) => DimExpr::max_of(operands.clone()),
+            Atom::Floor { of, by } => {
+                let Some(rest) = by.as_constant().and_then(|by| by.checked_sub(1)) else { return of.floor_div(by) };
+                is_turned = true;
+                let rest = DimExpr::constant(rest);
+                of.sub(&of.mul(&rest)?.add(&rest)?.floor_div(by)?)
+            }
+        },
+    };
+    let mut sum = DimExpr::constant(0);
+    for (factors, value) in of.terms() {
+        let product = factors.iter().try_fold(DimExpr::constant(value), |product, own| product.mul(&factor(own)?))?;
+        sum = sum.add(&product)?;
+    }
+    is_turned.then_some(sum)
+}
+
+/// Returns an interval that contains the value of two equal expressions.
+fn both(of: &DimExpr, other: Option<&DimExpr>, sides: &Sides<'_>) -> Option<Interval> {
+    let own = interval(of, sides)?;
+    let other = other.and_then(|other| interval(other, sides)).unwrap_or(own);
+    Some((own.0.max(other.0), own.1.min(other.1)))
 }
 
 /// Returns an interval that contains the value for all extents of a box; `None` if a symbol has no side, or
@@ -331,6 +365,8 @@ mod tests {
             "floor(w/(h+1))",
             "floor((h+w-3)/5)*max(h-20,1)",
             "5*min(h,w)-2*max(h,w)",
+            "(h-floor(3*h/4))*(w-floor(3*w/4))",
+            "4*h-4*floor((3*h+1)/4)+w",
         ];
         let domains = [
             extents(&[("h", "0..40"), ("w", "1..17")], &[]),

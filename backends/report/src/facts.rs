@@ -6,6 +6,10 @@ use memc_layout::{AliasKind, Class, Layout, LiveCurve, LowerBound, ScheduledNode
 
 use crate::decisions::{Decision, decisions};
 
+/// An arena over ranges that is larger than at any known extents by more than this part, 2 %, rests on loose
+/// bounds.
+const LOOSENESS: u64 = 50;
+
 /// A plan with facts derived from it.
 pub(crate) struct Facts<'a> {
     pub layout: &'a Layout,
@@ -34,31 +38,37 @@ pub(crate) struct SpaceFacts {
     pub open: usize,
     /// Upper bound of the peak including these values, in bytes.
     pub at_most: Option<u64>,
+    /// Whether some extents are known to need the arena, apart from a small part.
+    pub is_reached: bool,
 }
 
 /// Distance of an arena from its lower bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Gap {
-    /// The arena is as large as the bound.
-    Closed,
+    /// The arena is as large as the bound. `order`: no other order of these nodes has a lower peak either.
+    Closed { order: bool },
     /// The arena is larger than the bound by this fraction of the bound.
     Open(f64),
     /// The layout states no bound.
     Unknown,
     /// The arena leaves out values of unknown size, so the bound covers only part of the values.
     Partial,
+    /// The arena holds upper bounds of sizes, and no extents are known that need all of it.
+    Loose,
 }
 
 impl Gap {
     /// Describes the gap between the arena and its bound.
     pub(crate) fn verdict(self) -> String {
         match self {
-            Self::Closed => "optimal".to_owned(),
+            Self::Closed { order: true } => "order optimal, offsets optimal".to_owned(),
+            Self::Closed { order: false } => "offsets optimal".to_owned(),
             // With one decimal, a small gap would look like none.
             Self::Open(fraction) if fraction < 0.001 => "gap < 0.1 %".to_owned(),
             Self::Open(fraction) => format!("gap {:.1} %", fraction * 100.0),
             Self::Unknown => "unknown".to_owned(),
             Self::Partial => "of values with a size".to_owned(),
+            Self::Loose => "of upper bounds".to_owned(),
         }
     }
 }
@@ -96,6 +106,13 @@ impl<'a> Facts<'a> {
             let used = space.arena > 0 || !space.profile.owners.is_empty() || space.before.is_some_and(|bytes| bytes > 0);
             used || first == Some(space.profile.space.as_str())
         });
+        if !layout.model.ranges.is_empty() {
+            let reached = crate::ranges::reached(layout);
+            for space in &mut spaces {
+                let most = reached.get(space.profile.space.as_str()).copied().unwrap_or(0);
+                space.is_reached = space.arena <= most.saturating_add(most / LOOSENESS);
+            }
+        }
         // Older writers omit the class: such a value may belong in the arena.
         let counts_in = |row: &&Unplanned| row.class.is_none_or(|class| layout.io.holds(class));
         let open = layout.unplanned.iter().filter(counts_in).count();
@@ -140,15 +157,19 @@ impl SpaceFacts {
             bound: layout.lower_bound.get(name).copied(),
             open: 0,
             at_most: None,
+            is_reached: true,
             profile,
         }
     }
 
     pub(crate) fn gap(&self) -> Gap {
-        match self.bound.map(|bound| bound.placement) {
+        match self.bound {
             _ if self.open > 0 => Gap::Partial,
-            Some(bound) if self.arena <= bound => Gap::Closed,
-            Some(bound) if bound > 0 => Gap::Open((self.arena - bound) as f64 / bound as f64),
+            _ if !self.is_reached => Gap::Loose,
+            Some(bound) if self.arena <= bound.placement => Gap::Closed { order: bound.order_proved },
+            Some(bound) if bound.placement > 0 => {
+                Gap::Open((self.arena - bound.placement) as f64 / bound.placement as f64)
+            }
             _ => Gap::Unknown,
         }
     }

@@ -252,7 +252,7 @@ fn searches(facts: &Facts<'_>) -> String {
         let size = |value: u64| if solver.unit == "ns" { time(value as f64) } else { bytes(value) };
         let gap = match solver.lower_bound {
             _ if facts.open > 0 => "-".to_owned(),
-            bound if solver.value <= bound => "optimal".to_owned(),
+            bound if solver.value <= bound => "proven".to_owned(),
             0 => "unknown".to_owned(),
             bound => format!("{:.2} %", (solver.value - bound) as f64 * 100.0 / bound as f64),
         };

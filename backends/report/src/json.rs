@@ -13,10 +13,11 @@ use crate::ranges;
 /// steps are positions in the schedule.
 ///
 /// - `schema`: `memc.summary/1`; later versions may add keys, but no key changes its meaning.
-/// - `space`, `peak`, `before`, `arena`, `bound`, `optimal`: numbers of the target's first space, as in
-///   [`crate::summary_line`]; null if unknown.
+/// - `space`, `peak`, `before`, `arena`, `bound`, `order_optimal`, `offsets_optimal`: numbers of the target's
+///   first space, as in [`crate::summary_line`]; null if unknown.
 /// - `spaces`: one object for each space in use, the target's first space first: `space`, `arena`,
-///   `before|null`, `budget|null`, `capacity|null`, `optimal`, `gap|null` (fraction of the bound),
+///   `before|null`, `budget|null`, `capacity|null`, `order_optimal`, `offsets_optimal`, `gap|null` (fraction of the
+///   bound),
 ///   `bound {placement, order|null, order_proved, placement_proved}|null`,
 ///   `peak {bytes, step, node|null, op|null}`, and `alive_at_peak`, largest first:
 ///   `[{tensor, class, bytes, share, offset, live [start, end), aliases, producer|null}]`.
@@ -27,10 +28,10 @@ use crate::ranges;
 ///   `without_size` for those of them that an arena would hold; `stated_by_file` and `stated_by_user`
 ///   for sizes that do not follow from the model.
 /// - `at_most`: upper bound of the first space's bytes including values of unknown size. Null if there
-///   are none, or if a value has no bound. `optimal` is false if there are any.
+///   are none, or if a value has no bound. Nothing is optimal if there are any.
 /// - `cost`: `time_change|null` (fraction), `extra_flops`, `transferred_bytes`, `modelled_ns_before`,
 ///   `modelled_ns_after`, `overhead_lower_bound|null`.
-/// - `solvers`: results of the searches, `[{pass, unit, value, lower_bound, optimal, stop, effort}]`.
+/// - `solvers`: results of the searches, `[{pass, unit, value, lower_bound, proven, stop, effort}]`.
 /// - `decisions`: recomputed and moved values, `[{way, tensor, again, step, bytes, freed [start,
 ///   end)|null, space, far|null, cost_ns|null, waited_ns, peak_there, peak_otherwise}]`. The bytes are
 ///   free at the freed steps. The maximum of live bytes at these steps is `peak_there`; it would be
@@ -88,7 +89,8 @@ fn summary(layout: &Layout) -> Value {
         "before": first.and_then(|space| space.before),
         "arena": first.map(|space| space.arena),
         "bound": first.and_then(|space| space.bound).map(|bound| bound.placement),
-        "optimal": first.is_some_and(|space| space.gap() == Gap::Closed),
+        "order_optimal": first.is_some_and(|space| space.gap() == Gap::Closed { order: true }),
+        "offsets_optimal": first.is_some_and(|space| matches!(space.gap(), Gap::Closed { .. })),
         "spaces": facts.spaces.iter().map(|space| space_value(&facts, space)).collect::<Vec<_>>(),
         "weights": layout.weights,
         "weights_before": layout.baseline.weights,
@@ -136,7 +138,7 @@ fn solver_value(solver: &Solver, open: usize) -> Value {
         "unit": solver.unit,
         "value": solver.value,
         "lower_bound": solver.lower_bound,
-        "optimal": open == 0 && solver.value <= solver.lower_bound,
+        "proven": open == 0 && solver.value <= solver.lower_bound,
         "stop": solver.stop,
         "effort": solver.effort,
     })
@@ -187,11 +189,12 @@ fn space_value(facts: &Facts, space: &SpaceFacts) -> Value {
             "order_proved": bound.order_proved,
             "placement_proved": bound.placement_proved,
         })),
-        "optimal": space.gap() == Gap::Closed,
+        "order_optimal": space.gap() == Gap::Closed { order: true },
+        "offsets_optimal": matches!(space.gap(), Gap::Closed { .. }),
         "gap": match space.gap() {
-            Gap::Closed => Some(0.0),
+            Gap::Closed { .. } => Some(0.0),
             Gap::Open(fraction) => Some(fraction),
-            Gap::Unknown | Gap::Partial => None,
+            Gap::Unknown | Gap::Partial | Gap::Loose => None,
         },
         "peak": {
             "bytes": profile.peak,

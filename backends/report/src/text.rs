@@ -194,7 +194,7 @@ fn searches(facts: &Facts) -> Vec<String> {
         let gap = match solver.lower_bound {
             // Searches leave out values of unknown size.
             _ if facts.open > 0 => "-".to_owned(),
-            bound if solver.value <= bound => "optimal".to_owned(),
+            bound if solver.value <= bound => "proven".to_owned(),
             0 => "-".to_owned(),
             bound => format!("gap {:.2} %", (solver.value - bound) as f64 * 100.0 / bound as f64),
         };

@@ -1,7 +1,7 @@
 //! Symbolic dimensions of graph inputs: binds them, rejects unbound ones, and checks that sizes are
 //! possible.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use memc_ir::{Diagnostic, Dim, DimExpr, Module, Severity, TensorType, ValueType};
 use memc_ops::Inference;
@@ -10,9 +10,20 @@ use crate::bindings::{Bindings, By, UNNAMED};
 use crate::error::ImportError;
 use crate::{ImportOptions, domain, feed};
 
+/// Results of binding the dimensions of a module.
+pub(crate) struct Bound {
+    /// The extent of each bound symbol.
+    pub(crate) bindings: Bindings,
+    /// The symbol that each further unnamed dimension equals, because one range is for all of them.
+    pub(crate) tied: BTreeMap<String, DimExpr>,
+    /// Remarks about the options.
+    pub(crate) diagnostics: Vec<Diagnostic>,
+}
+
 /// Names the unnamed input dimensions, binds the dimensions in the options, and rejects unbound ones
-/// unless they are allowed. Returns the bindings, each with its source, and diagnostics.
-pub(crate) fn bind(module: &mut Module, options: &ImportOptions) -> Result<(Bindings, Vec<Diagnostic>), ImportError> {
+/// unless they are allowed. Returns the bindings, each with its source, the equations between symbols, and
+/// diagnostics.
+pub(crate) fn bind(module: &mut Module, options: &ImportOptions) -> Result<Bound, ImportError> {
     let mut diagnostics = Vec::new();
     let inputs = module.graph(module.main()).inputs.clone();
     let unnamed = name_open_dims(module);
@@ -44,7 +55,12 @@ pub(crate) fn bind(module: &mut Module, options: &ImportOptions) -> Result<(Bind
         }));
     }
     // Replace bound symbols in all types, and reject unbound ones unless they are allowed.
-    let equal = domain::equations(options, &known, &inner, &mut bindings)?;
+    let mut equal = domain::equations(options, &known, &inner, &mut bindings)?;
+    let tied = domain::tied(options, &unnamed, &bindings);
+    for of in equal.values_mut() {
+        *of = of.substitute(&tied).unwrap_or_else(|| of.clone());
+    }
+    equal.extend(tied.clone());
     module.dims = bindings.dims();
     module.bind(&module.dims.clone());
     domain::substitute(module, &equal);
@@ -60,7 +76,7 @@ pub(crate) fn bind(module: &mut Module, options: &ImportOptions) -> Result<(Bind
             format!("graph input `{}` has no shape: values that depend on it are not planned", module.value(*input).name);
         Diagnostic::new("W0103", Severity::Warning, message)
     }));
-    Ok((bindings, diagnostics))
+    Ok(Bound { bindings, tied, diagnostics })
 }
 
 /// Replaces every unnamed dimension of a graph input by a symbol, so that it can be bound: `x.0` for

@@ -49,6 +49,22 @@ pub(crate) fn equations(
     Ok(open)
 }
 
+/// Returns the unnamed dimensions that take the range of `?`: these are open, and have neither a range nor an
+/// equation of their own.
+fn ranged<'a>(options: &'a ImportOptions, unnamed: &'a BTreeSet<String>) -> impl Iterator<Item = &'a String> {
+    let is_own = |name: &&String| options.ranges.contains_key(*name) || options.equal.contains_key(*name);
+    unnamed.iter().filter(move |name| options.ranges.contains_key(UNNAMED) && !is_own(name))
+}
+
+/// Returns the symbol that each unnamed dimension equals if they take the range of `?`: one variable for all,
+/// the first of them. Most such models leave the batch of each input without a name.
+pub(crate) fn tied(options: &ImportOptions, unnamed: &BTreeSet<String>, bindings: &Bindings) -> BTreeMap<String, DimExpr> {
+    let bound = bindings.dims();
+    let mut open = ranged(options, unnamed).filter(|name| !bound.contains_key(*name));
+    let Some(first) = open.next() else { return BTreeMap::new() };
+    open.map(|name| (name.clone(), DimExpr::symbol(first))).collect()
+}
+
 /// Replaces symbols by the expressions that they equal.
 pub(crate) fn substitute(module: &mut Module, equal: &BTreeMap<String, DimExpr>) {
     let values: Vec<Value> = module.values().keys().filter(|_| !equal.is_empty()).collect();
@@ -58,8 +74,8 @@ pub(crate) fn substitute(module: &mut Module, equal: &BTreeMap<String, DimExpr>)
     }
 }
 
-/// Returns the extents that the unbound symbols may have. Symbols of unnamed dimensions take the range of
-/// `?`.
+/// Returns the extents that the unbound symbols may have. The first symbol of unnamed dimensions takes the
+/// range of `?`, and the others equal it.
 ///
 /// # Errors
 /// A range or limit has no symbol, a bound symbol lies outside its range, or no extents keep all limits.
@@ -73,7 +89,7 @@ pub(crate) fn domain(
     let unknown = |name: &str| ImportError::UnknownDimension { name: name.to_owned(), known: known.iter().cloned().collect() };
     let mut domain = Domain::default();
     if let Some(range) = options.ranges.get(UNNAMED) {
-        let open = unnamed.iter().filter(|name| !bound.contains_key(*name));
+        let open = ranged(options, unnamed).filter(|name| !bound.contains_key(*name) && !equal.contains_key(*name));
         domain.ranges.extend(open.map(|name| (name.clone(), *range)));
     }
     for (name, range) in options.ranges.iter().filter(|(name, _)| *name != UNNAMED) {

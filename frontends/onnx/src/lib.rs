@@ -66,6 +66,8 @@ pub struct Imported {
     pub data: SecondaryMap<Value, Option<Arc<Data>>>,
     /// Warnings and remarks about the model.
     pub diagnostics: Vec<Diagnostic>,
+    /// Symbols that equal an expression over others: those of the options, and further unnamed dimensions.
+    pub equal: BTreeMap<String, DimExpr>,
 }
 
 /// Imports a model.
@@ -76,8 +78,10 @@ pub struct Imported {
 /// The first problem found; see [`ImportError`].
 pub fn import(file: &ModelFile, options: &ImportOptions) -> Result<Imported, ImportError> {
     let graph::Built { mut module, mut diagnostics } = graph::build(file)?;
-    let (bindings, remarks) = bind::bind(&mut module, options)?;
+    let bind::Bound { bindings, tied, diagnostics: remarks } = bind::bind(&mut module, options)?;
     diagnostics.extend(remarks);
+    let equal = options.equal.iter().map(|(name, of)| (name.clone(), of.substitute(&tied).unwrap_or_else(|| of.clone())));
+    let equal = equal.chain(tied.clone()).collect();
     let stated = module.clone();
     let inference = memc_ops::infer(&mut module);
     if !inference.refused.is_empty() && !module.dims.is_empty() {
@@ -93,7 +97,7 @@ pub fn import(file: &ModelFile, options: &ImportOptions) -> Result<Imported, Imp
     diagnostics.extend(ties::find(&stated));
     module.stage = Stage::Typed;
     diagnostics.extend(inference.diagnostics);
-    Ok(Imported { module, data: inference.data, diagnostics })
+    Ok(Imported { module, data: inference.data, diagnostics, equal })
 }
 
 /// Returns the names of the unbound dimensions of the graph inputs, as keys for

@@ -6,6 +6,7 @@ use memc_ir::{Domain, Module, Range, TensorType};
 use memc_ops::Inference;
 
 use crate::error::ImportError;
+use crate::ties;
 
 /// Most points of the domain at which the model is checked.
 const MAX_POINTS: usize = 24;
@@ -34,7 +35,10 @@ pub(crate) fn check(stated: &Module, module: &Module, inference: &Inference) -> 
     let check = |domain: &Domain| points(domain).iter().try_for_each(|point| check_at(point, stated, module, inference));
     check(domain).map_err(|error| match error {
         ImportError::Contradiction { bindings, reason, line, .. } => {
-            let proposal = narrowed(domain, &|domain| check(domain).is_ok());
+            let mut proposal: Vec<String> = ties::pairs(stated).iter().map(ties::Tie::option).collect();
+            if proposal.is_empty() {
+                proposal = narrowed(domain, &|domain| check(domain).is_ok());
+            }
             ImportError::Contradiction { bindings, reason, line, proposal }
         }
         other => other,

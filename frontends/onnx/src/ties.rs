@@ -18,9 +18,34 @@ const MAX_PAIRS: usize = 15;
 /// neither sums nor quotients of two of them agree by chance.
 const EXTENTS: [u64; 6] = [2520 * 7, 2520 * 11, 2520 * 13, 2520 * 17, 2520 * 19, 2520 * 23];
 
+/// Two symbols that must have one extent, and the node that does not fit others.
+pub(crate) struct Tie {
+    left: String,
+    right: String,
+    node: Node,
+}
+
+impl Tie {
+    /// Returns the option that ties the second symbol to the first.
+    pub(crate) fn option(&self) -> String {
+        format!("`--dim {}={}`", self.right, self.left)
+    }
+}
+
 /// Returns a remark for each pair of unbound symbols of graph inputs that must have one extent. `stated`
 /// is the module before inference, with bound symbols replaced.
 pub(crate) fn find(stated: &Module) -> Vec<Diagnostic> {
+    let remark = |tie: &Tie| {
+        let Tie { left, right, .. } = tie;
+        let message = format!("dimensions `{left}` and `{right}` must be equal: a node does not fit other extents");
+        let help = format!("tie one to the other, as with {}, or bind both to one extent", tie.option());
+        Diagnostic::new("W0108", Severity::Remark, message).at_node(stated, tie.node).with_help(help)
+    };
+    pairs(stated).iter().map(remark).collect()
+}
+
+/// Returns the pairs of unbound symbols of graph inputs that must have one extent, up to four.
+pub(crate) fn pairs(stated: &Module) -> Vec<Tie> {
     let inputs = &stated.graph(stated.main()).inputs;
     let open: BTreeSet<String> = inputs.iter().flat_map(|input| symbols(stated.ty(*input))).collect();
     if !(2..=EXTENTS.len()).contains(&open.len()) {
@@ -29,20 +54,18 @@ pub(crate) fn find(stated: &Module) -> Vec<Diagnostic> {
     let mut free = stated.clone();
     let before = memc_ops::infer(&mut free);
     let mut extents: BTreeMap<String, u64> = open.into_iter().zip(EXTENTS).collect();
-    let mut remarks = Vec::new();
+    let mut ties = Vec::new();
     let mut refused = first_refused(stated, &extents, &before);
-    while let Some(refusal) = refused.take().filter(|_| remarks.len() < MAX_TIES) {
+    while let Some(refusal) = refused.take().filter(|_| ties.len() < MAX_TIES) {
         let node = refusal.node;
         let Some((left, right, next)) = tie(stated, &free, &refusal, &before, &extents) else { break };
-        let message = format!("dimensions `{left}` and `{right}` must be equal: a node does not fit other extents");
-        let help = format!("bind both to one extent, as in `--dim {left}=8 --dim {right}=8`");
-        remarks.push(Diagnostic::new("W0108", Severity::Remark, message).at_node(&free, node).with_help(help));
         if let Some(extent) = extents.get(&left).copied() {
-            extents.insert(right, extent);
+            extents.insert(right.clone(), extent);
         }
+        ties.push(Tie { left, right, node });
         refused = next;
     }
-    remarks
+    ties
 }
 
 /// A node that does not fit its operands.

@@ -201,7 +201,7 @@ pub(super) const ERRORS: &[CodeInfo] = &[
         meaning: "With the bound extents, an operator does not fit its operands; without them it does. No runtime \
             would run the model with inputs of these extents.",
         example: "memc optimize model.onnx -o out.onnx --dim a=2 --dim b=3, where the model adds x: float[a] and y: float[b]",
-        action: "Bind the dimensions that the message names to extents that fit, or take them from real inputs: `--dim-from feed.npz`.",
+        action: "Bind the dimensions that the message names to extents that fit, or tie one to another, as with `--dim b=a`, or take them from real inputs: `--dim-from feed.npz`.",
     },
     CodeInfo {
         code: "E0124",

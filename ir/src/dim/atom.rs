@@ -56,6 +56,17 @@ impl Atom {
             Self::Max(operands) => operands.iter().any(DimExpr::is_evidently_extent),
         }
     }
+    /// Returns a quotient with large coefficients as a quotient that is rounded up; `None` for another atom.
+    fn rounded_up(&self) -> Option<DimExpr> {
+        let Self::Floor { of, by } = self else { return None };
+        let divisor = by.as_constant()?;
+        let symbolic = of.without_constant();
+        if symbolic.terms.values().any(|value| value.saturating_mul(2) <= divisor) {
+            return None;
+        }
+        let whole = DimExpr { terms: symbolic.terms.keys().map(|monomial| (monomial.clone(), 1)).collect() };
+        whole.sub(&whole.times(divisor)?.sub(of)?.ceil_div(by)?)
+    }
     /// Returns the atom as an expression; `None` if it is too large.
     fn into_expr(self) -> Option<DimExpr> {
         let weight = self.parts().map(DimExpr::weight).fold(0, usize::saturating_add);
@@ -79,6 +90,19 @@ impl DimExpr {
             Some(by) if by < 0 => self.neg()?.ceil_div(&Self::constant(by.checked_neg()?)),
             _ => self.add(by)?.plus(-1)?.floor_div(by),
         }
+    }
+    /// Returns an equal expression in which a quotient `floor(p/k)` whose coefficients are all above `k/2` is
+    /// `s - ceil((k*s-p)/k)`, where `s` is the sum of the factors of `p`; `None` if there is no such
+    /// quotient. What is left of a remainder often cancels then.
+    pub(super) fn rounded_up(&self) -> Option<Self> {
+        let mut is_changed = false;
+        let other = self.map_factors(&mut |factor| {
+            let Factor::Atom(atom) = factor else { return Some(Self::factor(factor.clone())) };
+            let other = atom.rounded_up();
+            is_changed |= other.is_some();
+            other.or_else(|| Some(Self::factor(factor.clone())))
+        });
+        other.filter(|_| is_changed)
     }
     /// Divides and rounds toward zero, as integer division of kernels does. The divisor must be at least
     /// 1.

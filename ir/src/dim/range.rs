@@ -198,6 +198,11 @@ impl Interval {
         }
         Self::of(a.floor_div(c).min(a.floor_div(d)), b.floor_div(c).max(b.floor_div(d)))
     }
+    /// Returns the values of both intervals.
+    fn and(self, other: Self) -> Self {
+        let ((a, b), (c, d)) = (self.ends(), other.ends());
+        Self::of(a.max(c), b.min(d))
+    }
     /// Merges two intervals by a choice of ends.
     fn choose(self, other: Self, choice: fn(End, End) -> End) -> Self {
         let ((a, b), (c, d)) = (self.ends(), other.ends());
@@ -299,8 +304,13 @@ fn remainder_of(factor: &Factor, ranges: &Ranges) -> Remainder {
 }
 
 impl DimExpr {
-    /// Returns an interval that contains the value for all extents in the ranges.
+    /// Returns an interval that contains the value for all extents in the ranges. Both forms of quotients
+    /// bound it: a window count `h - floor(3*h/4)` is `floor((h+3)/4)`, where no term is negative.
     pub fn interval(&self, ranges: &Ranges) -> Interval {
+        let own = self.sum_of_terms(ranges);
+        self.rounded_up().map_or(own, |other| own.and(other.sum_of_terms(ranges)))
+    }
+    fn sum_of_terms(&self, ranges: &Ranges) -> Interval {
         self.terms().fold(Interval::only(0), |sum, (factors, value)| {
             let start = Interval::only(value.into());
             sum.add(factors.iter().fold(start, |product, factor| product.mul(interval_of(factor, ranges))))

@@ -194,9 +194,12 @@ pub(crate) fn remainder(element: ElementType, left: &Item, right: &Item) -> Item
     }
 }
 
-/// Raises an integer to a power, if the result is exact in binary64, in which kernels compute. Powers of
-/// floating-point numbers depend on the math library.
+/// Raises a number to a power, if the result is a whole number that is exact in the type in which kernels
+/// compute. Other powers of floating-point numbers depend on the math library.
 pub(crate) fn pow(element: ElementType, base: &Item, exponent: &Item) -> Item {
+    if let Item::Float(base) = base {
+        return whole_power(element, *base, exponent);
+    }
     let exponent = match exponent {
         Item::Int(value) => *value,
         Item::Float(value) if value.fract() == 0.0 && value.abs() < 64.0 => *value as i64,
@@ -213,6 +216,25 @@ pub(crate) fn pow(element: ElementType, base: &Item, exponent: &Item) -> Item {
         }
         _ => Item::Unknown,
     }
+}
+
+/// Raises a positive whole number to a whole power, or to 0.5 if it is a square: every math library returns
+/// such a result without an error, because it is a number of the type.
+fn whole_power(element: ElementType, base: f64, exponent: &Item) -> Item {
+    let exponent = match exponent {
+        Item::Int(value) => *value as f64,
+        Item::Float(value) => *value,
+        _ => return Item::Unknown,
+    };
+    let most = if element == ElementType::Float { EXACT_F32 } else { EXACT_F64 } as f64;
+    let is_whole = |value: f64| value.fract() == 0.0 && (1.0..=most).contains(&value);
+    let power = match exponent {
+        half if half == 0.5 => Some(base.sqrt()).filter(|root| root * root == base),
+        whole if whole.fract() == 0.0 && (0.0..64.0).contains(&whole) => Some(base.powi(whole as i32)),
+        _ => None,
+    };
+    let exact = power.filter(|power| is_whole(base) && is_whole(*power));
+    exact.map_or(Item::Unknown, |power| float_item(element, power))
 }
 
 /// Returns the smaller element (`wanted` = less) or the larger one (`wanted` = greater).
