@@ -167,11 +167,14 @@ fn too_lossy(loss: &Loss) -> Failure {
     Failure { diagnostics: vec![Diagnostic::new("E0714", Severity::Error, text).with_help(help)], code: 1 }
 }
 
+/// A difference, with its round and its subject.
+type Row = (u64, Subject, Difference);
+
 /// Returns a line for each output that differs: its first difference beyond the tolerance, else its first
 /// one, and the number of the others. A plan for ranges has many rounds, and a line for each point says
 /// which are within the tolerance.
 fn differences(found: &Verified) -> Vec<String> {
-    let mut outputs: Vec<(&str, Vec<&(u64, Subject, Difference)>)> = Vec::new();
+    let mut outputs: Vec<(&str, Vec<&Row>)> = Vec::new();
     for row in found.differences.iter().filter(|(.., difference)| found.points.is_empty() || !difference.is_within()) {
         let name = row.2.output.as_str();
         match outputs.iter_mut().find(|(output, _)| *output == name) {
@@ -179,7 +182,7 @@ fn differences(found: &Verified) -> Vec<String> {
             None => outputs.push((name, vec![row])),
         }
     }
-    let line = |(_, rows): &(&str, Vec<&(u64, Subject, Difference)>)| {
+    let line = |(_, rows): &(&str, Vec<&Row>)| {
         let (round, subject, difference) = rows.iter().find(|(.., difference)| !difference.is_within()).or(rows.first())?;
         let others = match rows.len() - 1 {
             0 => String::new(),

@@ -13,7 +13,8 @@ use models_made::{bytes, floats, node, with};
 /// Plans `in.onnx` of a folder, repeats the plan by its trace alone, and compares the files.
 fn repeats(folder: &Folder, input: &Path, options: &str) -> String {
     let name = input.display();
-    let plan = |output: &str, more: &str| folder.memc(&format!("optimize {name} -o {output} --effort fast {options} {more}")).done();
+    let plan =
+        |output: &str, more: &str| folder.memc(&format!("optimize {name} -o {output} --effort fast {options} {more}")).done();
     plan("out.onnx", "");
     let layout: serde_json::Value = serde_json::from_str(&folder.read("out.layout.json")).unwrap();
     let trace = layout["trace"]["passes"].as_str().unwrap().to_owned();

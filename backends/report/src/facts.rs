@@ -167,9 +167,7 @@ impl SpaceFacts {
             _ if self.open > 0 => Gap::Partial,
             _ if !self.is_reached => Gap::Loose,
             Some(bound) if self.arena <= bound.placement => Gap::Closed { order: bound.order_proved },
-            Some(bound) if bound.placement > 0 => {
-                Gap::Open((self.arena - bound.placement) as f64 / bound.placement as f64)
-            }
+            Some(bound) if bound.placement > 0 => Gap::Open((self.arena - bound.placement) as f64 / bound.placement as f64),
             _ => Gap::Unknown,
         }
     }

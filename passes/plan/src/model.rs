@@ -147,7 +147,16 @@ impl Planned {
     /// Returns the plan in `module`, which the pipeline `trace` made from the input module.
     pub fn of(module: Module, ctx: &PassContext<'_>, trace: String) -> Self {
         let windows = window::taken(&module, ctx);
-        Self { module, said: ctx.said.clone(), windows, trace, base: None, strategy: "", form: "file's order", small: OnceCell::new() }
+        Self {
+            module,
+            said: ctx.said.clone(),
+            windows,
+            trace,
+            base: None,
+            strategy: "",
+            form: "file's order",
+            small: OnceCell::new(),
+        }
     }
 
     /// Returns the need of the first space, in bytes: its arena, and its constants if the plan places

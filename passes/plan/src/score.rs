@@ -68,9 +68,8 @@ mod tests {
 
     #[test]
     fn small_extents_are_weighed_against_time() {
-        let score = |bytes: u64, nanos: u64, need: u64| {
-            PRICE.ranged(Bytes(bytes), nanos, 1, small_need(&[need << 20, need << 10]))
-        };
+        let score =
+            |bytes: u64, nanos: u64, need: u64| PRICE.ranged(Bytes(bytes), nanos, 1, small_need(&[need << 20, need << 10]));
         // Half the need is worth 1.4 % of the time.
         assert!(score(900, 1_013_000, 1) < score(900, 1_000_000, 2));
         assert!(score(900, 1_015_000, 1) > score(900, 1_000_000, 2));

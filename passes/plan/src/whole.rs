@@ -226,7 +226,10 @@ pub(crate) fn best(
         }
         let found = Planned { form: candidate.name, ..candidate.plan(&asked)? };
         let is_better = best.as_ref().is_none_or(|best| found.score(goal, options) < best.score(goal, options));
-        if is_better && is_no_worse(&found.module, &file_order.module, options) && pays_for_weights(&found.module, &file_order.module) {
+        if is_better
+            && is_no_worse(&found.module, &file_order.module, options)
+            && pays_for_weights(&found.module, &file_order.module)
+        {
             best = Some(found);
         }
     }

@@ -229,7 +229,7 @@ fn whole_power(element: ElementType, base: f64, exponent: &Item) -> Item {
     let most = if element == ElementType::Float { EXACT_F32 } else { EXACT_F64 } as f64;
     let is_whole = |value: f64| value.fract() == 0.0 && (1.0..=most).contains(&value);
     let power = match exponent {
-        half if half == 0.5 => Some(base.sqrt()).filter(|root| root * root == base),
+        0.5 => Some(base.sqrt()).filter(|root| root * root == base),
         whole if whole.fract() == 0.0 && (0.0..64.0).contains(&whole) => Some(base.powi(whole as i32)),
         _ => None,
     };
