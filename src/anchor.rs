@@ -166,7 +166,7 @@ mod tests {
         let options = Options::default();
         let source = BRANCHES.replace("%b = Abs(%a)", "%b = Exp(%x)").replace("%c = Exp(%x)", "%c = Neg(%a)");
         let before = planned(&source, &options);
-        for (ceiling, size, added) in [(8192, 8192, 0), (8199, 8192, 0), (8200, 8200, 2)] {
+        for (ceiling, size, added) in [(8192, 8192, 1), (8199, 8192, 1), (8200, 8200, 2)] {
             let mut module = before.clone();
             let anchored = anchor(&mut module, &options, Bytes(ceiling));
             verify(&module, Stage::Planned).unwrap();

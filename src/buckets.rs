@@ -55,6 +55,12 @@ fn bucket(
     options: &Resolved<'_>,
     dims: BTreeMap<String, u64>,
 ) -> Result<file::Bucket, Error> {
+    let is_whole = |(name, most): (&String, &u64)| module.domain().ranges.get(name).is_none_or(|range| range.max == Some(*most));
+    if dims.iter().all(is_whole) {
+        // The plan itself: a second placement could only differ.
+        let (arenas, offsets) = offsets(module, exported, context);
+        return Ok(file::Bucket { dims, arenas, offsets });
+    }
     let (mut narrow, mut domain) = (module.clone(), module.domain().clone());
     for (name, most) in &dims {
         if let Some(range) = domain.ranges.get_mut(name) {

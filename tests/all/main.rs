@@ -1,4 +1,5 @@
-//! Integration tests of the command, real models, conformance, sessions, and the house rules: one binary, so that the crate is linked once.
+//! Integration tests of the command, real models, conformance, sessions, and the house rules: one binary, so
+//! that the crate is linked once.
 
 mod arena_cpp;
 mod bad_input;

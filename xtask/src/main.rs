@@ -106,8 +106,8 @@ fn test(arguments: &[String]) -> Result<(), Failure> {
 /// Cases of each random test in a soak.
 const SOAK_CASES: &str = "2000";
 
-/// Runs the random tests of the planner and the solvers with a seed that nobody chose, and prints it: with the
-/// seed, a failure repeats.
+/// Runs the random tests of the planner and the solvers with a seed that nobody chose, and prints it: with
+/// the seed, a failure repeats.
 fn soak(arguments: &[String]) -> Result<(), Failure> {
     let (cases, arguments) = match arguments.split_first() {
         Some((cases, rest)) if cases.parse::<u32>().is_ok() => (cases.as_str(), rest),

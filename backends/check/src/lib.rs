@@ -102,8 +102,8 @@ pub enum Which {
 }
 
 /// Verifies a layout as [`check`] does. If the models lie in two folders, or the output model keeps weights
-/// in files that the input model does not name, constants are compared by content: `weights` returns the bytes of a file beside one
-/// of the models, by location, offset and length, or `None` if it cannot be read.
+/// in files that the input model does not name, constants are compared by content: `weights` returns the
+/// bytes of a file beside one of the models, by location, offset and length, or `None` if it cannot be read.
 pub fn check_with(
     given: &ModelFile,
     out: &ModelFile,

@@ -6,7 +6,8 @@ use crate::rows::is_onnx;
 use crate::side::{Known, Side};
 
 /// Whether a node that keeps its operand's elements gives its result these extents, for all extents of the
-/// free dimensions. Types alone do not say so for Reshape: an extent of 0 copies, and a rest of -1 must follow.
+/// free dimensions. Types alone do not say so for Reshape: an extent of 0 copies, and a rest of -1 must
+/// follow.
 pub(crate) fn is_shaped(side: &Side<'_>, row: usize, from: &Known, to: &Known) -> bool {
     let data = side.module.node(side.rows[row].node);
     if !is_onnx(data, "Reshape") {

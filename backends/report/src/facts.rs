@@ -1,8 +1,10 @@
 //! Facts about a plan that all reports use, derived once.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use memc_layout::{AliasKind, Class, Layout, LiveCurve, LowerBound, ScheduledNode, SpaceCurve, Unplanned};
+use memc_layout::{
+    AliasKind, Class, Extents, Layout, LiveCurve, LowerBound, Placement, Rule, ScheduledNode, SpaceCurve, Unplanned,
+};
 
 use crate::decisions::{Decision, decisions};
 
@@ -107,7 +109,7 @@ impl<'a> Facts<'a> {
             used || first == Some(space.profile.space.as_str())
         });
         if !layout.model.ranges.is_empty() {
-            let reached = crate::ranges::reached(layout);
+            let reached = reached(layout);
             for space in &mut spaces {
                 let most = reached.get(space.profile.space.as_str()).copied().unwrap_or(0);
                 space.is_reached = space.arena <= most.saturating_add(most / LOOSENESS);
@@ -143,6 +145,26 @@ impl<'a> Facts<'a> {
         let change = (cost.modelled_ns_after - cost.modelled_ns_before) / cost.modelled_ns_before;
         Some(if change.is_finite() { change } else { 0.0 })
     }
+}
+
+/// Returns the largest arena of each space by the formula at all largest extents, or at corners if a limit
+/// excludes these: the plan needs as much there.
+fn reached(layout: &Layout) -> BTreeMap<&str, u64> {
+    let ranges = &layout.model.ranges;
+    let corner = |most: &dyn Fn(&str) -> bool| -> BTreeMap<String, u64> {
+        let extent = |(name, extents): (&String, &Extents)| (name.clone(), if most(name) { extents.max } else { extents.min });
+        ranges.iter().map(extent).collect()
+    };
+    let alone = ranges.keys().map(|own| corner(&|name| name == own));
+    let mut reached = BTreeMap::new();
+    for extents in std::iter::once(corner(&|_| true)).chain(alone) {
+        let Ok(placement) = Placement::at(layout, &extents, Rule::Formula) else { continue };
+        for (arena, bytes) in layout.arenas.iter().zip(placement.arenas) {
+            let most = reached.entry(arena.space.as_str()).or_insert(0);
+            *most = bytes.max(*most);
+        }
+    }
+    reached
 }
 
 impl SpaceFacts {

@@ -16,8 +16,8 @@ use crate::ranges;
 /// - `space`, `peak`, `before`, `arena`, `bound`, `order_optimal`, `offsets_optimal`: numbers of the target's
 ///   first space, as in [`crate::summary_line`]; null if unknown.
 /// - `spaces`: one object for each space in use, the target's first space first: `space`, `arena`,
-///   `before|null`, `budget|null`, `capacity|null`, `order_optimal`, `offsets_optimal`, `gap|null` (fraction of the
-///   bound),
+///   `before|null`, `budget|null`, `capacity|null`, `order_optimal`, `offsets_optimal`, `gap|null` (fraction
+///   of the bound),
 ///   `bound {placement, order|null, order_proved, placement_proved}|null`,
 ///   `peak {bytes, step, node|null, op|null}`, and `alive_at_peak`, largest first:
 ///   `[{tensor, class, bytes, share, offset, live [start, end), aliases, producer|null}]`.

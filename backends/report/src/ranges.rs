@@ -37,26 +37,6 @@ pub(crate) fn points(layout: &Layout) -> Vec<Point> {
     corners.filter_map(arena).collect()
 }
 
-/// Returns the largest arena of each space by the formula at all largest extents, or at corners if a limit
-/// excludes these: the plan needs as much there.
-pub(crate) fn reached(layout: &Layout) -> BTreeMap<&str, u64> {
-    let ranges = &layout.model.ranges;
-    let corner = |most: &dyn Fn(&str) -> bool| -> BTreeMap<String, u64> {
-        let extent = |(name, extents): (&String, &Extents)| (name.clone(), if most(name) { extents.max } else { extents.min });
-        ranges.iter().map(extent).collect()
-    };
-    let alone = ranges.keys().map(|own| corner(&|name| name == own));
-    let mut reached = BTreeMap::new();
-    for extents in std::iter::once(corner(&|_| true)).chain(alone) {
-        let Ok(placement) = Placement::at(layout, &extents, Rule::Formula) else { continue };
-        for (arena, bytes) in layout.arenas.iter().zip(placement.arenas) {
-            let most = reached.entry(arena.space.as_str()).or_insert(0);
-            *most = bytes.max(*most);
-        }
-    }
-    reached
-}
-
 /// Formats the ranges: `batch 1..8, seq 32..960/32`, and limits.
 pub(crate) fn ranges(layout: &Layout) -> String {
     let range = |(name, extents): (&String, &Extents)| {

@@ -13,9 +13,9 @@ use crate::{
 /// +1 recompute +2.1 % time, 2 transfers`
 ///
 /// - *peak*: of the input model in file order (`?` if the layout does not state it), and of the plan.
-/// - *bound*: lower bound of the arena for the plan's live ranges. `(offsets optimal)` if the arena equals it,
-///   `(order optimal, offsets optimal)` if also no other order of these nodes has a lower peak. Neither says
-///   that splitting or recomputation would not need less.
+/// - *bound*: lower bound of the arena for the plan's live ranges. `(offsets optimal)` if the arena equals
+///   it, `(order optimal, offsets optimal)` if also no other order of these nodes has a lower peak. Neither
+///   says that splitting or recomputation would not need less.
 ///   Otherwise `(gap 1.2 %)` states by how much the arena is larger, and `(gap < 0.1 %)` stands for
 ///   small gaps. `bound ? (unknown)` if the layout has no bound.
 /// - *recompute*: nodes that run a second time.
@@ -27,10 +27,11 @@ use crate::{
 /// upper bounds, `(at most 300.0 KiB with them)` follows. The bound is then `(of values with a size)`.
 ///
 /// The line is about the target's first space. Each other space in use has a line before it:
-/// `space host  peak … (offsets optimal)`. A plan for ranges of dimensions has a line too, with arenas by the formula
-/// at small extents:
+/// `space host  peak … (offsets optimal)`. A plan for ranges of dimensions has a line too, with arenas by the
+/// formula at small extents:
 ///
-/// `arena 140.0 MiB for batch 1..8, seq 1..512 (bound at (8,512) 140.0 MiB, offsets optimal); 17.5 MiB at (1,512)`
+/// `arena 140.0 MiB for batch 1..8, seq 1..512 (bound at (8,512) 140.0 MiB, offsets optimal); 17.5 MiB at
+/// (1,512)`
 ///
 /// If no extents are known that need the arena, apart from 2 %, the verdict is `of upper bounds`.
 pub fn summary_line(layout: &Layout) -> String {

@@ -12,8 +12,8 @@ const BYTES_READ: f64 = 10.0;
 /// Minimum price of the whole arena without a limit, as a share of the modelled time: half the arena of
 /// a long run is worth a hundredth of the time.
 const ARENA_SHARE_OF_TIME: f64 = 0.02;
-/// Share of the need at small extents in a price, as 1/n of its logarithm: half the need is worth as much as half
-/// the arena, see [`ARENA_SHARE_OF_TIME`].
+/// Share of the need at small extents in a price, as 1/n of its logarithm: half the need is worth as much as
+/// half the arena, see [`ARENA_SHARE_OF_TIME`].
 const SMALL_IN_PRICE: u64 = 50;
 
 /// Purpose of a plan.
@@ -92,8 +92,8 @@ impl Goal {
     }
 
     /// Scores a plan for ranges by its need, time and nodes at the largest extents, and by its need at small
-    /// ones, as a logarithm; zero without ranges. Only a price weighs small extents against time: within a limit,
-    /// they decide between plans of the same time.
+    /// ones, as a logarithm; zero without ranges. Only a price weighs small extents against time: within a
+    /// limit, they decide between plans of the same time.
     pub fn ranged(&self, bytes: Bytes, nanos: u64, nodes: usize, small: u64) -> Score {
         let late = |longest: Option<u64>| longest.map_or(0, |longest| nanos.saturating_sub(longest));
         let beyond = self.limit().map_or(0, |limit| bytes.0.saturating_sub(limit.0));

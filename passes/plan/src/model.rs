@@ -199,8 +199,8 @@ pub(crate) fn arena(module: &Module) -> Bytes {
     module.plan.arenas.first().map(|arena| arena.size).unwrap_or_default()
 }
 
-/// Returns whether the written weights of a plan grow by no more than the arena shrinks, against another plan.
-/// Rules and parts make new weights, which a caller must store and load.
+/// Returns whether the written weights of a plan grow by no more than the arena shrinks, against another
+/// plan. Rules and parts make new weights, which a caller must store and load.
 pub(crate) fn pays_for_weights(plan: &Module, than: &Module) -> bool {
     let sum = |module: &Module| arena(module).saturating_add(near_constants(module));
     near_constants(plan) <= near_constants(than) || sum(plan) <= sum(than)

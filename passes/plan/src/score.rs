@@ -35,8 +35,8 @@ impl Score {
     }
 }
 
-/// Returns the logarithm of a number to base 2, in units of 2^-32, rounded down; zero for zero. It is the same
-/// on every machine: no floating-point function takes part.
+/// Returns the logarithm of a number to base 2, in units of 2^-32, rounded down; zero for zero. It is the
+/// same on every machine: no floating-point function takes part.
 pub(crate) fn logarithm(number: u64) -> u64 {
     let number = number.max(1);
     let whole = number.ilog2();

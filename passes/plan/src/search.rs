@@ -87,8 +87,8 @@ impl<'m> Search<'m> {
         })
     }
 
-    /// Returns the plan of the model for another request, found with the forms of this search, or `None` if there
-    /// is none. Its candidates are not logged.
+    /// Returns the plan of the model for another request, found with the forms of this search, or `None` if
+    /// there is none. Its candidates are not logged.
     ///
     /// # Errors
     /// Returns the error of the first pass that fails.

@@ -16,14 +16,14 @@ pub struct Tuning {
     /// Smaller limits to try if the limit itself has no plan, in hundredths of the limit: regions
     /// planned for a smaller limit may keep the whole limit.
     pub smaller_limits: [u64; 4],
-    /// Number of nodes up to which a model is planned for whole lists of limits and slowdowns: each search of these
-    /// takes milliseconds there.
+    /// Number of nodes up to which a model is planned for whole lists of limits and slowdowns: each search of
+    /// these takes milliseconds there.
     pub small_model: usize,
-    /// Slowdowns whose plans compete within a limit, in hundredths of a percent, from the largest one down. They
-    /// are the same for every limit, so that a plan that one limit finds is found by every larger limit.
+    /// Slowdowns whose plans compete within a limit, in hundredths of a percent, from the largest one down.
+    /// They are the same for every limit, so that a plan that one limit finds is found by every larger limit.
     pub slowdowns: [u32; 6],
-    /// Steps of a search for the smallest plan that recomputes within a slowdown, as shares 1/n of the need of
-    /// the best plan: the search goes on with a smaller step if a step exceeds the time.
+    /// Steps of a search for the smallest plan that recomputes within a slowdown, as shares 1/n of the need
+    /// of the best plan: the search goes on with a smaller step if a step exceeds the time.
     pub steps_in_time: [u64; 4],
     /// Maximum need of a single node, in hundredths of the limit, so that recomputation can free the
     /// rest. The second number is tried if the first finds no smaller plan.

@@ -1,4 +1,5 @@
-//! All fuzz targets in one binary, which links memc once: `MEMC_FUZZ` names the target, and without it the names are printed.
+//! All fuzz targets in one binary, which links memc once: `MEMC_FUZZ` names the target, and without it the
+//! names are printed.
 #![no_main]
 
 use std::sync::OnceLock;
@@ -21,8 +22,8 @@ const TARGETS: &[(&str, Target)] = &[
     ("verify_any", module::verify_any),
     // Damaged layouts under the checker and the reports.
     ("check_layout", layout::check_layout),
-    // Equal forms, regions in parts, and plans within limits, for models built from bytes. The verifier checks every
-    // intermediate module.
+    // Equal forms, regions in parts, and plans within limits, for models built from bytes. The verifier
+    // checks every intermediate module.
     ("rewrite", |bytes| model::search(bytes, Searching::Rewrite)),
     ("split", |bytes| model::search(bytes, Searching::Split)),
     ("budget", |bytes| model::search(bytes, Searching::Budget)),

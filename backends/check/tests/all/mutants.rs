@@ -277,7 +277,7 @@ fn no_wrong_model_is_accepted() {
 }
 
 #[test]
-fn no_workspace_below_what_it_holds_is_accepted() {
+fn workspaces_below_the_needs_of_kernels_are_refused() {
     let (plans, mut draws) = (plans(), Draws::new());
     // The player's rows are the formulas themselves; other runtimes round them up.
     let plans: Vec<&Plan> = plans.iter().filter(|plan| ["player", "branches", "by hand"].contains(&plan.name)).collect();

@@ -15,8 +15,9 @@ pub(super) fn is_worth(search: &Search<'_>) -> Result<(), &'static str> {
     if search.wish == (Wish { limit: None, slowdown: 0 }) { Err("nothing is limited") } else { Ok(()) }
 }
 
-/// Offers the plan without limits; with a limit and a slowdown, also the plan of the slowdown alone. For a small
-/// model, a slowdown also takes over the plan of the next smaller slowdown, which takes over the one before.
+/// Offers the plan without limits; with a limit and a slowdown, also the plan of the slowdown alone. For a
+/// small model, a slowdown also takes over the plan of the next smaller slowdown, which takes over the one
+/// before.
 pub(super) fn seek(search: &mut Search<'_>) -> Result<(), PipelineError> {
     take_over(search, 0)?;
     let smaller = search.tuning.slowdowns.into_iter().filter(|slowdown| *slowdown < search.wish.slowdown).max();
@@ -60,8 +61,8 @@ pub(super) fn lower_is_worth(search: &Search<'_>) -> Result<(), &'static str> {
     }
 }
 
-/// Offers the plans of a fixed list of smaller limits, from the largest one down, while there are plans: a search
-/// with less room can end in a faster plan.
+/// Offers the plans of a fixed list of smaller limits, from the largest one down, while there are plans: a
+/// search with less room can end in a faster plan.
 pub(super) fn lower(search: &mut Search<'_>) -> Result<(), PipelineError> {
     let whole = need(&search.pool.file_order.module, search.model.options);
     for part in (1..LIMITS).rev() {

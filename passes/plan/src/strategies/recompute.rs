@@ -102,8 +102,8 @@ pub(super) fn in_time_is_worth(search: &Search<'_>) -> Result<(), &'static str> 
     if search.wish.slowdown > 0 { Ok(()) } else { Err("no time may be spent") }
 }
 
-/// Searches for smaller plans than the best one that keep the time limit: within half of its bytes, and then in
-/// smaller steps.
+/// Searches for smaller plans than the best one that keep the time limit: within half of its bytes, and then
+/// in smaller steps.
 pub(super) fn in_time(search: &mut Search<'_>) -> Result<(), PipelineError> {
     let options = search.model.options;
     let effort = Some(options.effort / search.tuning.merging);
