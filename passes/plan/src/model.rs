@@ -4,11 +4,11 @@ use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
 use memc_cost::timeline;
-use memc_ir::{Bytes, Module, Node, Value};
+use memc_ir::{Bytes, Module, Node, SecondaryMap, Value};
 use memc_passes::analysis::near_constants;
 use memc_passes::analysis::windows::KnownData;
-use memc_passes::window;
 use memc_passes::{Budgeted, Changed, ExternalData, Memo, Options, PassContext, Pipeline, PipelineError, Said, Settings, Silent};
+use memc_passes::{view, window};
 
 use crate::registry::REGISTRY;
 use crate::score::Score;
@@ -199,11 +199,24 @@ pub(crate) fn arena(module: &Module) -> Bytes {
     module.plan.arenas.first().map(|arena| arena.size).unwrap_or_default()
 }
 
-/// Returns whether the written weights of a plan grow by no more than the arena shrinks, against another
-/// plan. Rules and parts make new weights, which a caller must store and load.
-pub(crate) fn pays_for_weights(plan: &Module, than: &Module) -> bool {
-    let sum = |module: &Module| arena(module).saturating_add(near_constants(module));
-    near_constants(plan) <= near_constants(than) || sum(plan) <= sum(than)
+/// Returns whether the written weights of a plan grow by no more than its arena saves, against the file
+/// order in which nothing is in place. Rules and parts make new weights, which a caller must store and load.
+pub(crate) fn pays_for_weights(plan: &Module, file_order: &Module, options: &Options) -> bool {
+    let (weights, given) = (near_constants(plan), near_constants(file_order));
+    let most = || given.saturating_add(without_in_place(file_order, options));
+    weights <= given || weights.saturating_add(arena(plan)) <= most()
+}
+
+/// Returns the peak of a planned module in its order, with views and nothing in place: the peak that reports
+/// compare with. Takes O(n + uses).
+fn without_in_place(module: &Module, options: &Options) -> Bytes {
+    let mut module = module.clone();
+    module.plan.alias = SecondaryMap::default();
+    // The pass that makes views refuses no module.
+    match (view::INFO.run)(&mut module, &mut PassContext::new(options, SecondaryMap::default())) {
+        Ok(_) => peak::own_peak(&module, options, options.profile, |_| true, |_| true),
+        Err(_) => Bytes(0),
+    }
 }
 
 /// Returns whether a plan needs no more than another plan, in arena and peak, for every possible size of
@@ -213,4 +226,39 @@ pub(crate) fn is_no_worse(plan: &Module, than: &Module, options: &Options) -> bo
     arena(plan) <= arena(than)
         && peak::planned_peak(plan, options) <= peak::planned_peak(than, options)
         && (!has_open(plan, options) || never_needs_more(plan, than, options))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    /// Plans a chain in place, with a constant of a number of elements.
+    fn planned(extent: u64) -> Module {
+        let numbers = vec!["1.0"; extent as usize].join(", ");
+        let source = format!(
+            "mem 1\nir_version 10\nopset \"\" 21\n\ngraph @g {{\n  input %x : f32[1024]\n  const %w : f32[{extent}] = [{numbers}]\n  \
+            const %axes : i64[1] = [0]\n  %a = Exp(%x) : f32[1024]\n  %m = ReduceMax(%w, %axes) {{keepdims = 0}} : f32[]\n  \
+            %b = Add(%a, %m) : f32[1024]\n  %y = Exp(%b) : f32[1024]\n  return %y\n}}\n"
+        );
+        let mut module = memc_ir::text::parse(&source).unwrap();
+        let options = Options::default();
+        let mut ctx = PassContext::new(&options, SecondaryMap::default());
+        let pipeline = Pipeline::parse("view,in-place,place", module.stage, REGISTRY).unwrap();
+        pipeline.run(&mut module, &mut ctx, true, &mut Silent).unwrap();
+        module
+    }
+
+    #[test]
+    fn in_place_writes_of_the_file_order_leave_room_for_new_weights() {
+        let (options, file_order) = (Options::default(), planned(8));
+        let room = without_in_place(&file_order, &options).0 - arena(&file_order).0;
+        assert!(room >= 4096, "{room}: the model does not show what the test is about");
+        for (extent, pays) in [(4, true), (8, true), (9, true), (8 + room / 4, true), (9 + room / 4, false)] {
+            let plan = planned(extent);
+            assert_eq!(arena(&plan), arena(&file_order));
+            assert_eq!(pays_for_weights(&plan, &file_order, &options), pays, "{extent}");
+        }
+    }
 }

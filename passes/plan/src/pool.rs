@@ -121,7 +121,7 @@ impl<'o> Pool<'o> {
         if self.goal.limit().is_none() && !is_no_worse(&plan.module, &self.file_order.module, self.options) {
             return Verdict::AboveFileOrder;
         }
-        if self.goal.limit().is_none() && !pays_for_weights(&plan.module, &self.file_order.module) {
+        if self.goal.limit().is_none() && !pays_for_weights(&plan.module, &self.file_order.module, self.options) {
             return Verdict::HeavyWeights;
         }
         let score = self.score(&plan);
@@ -147,7 +147,7 @@ impl<'o> Pool<'o> {
         if !is_no_worse(&plan.module, &self.file_order.module, self.options) {
             return Verdict::AboveFileOrder;
         }
-        if !pays_for_weights(&plan.module, &self.file_order.module) {
+        if !pays_for_weights(&plan.module, &self.file_order.module, self.options) {
             return Verdict::HeavyWeights;
         }
         self.free_nanos = self.free_nanos.min(plan.nanos(self.options));

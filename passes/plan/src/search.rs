@@ -377,7 +377,7 @@ impl<'m> Search<'m> {
         // Heuristic plans are a good enough measure to rank the other candidates; only the best of them
         // stays.
         candidates[1..].sort_by_key(|candidate| {
-            let is_heavy = !pays_for_weights(&candidate.quick.module, &self.pool.file_order.module);
+            let is_heavy = !pays_for_weights(&candidate.quick.module, &self.pool.file_order.module, self.model.options);
             (is_heavy, candidate.quick.score(&goal, self.model.options))
         });
         candidates.truncate(2);

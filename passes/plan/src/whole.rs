@@ -228,7 +228,7 @@ pub(crate) fn best(
         let is_better = best.as_ref().is_none_or(|best| found.score(goal, options) < best.score(goal, options));
         if is_better
             && is_no_worse(&found.module, &file_order.module, options)
-            && pays_for_weights(&found.module, &file_order.module)
+            && pays_for_weights(&found.module, &file_order.module, options)
         {
             best = Some(found);
         }

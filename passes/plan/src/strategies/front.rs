@@ -49,9 +49,9 @@ pub(super) fn slower(search: &mut Search<'_>) -> Result<(), PipelineError> {
     Ok(())
 }
 
-/// Checks that a plan keeps the limit, that it costs time, and that the model is small.
+/// Checks that there is a limit without a plan or with one that costs time, and that the model is small.
 pub(super) fn lower_is_worth(search: &Search<'_>) -> Result<(), &'static str> {
-    super::kept(search)?;
+    super::limited(search)?;
     match () {
         () if search.is_aside() => Err("the search serves another one"),
         () if search.wish.slowdown > 0 => Err("a slowdown is allowed"),
@@ -61,8 +61,9 @@ pub(super) fn lower_is_worth(search: &Search<'_>) -> Result<(), &'static str> {
     }
 }
 
-/// Offers the plans of a fixed list of smaller limits, from the largest one down, while there are plans: a
-/// search with less room can end in a faster plan.
+/// Offers the plans of a fixed list of smaller limits, from the largest one down, until one has no plan
+/// though a larger one has: a search with less room can end in a faster plan, or be the only one that ends
+/// in a plan.
 pub(super) fn lower(search: &mut Search<'_>) -> Result<(), PipelineError> {
     let whole = need(&search.pool.file_order.module, search.model.options);
     for part in (1..LIMITS).rev() {
@@ -72,10 +73,16 @@ pub(super) fn lower(search: &mut Search<'_>) -> Result<(), PipelineError> {
         }
         let name = format!("{part}/{LIMITS} of the file order");
         match search.aside(Wish { limit: Some(limit), slowdown: 0 })? {
-            Some(found) => _ = search.offer(name, found),
+            // Its bounds hold for the smaller limit only.
+            Some(found) => {
+                let found = search.pool.measured(found);
+                search.offer(name, found);
+            }
             None => {
                 search.nothing(name);
-                break;
+                if search.pool.best().is_some() {
+                    break;
+                }
             }
         }
     }
