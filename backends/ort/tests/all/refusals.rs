@@ -23,7 +23,7 @@ fn a_file_that_is_no_library_is_refused() {
     std::fs::write(&path, "no library").unwrap();
     if std::env::var_os("MEMC_TEST_ALONE").is_none() {
         let status = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "a_file_that_is_no_library_is_refused"])
+            .args(["--exact", "refusals::a_file_that_is_no_library_is_refused"])
             .env("MEMC_TEST_ALONE", "1")
             .status()
             .unwrap();
