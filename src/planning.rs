@@ -100,9 +100,13 @@ pub(crate) fn unused(without: &[&str]) -> Option<Diagnostic> {
 /// Runs the trace of a plan again for observers, and rejects a trace that makes another plan.
 fn repeat(model: &Model<'_>, planned: &Planned, observer: &mut dyn Observer) -> Result<(), Error> {
     let (module, _) = run(model, &planned.trace, &Settings::default(), observer)?;
-    let same = memc_ir::text::print(&module) == memc_ir::text::print(&planned.module);
-    let why = || format!("the trace makes another plan: {}", planned.trace);
-    if same { Ok(()) } else { Err(PipelineError::Pass(PassError::WrongAnswer { pass: "plan", why: why() }).into()) }
+    let [again, chosen] = [&module, &planned.module].map(memc_ir::text::print);
+    if again == chosen {
+        return Ok(());
+    }
+    let (again, chosen) = again.lines().zip(chosen.lines()).find(|(again, chosen)| again != chosen).unwrap_or_default();
+    let why = format!("the trace makes another plan, `{again}` for `{chosen}`: {}", planned.trace);
+    Err(PipelineError::Pass(PassError::WrongAnswer { pass: "plan", why }).into())
 }
 
 /// Runs a pipeline on the module as it was given.

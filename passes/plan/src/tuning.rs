@@ -70,7 +70,7 @@ impl Default for Tuning {
             large_overhead: 20,
             large_model: 1000,
             smaller_limits: [97, 90, 80, 65],
-            small_model: 64,
+            small_model: 32,
             slowdowns: [2000, 1000, 500, 200, 100, 50],
             steps_in_time: [2, 4, 8, 16],
             alone: [75, 60],
