@@ -18,7 +18,7 @@ pub struct Score {
     pub weighed: u64,
     /// The quantity that the goal minimizes: nanoseconds, bytes, or their priced sum.
     pub cost: u64,
-    /// Need at small extents, see [`small_need`]; zero without ranges.
+    /// Need at small extents; zero without ranges.
     pub small: u64,
     /// Need of the first space, in bytes.
     pub bytes: Bytes,
