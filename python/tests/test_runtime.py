@@ -88,7 +88,7 @@ class Sessions(unittest.TestCase):
         self.assertIn("Recipe fast", memc.ort.recipe(result, "fast"))
 
     def test_plans_for_other_runtimes_are_warned_of(self):
-        result = memc.optimize(wide((2, 64)))
+        result = memc.optimize(wide((2, 64)), runtime="arena")
         with self.assertWarnsRegex(UserWarning, 'runtime="ort"'):
             memc.ort.session_options(result)
 
