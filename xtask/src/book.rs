@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::Failure;
+use crate::setup::run;
 
 /// Version of mdBook.
 const VERSION: &str = "0.5.4";
@@ -72,9 +73,12 @@ fn expand(from: &Path, to: &Path) -> Result<(), Failure> {
 
 /// Pages of all diagnostic codes, as `memc explain` prints them.
 fn codes(root: &Path) -> Result<String, Failure> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    // With the features of the whole workspace, the command is the one that the tests have built.
+    run(Command::new(cargo).current_dir(root).args(["build", "--quiet", "--workspace", "--bin", "memc"]))?;
+    let memc = std::env::current_exe()?.with_file_name("memc").with_extension(std::env::consts::EXE_EXTENSION);
     let explain = |code: &[&str]| -> Result<String, Failure> {
-        let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-        let output = Command::new(cargo).current_dir(root).args(["run", "--quiet", "--", "explain"]).args(code).output()?;
+        let output = Command::new(&memc).arg("explain").args(code).output()?;
         if output.status.success() { Ok(String::from_utf8(output.stdout)?) } else { Err("`memc explain` failed".into()) }
     };
     let mut text = String::new();
