@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use memc_ir::{Bytes, ElementType};
 
 use crate::algebra::{Algebra, AtZero, Neutral};
-use crate::info::{Gathers, InPlace, Linear, OpInfo, Reads, Repeat, Rounding, Scalar, SplitAxes, View, Work, Workspace};
+use crate::info::{Gathers, InPlace, Linear, OpInfo, Reads, Repeat, Rounding, Scalar, SplitAxes, View, Work};
 use crate::profile::{Kernels, Overwrites, Profile, ort_kernel};
 use crate::table::all;
 
@@ -44,7 +44,7 @@ fn row(info: &OpInfo) -> [String; 8] {
         split(info.split).to_owned(),
         repeat(info.repeat).to_owned(),
         work(info.work),
-        workspace(info.workspace).to_owned(),
+        info.workspace.map_or("-", |_| "formula").to_owned(),
     ]
 }
 
@@ -60,7 +60,7 @@ pub fn describe(info: &OpInfo) -> String {
         ("repeat", repeat_words(info.repeat).to_owned()),
         ("algebra", info.algebra.map_or_else(|| "not stated".to_owned(), algebra_words)),
         ("work", work_words(info.work)),
-        ("workspace", workspace_words(info.workspace).to_owned()),
+        ("workspace", info.workspace.map_or("none", |_| "a formula over extents").to_owned()),
     ];
     for (name, words) in facts {
         let _ = writeln!(text, "  {name:9}  {words}");
@@ -283,20 +283,6 @@ fn algebra_words(algebra: Algebra) -> String {
     ];
     let facts: Vec<String> = facts.into_iter().flatten().collect();
     if facts.is_empty() { "no fact".to_owned() } else { facts.join("; ") }
-}
-
-fn workspace(value: Workspace) -> &'static str {
-    match value {
-        Workspace::None => "-",
-        Workspace::Bytes(_) => "formula",
-    }
-}
-
-fn workspace_words(value: Workspace) -> &'static str {
-    match value {
-        Workspace::None => "none",
-        Workspace::Bytes(_) => "a formula over extents",
-    }
 }
 
 /// Describes the rules of one runtime for an operator: in-place writes, views and workspace.

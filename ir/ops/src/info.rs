@@ -1,11 +1,12 @@
 //! One entry of the operator table: all facts that memc knows about an operator.
 
-use memc_ir::{Bytes, DimExpr, Module, Node, NodeData, TensorType, Value};
+use memc_ir::{Module, Node, NodeData, TensorType, Value};
 
 use crate::algebra::Algebra;
 use crate::context::{Infer, InferError};
 use crate::indices::IndexRule;
 use crate::pieces::{Pieces, ReachRule, Share};
+use crate::size::Formula;
 
 /// A shape function, which states the facts of all results.
 pub type InferFn = fn(&mut Infer<'_>) -> Result<(), InferError>;
@@ -144,15 +145,6 @@ pub enum Scalar {
     Count(fn(&Typed<'_>) -> Option<u64>),
 }
 
-/// Memory that a kernel needs in addition to its operands and results.
-#[derive(Clone, Copy, Debug)]
-pub enum Workspace {
-    /// No workspace.
-    None,
-    /// A formula; `None` if extents are unknown.
-    Bytes(fn(&Typed<'_>) -> Option<Bytes>),
-}
-
 /// Elements that a kernel rearranges into the layout of its matrix products before it multiplies. Their
 /// number does not depend on the number of products that share them.
 #[derive(Clone, Copy, Debug)]
@@ -247,11 +239,9 @@ pub struct OpInfo {
     pub rate: u32,
     /// The part of the operands that it reads.
     pub reads: Reads,
-    /// Kernel workspace.
-    pub workspace: Workspace,
-    /// Kernel workspace over symbols: at all extents at least the bytes of the formula; `None` if only the
-    /// formula over numbers is known.
-    pub workspace_expr: Option<fn(&Typed<'_>) -> Option<DimExpr>>,
+    /// Memory that its kernels need in addition to operands and results, in bytes; `None` for none. Over
+    /// symbols it is at all extents at least the bytes of the formula over numbers.
+    pub workspace: Option<Formula>,
     /// Axes along which it can be split.
     pub split: SplitAxes,
     /// How far shares of images reach into operand 0.
@@ -297,8 +287,7 @@ impl OpInfo {
             gathers: Gathers::None,
             rate: 100,
             reads: Reads::All,
-            workspace: Workspace::None,
-            workspace_expr: None,
+            workspace: None,
             split: SplitAxes::None,
             reach: None,
             linear: Linear::No,
@@ -386,15 +375,9 @@ impl OpInfo {
         self.reads = reads;
         self
     }
-    /// Sets the workspace of the kernel, which is unknown over symbols.
-    pub const fn workspace(mut self, workspace: Workspace) -> Self {
-        self.workspace = workspace;
-        self.workspace_expr = None;
-        self
-    }
-    /// Sets the workspace of the kernel over symbols.
-    pub const fn over_symbols(mut self, formula: fn(&Typed<'_>) -> Option<DimExpr>) -> Self {
-        self.workspace_expr = Some(formula);
+    /// Sets the workspace of the kernel.
+    pub const fn workspace(mut self, formula: Formula) -> Self {
+        self.workspace = Some(formula);
         self
     }
     /// Sets the axes along which it can be split.

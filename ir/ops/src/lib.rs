@@ -21,6 +21,7 @@ pub mod info;
 pub mod pieces;
 pub mod profile;
 pub mod repeat;
+pub mod size;
 pub mod table;
 pub mod target;
 pub mod unchanged;
@@ -35,15 +36,14 @@ pub use fact::{Data, Fact, Item, MAX_ITEMS};
 pub use families::training::new_values;
 pub use held::held_constant;
 pub use indices::{IndexRule, PoolAxis, PoolWindows, pool_windows};
-pub use info::{
-    Gathers, InPlace, InferFn, Linear, OpInfo, Reads, Repeat, Rounding, Scalar, SplitAxes, Typed, View, Work, Workspace,
-};
+pub use info::{Gathers, InPlace, InferFn, Linear, OpInfo, Reads, Repeat, Rounding, Scalar, SplitAxes, Typed, View, Work};
 pub use pieces::{
     Piece, Pieces, Reach, ReachRule, Share, Stretch, Taken, holds_zeros, pieces, pieces_between, pieces_giving, pieces_in_blocks,
     pieces_reaching,
 };
 pub use profile::Profile;
 pub use repeat::{feeds_unrepeatable, is_seeded, may_train, repeatable};
+pub use size::{Counted, Formula, Size};
 pub use table::{all, find, lookup};
 pub use target::{expand_target, reshape_target};
 pub use unchanged::{Zero, passing_on, rests_on_defaults, same_type, unchanged};

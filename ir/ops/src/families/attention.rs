@@ -1,14 +1,14 @@
 //! Attention and related operators: rotary embeddings, linear attention, gated activations.
 
-use memc_ir::{Bytes, Dim, ElementType, TensorType};
+use memc_ir::{Dim, ElementType, TensorType};
 
 use crate::algebra::Algebra;
 use crate::context::{Infer, InferError};
 use crate::fact::Fact;
 use crate::families::activation::same_as_first;
 use crate::families::dims::{agree, dim_at, element_attribute, require_rank, share};
-use crate::families::symbolic_workspace;
-use crate::info::{OpInfo, SplitAxes, Typed, Work, Workspace};
+use crate::info::{OpInfo, SplitAxes, Typed, Work};
+use crate::size::{Counted, Size};
 
 /// Extents of one attention: batch, heads and lengths of queries and keys, and widths of one head.
 struct Heads {
@@ -155,57 +155,53 @@ fn swiglu(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 
 /// Returns the number of query heads over the batch, rows of scores, columns of scores, and the widths
 /// of a key head and of a value head.
-fn score_extents(node: &Typed<'_>) -> Option<[u64; 5]> {
-    let (query, key, value) = (node.input_dims(0)?, node.input_dims(1)?, node.input_dims(2)?);
-    let past = if node.data().inputs.get(4).is_some_and(Option::is_some) { *node.input_dims(4)?.get(2)? } else { 0 };
+fn score_extents(node: &Counted<'_>) -> Option<[Size; 5]> {
+    let [query, key, value] = [0, 1, 2].map(|operand| node.dims(node.input(operand)));
+    let (query, key, value) = (query?, key?, value?);
+    let past = if node.has(4) { node.extent(node.input(4), 2) } else { Size::from(0) };
     let (batch_heads, rows, keys, width, value_width) = match (query.as_slice(), key.as_slice(), value.as_slice()) {
         ([batch, heads, rows, width], [_, _, keys, _], [.., value_width]) => {
-            (batch.checked_mul(*heads)?, *rows, *keys, *width, *value_width)
+            (batch * heads, rows, keys, width.clone(), value_width.clone())
         }
         ([batch, rows, packed], [_, keys, _], [.., packed_value]) => {
-            let heads = u64::try_from(node.data().int("q_num_heads", 0)).ok()?;
-            let key_heads = u64::try_from(node.data().int("kv_num_heads", 0)).ok()?;
-            let widths = (packed.checked_div(heads)?, packed_value.checked_div(key_heads)?);
-            (batch.checked_mul(heads)?, *rows, *keys, widths.0, widths.1)
+            let count = |name: &str| u64::try_from(node.data().int(name, 0)).ok().filter(|heads| *heads > 0);
+            let (heads, key_heads) = (count("q_num_heads")?, count("kv_num_heads")?);
+            (batch * heads, rows, keys, packed.floor_div(heads), packed_value.floor_div(key_heads))
         }
         _ => return None,
     };
-    Some([batch_heads, rows, keys.checked_add(past)?, width, value_width])
+    Some([batch_heads, rows.clone(), keys + past, width, value_width])
 }
 
 /// Counts two products, and about 24 operations per score for its softmax.
 fn attention_flops(node: &Typed<'_>) -> Option<u64> {
-    let [heads, rows, columns, width, value_width] = score_extents(node)?;
-    let per_score = width.checked_add(value_width)?.checked_mul(2)?.checked_add(24)?;
-    heads.checked_mul(rows)?.checked_mul(columns)?.checked_mul(per_score)
+    let [heads, rows, columns, width, value_width] = score_extents(&Counted::in_numbers(node))?;
+    (heads * rows * columns * ((width + value_width) * 2 + 24)).known()
 }
 
 /// Returns the bytes of the scores of all heads. If the scores are a result, the workspace is a copy of
 /// them.
-fn attention_workspace(node: &Typed<'_>) -> Option<Bytes> {
+fn attention_workspace(node: &Counted<'_>) -> Option<Size> {
     let [heads, rows, columns, ..] = score_extents(node)?;
-    let elements = heads.checked_mul(rows)?.checked_mul(columns)?;
-    elements.checked_mul(u64::from(node.input(0)?.element.bits()?) / 8).map(Bytes)
+    Some(heads * rows * columns * Size::width(node.input(0)))
 }
 
 /// Counts two products per head and step: each step updates and reads a state of `width` by
 /// `value_width`.
 fn linear_attention_flops(node: &Typed<'_>) -> Option<u64> {
-    let [heads, rows, _, width, value_width] = score_extents(node)?;
-    heads.checked_mul(rows)?.checked_mul(width)?.checked_mul(value_width)?.checked_mul(4)
+    let [heads, rows, _, width, value_width] = score_extents(&Counted::in_numbers(node))?;
+    (heads * rows * width * value_width * 4).known()
 }
 
 /// The operators of this family.
 pub const OPERATORS: &[OpInfo] = &[
     OpInfo::onnx("Attention", attention)
         .work(Work::Flops(attention_flops))
-        .workspace(Workspace::Bytes(attention_workspace))
-        .over_symbols(symbolic_workspace::attention)
+        .workspace(attention_workspace)
         .split(SplitAxes::Batch),
     OpInfo::of("ai.onnx.preview", "FlexAttention", flex_attention)
         .work(Work::Flops(attention_flops))
-        .workspace(Workspace::Bytes(attention_workspace))
-        .over_symbols(symbolic_workspace::attention),
+        .workspace(attention_workspace),
     OpInfo::onnx("LinearAttention", linear_attention).work(Work::Flops(linear_attention_flops)),
     OpInfo::onnx("RotaryEmbedding", same_as_first).work(Work::PerElement(3)),
     OpInfo::onnx("SwiGLU", swiglu).algebra(Algebra::KEEPS_ZERO).work(Work::PerElement(12)).split(SplitAxes::All),
@@ -213,7 +209,8 @@ pub const OPERATORS: &[OpInfo] = &[
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use memc_ir::Bytes;
+
     use crate::families::testing::Case;
 
     #[test]

@@ -5,10 +5,9 @@ use memc_ir::{Dim, ElementType};
 
 use super::contrib_rules::{like_first, microsoft, set_shaped_like};
 use super::contrib_workspace;
-use super::symbolic_workspace;
 use crate::algebra::Algebra;
 use crate::context::{Infer, InferError};
-use crate::info::{InPlace, OpInfo, Repeat, SplitAxes, Typed, Work, Workspace};
+use crate::info::{InPlace, OpInfo, Repeat, SplitAxes, Typed, Work};
 
 /// Infers operators that combine the two halves of the last axis.
 fn halved(ctx: &mut Infer<'_>) -> Result<(), InferError> {
@@ -54,18 +53,12 @@ pub const OPERATORS: &[OpInfo] = &[
     elementwise("BiasAdd", 2, Algebra::KEEPS_ZERO),
     microsoft("BiasDropout", dropout).work(Work::PerElement(6)).repeat(Repeat::Random),
     // The bias is added in a separate pass: the time measured equals that of an Add and a Gelu.
-    elementwise("BiasGelu", 37, Algebra::KEEPS_ZERO)
-        .in_place(InPlace::Operands(&[0]))
-        .workspace(Workspace::Bytes(contrib_workspace::biased_copy))
-        .over_symbols(symbolic_workspace::biased_copy),
+    elementwise("BiasGelu", 37, Algebra::KEEPS_ZERO).in_place(InPlace::Operands(&[0])).workspace(contrib_workspace::biased_copy),
     microsoft("BiasSoftmax", like_first).unit_scale().work(Work::PerElement(14)).split(SplitAxes::AllButLast),
     microsoft("BiasSplitGelu", halved).work(Work::PerElement(15)).split(SplitAxes::AllButLast),
     microsoft("BitmaskBiasDropout", bitmask_dropout).work(Work::PerElement(6)).repeat(Repeat::Random),
     microsoft("BitmaskDropout", bitmask_dropout).work(Work::PerElement(4)).repeat(Repeat::Random),
-    elementwise("FastGelu", 12, Algebra::KEEPS_ZERO)
-        .in_place(InPlace::Operands(&[0]))
-        .workspace(Workspace::Bytes(contrib_workspace::biased_copy))
-        .over_symbols(symbolic_workspace::biased_copy),
+    elementwise("FastGelu", 12, Algebra::KEEPS_ZERO).in_place(InPlace::Operands(&[0])).workspace(contrib_workspace::biased_copy),
     elementwise("GatedAdd", 2, Algebra::KEEPS_ZERO),
     elementwise("Gelu", 26, Algebra::KEEPS_ZERO).in_place(InPlace::Operands(&[0])),
     microsoft("Inverse", like_first).work(Work::Flops(inverse_flops)),

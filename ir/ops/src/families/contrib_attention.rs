@@ -6,9 +6,8 @@ use memc_ir::{Dim, ElementType};
 use super::contrib_rules::{extent, extent_attribute, last_dim, like_first, microsoft, ranked, scalar_extent};
 use super::contrib_workspace;
 use super::dims::{dim_at, product};
-use super::symbolic_workspace;
 use crate::context::{Infer, InferError};
-use crate::info::{InferFn, OpInfo, Typed, Work, Workspace};
+use crate::info::{InferFn, OpInfo, Typed, Work};
 
 /// Returns the number of past plus new positions, or the extent of the past buffer if the results share
 /// it.
@@ -302,17 +301,11 @@ fn gated_delta_flops(typed: &Typed<'_>) -> Option<u64> {
 }
 
 const fn attention(name: &'static str, infer: InferFn) -> OpInfo {
-    microsoft(name, infer)
-        .work(Work::Flops(attention_flops))
-        .workspace(Workspace::Bytes(contrib_workspace::many_heads))
-        .over_symbols(symbolic_workspace::many_heads)
+    microsoft(name, infer).work(Work::Flops(attention_flops)).workspace(contrib_workspace::many_heads)
 }
 
 const fn projecting(name: &'static str, infer: InferFn) -> OpInfo {
-    attention(name, infer)
-        .work(Work::Flops(projected_flops))
-        .workspace(Workspace::Bytes(contrib_workspace::projected_attention))
-        .over_symbols(symbolic_workspace::projected_attention)
+    attention(name, infer).work(Work::Flops(projected_flops)).workspace(contrib_workspace::projected_attention)
 }
 
 /// The operators of this family.
@@ -321,35 +314,25 @@ pub const OPERATORS: &[OpInfo] = &[
     attention("DecoderAttention", decoder),
     attention("DecoderMaskedMultiHeadAttention", masked_many_heads),
     projecting("DecoderMaskedSelfAttention", projected),
-    attention("DynamicSparseAttention", grouped_in_buffers)
-        .workspace(Workspace::Bytes(contrib_workspace::grouped_heads))
-        .over_symbols(symbolic_workspace::grouped_heads),
+    attention("DynamicSparseAttention", grouped_in_buffers).workspace(contrib_workspace::grouped_heads),
     microsoft("GatedDeltaNet", gated_delta).work(Work::Flops(gated_delta_flops)).optional(&[1, 2]),
     microsoft("GatedRelativePositionBias", gated_relative_bias).work(Work::PerElement(8)),
     microsoft("GemmaRotaryEmbedding", rotary_pair).work(Work::PerElement(3)),
-    attention("GroupQueryAttention", grouped)
-        .workspace(Workspace::Bytes(contrib_workspace::grouped_heads))
-        .over_symbols(symbolic_workspace::grouped_heads),
+    attention("GroupQueryAttention", grouped).workspace(contrib_workspace::grouped_heads),
     attention("LinearAttention", linear),
     attention("LongformerAttention", like_first),
     microsoft("MRotaryEmbedding", like_first).work(Work::PerElement(3)),
     attention("MultiHeadAttention", many_heads),
     projecting("PackedAttention", packed_projected),
     attention("PackedMultiHeadAttention", packed_heads),
-    attention("PagedAttention", grouped_in_buffers)
-        .workspace(Workspace::Bytes(contrib_workspace::grouped_heads))
-        .over_symbols(symbolic_workspace::grouped_heads),
+    attention("PagedAttention", grouped_in_buffers).workspace(contrib_workspace::grouped_heads),
     projecting("QAttention", quantized).rounds(),
     attention("QOrderedAttention", quantized_ordered).rounds(),
     attention("QOrderedLongformerAttention", like_first).rounds(),
     microsoft("RelativePositionBias", relative_bias).work(Work::PerElement(4)),
     microsoft("RotaryEmbedding", like_first).work(Work::PerElement(3)),
-    attention("SparseAttention", grouped_in_buffers)
-        .workspace(Workspace::Bytes(contrib_workspace::grouped_heads))
-        .over_symbols(symbolic_workspace::grouped_heads),
-    attention("SparsePagedAttention", grouped_in_buffers)
-        .workspace(Workspace::Bytes(contrib_workspace::grouped_heads))
-        .over_symbols(symbolic_workspace::grouped_heads),
+    attention("SparseAttention", grouped_in_buffers).workspace(contrib_workspace::grouped_heads),
+    attention("SparsePagedAttention", grouped_in_buffers).workspace(contrib_workspace::grouped_heads),
 ];
 
 #[cfg(test)]

@@ -7,9 +7,8 @@ use super::contrib_workspace;
 use super::conv_workspace;
 use super::convolution::window_elements;
 use super::dims::{dim_at, product};
-use super::symbolic_workspace;
 use crate::context::{Infer, InferError};
-use crate::info::{InPlace, OpInfo, SplitAxes, Typed, Work, Workspace};
+use crate::info::{InPlace, OpInfo, SplitAxes, Typed, Work};
 use crate::pieces::{reach, rules};
 
 /// The position of the channel axis of an image.
@@ -246,33 +245,22 @@ const fn pooling(name: &'static str, infer: crate::info::InferFn) -> OpInfo {
 /// The operators of this family.
 pub const OPERATORS: &[OpInfo] = &[
     conv("CausalConvWithState", causal).split(SplitAxes::None),
-    conv("ConvTransposeWithDynamicPads", transposed_dynamic)
-        .workspace(Workspace::Bytes(conv_workspace::transposed))
-        .over_symbols(symbolic_workspace::transposed),
+    conv("ConvTransposeWithDynamicPads", transposed_dynamic).workspace(conv_workspace::transposed),
     microsoft("CropAndResize", crop_and_resize).work(Work::PerElement(8)),
     conv("FusedConv", convolution)
         .runs("Conv")
         .in_place(InPlace::Operands(&[3]))
         .gathers(|node| window_elements(node, 1))
-        .workspace(Workspace::Bytes(conv_workspace::conv))
-        .over_symbols(symbolic_workspace::conv)
+        .workspace(conv_workspace::conv)
         .split(SplitAxes::Rule(rules::convolution))
         .reaches(reach::slides),
     microsoft("GridSample", grid_sample).work(Work::PerElement(10)).split(SplitAxes::Batch),
     pooling("MaxpoolWithMask", pool).split(SplitAxes::None),
     conv("NhwcConv", convolution_channels_last),
     conv("NhwcFusedConv", convolution_channels_last),
-    pooling("NhwcMaxPool", pool_channels_last)
-        .workspace(Workspace::Bytes(contrib_workspace::window_pointers))
-        .over_symbols(symbolic_workspace::window_pointers),
-    pooling("QLinearAveragePool", quantized_pool)
-        .rounds()
-        .workspace(Workspace::Bytes(contrib_workspace::float_copy))
-        .over_symbols(symbolic_workspace::float_copy),
-    conv("QLinearConv", quantized_convolution)
-        .rounds()
-        .workspace(Workspace::Bytes(contrib_workspace::quantized_convolution))
-        .over_symbols(symbolic_workspace::quantized_convolution),
+    pooling("NhwcMaxPool", pool_channels_last).workspace(contrib_workspace::window_pointers),
+    pooling("QLinearAveragePool", quantized_pool).rounds().workspace(contrib_workspace::float_copy),
+    conv("QLinearConv", quantized_convolution).rounds().workspace(contrib_workspace::quantized_convolution),
     microsoft("QLinearGlobalAveragePool", quantized_global_pool).rounds().work(Work::PerInputElement(1)).split(SplitAxes::Batch),
     conv("VarlenCausalConvWithState", causal_packed).split(SplitAxes::None),
 ];

@@ -7,7 +7,7 @@ use super::contrib_rules::{extent_attribute, microsoft, scalar_extent};
 use super::contrib_workspace;
 use super::dims::dim_at;
 use crate::context::{Infer, InferError};
-use crate::info::{OpInfo, Repeat, Work, Workspace};
+use crate::info::{OpInfo, Repeat, Work};
 
 /// Infers greedy search: sequences `[B, max_length]` and scores of the vocabulary.
 fn greedy(ctx: &mut Infer<'_>) -> Result<(), InferError> {
@@ -55,7 +55,7 @@ pub const OPERATORS: &[OpInfo] = &[
     microsoft("DynamicQuantizeLSTM", recurrent)
         .rounds()
         .work(Work::PerElement(1000))
-        .workspace(Workspace::Bytes(contrib_workspace::quantized_lstm)),
+        .workspace(contrib_workspace::quantized_lstm),
     microsoft("GreedySearch", greedy).work(Work::Bodies),
     microsoft("Sampling", greedy).work(Work::Bodies).repeat(Repeat::Random),
     microsoft("WhisperBeamSearch", beams).work(Work::Bodies),

@@ -6,9 +6,8 @@ use super::contrib_rules::{extent_attribute, like_first, microsoft, ranked, swap
 use super::contrib_workspace;
 use super::dims::dim_at;
 use super::matrix::matmul_dims;
-use super::symbolic_workspace;
 use crate::context::{Infer, InferError};
-use crate::info::{OpInfo, SplitAxes, Typed, Work, Workspace};
+use crate::info::{OpInfo, SplitAxes, Typed, Work};
 use crate::pieces::rules;
 
 /// Infers the matrix product of two operands.
@@ -191,11 +190,7 @@ const fn matrix(name: &'static str, infer: crate::info::InferFn) -> OpInfo {
 /// The operators of this family.
 pub const OPERATORS: &[OpInfo] = &[
     microsoft("CDist", distances).work(Work::Flops(product_flops)).split(SplitAxes::Batch),
-    matrix("DynamicQuantizeMatMul", product)
-        .rounds()
-        .workspace(Workspace::Bytes(contrib_workspace::quantized_operand))
-        .over_symbols(symbolic_workspace::quantized_operand)
-        .split(SplitAxes::None),
+    matrix("DynamicQuantizeMatMul", product).rounds().workspace(contrib_workspace::quantized_operand).split(SplitAxes::None),
     matrix("FusedGemm", general).runs("MatMul").split(SplitAxes::None),
     matrix("FusedMatMul", fused).runs("MatMul").split(SplitAxes::Rule(rules::product)),
     matrix("FusedMatMulActivation", fused).split(SplitAxes::None),
@@ -206,21 +201,12 @@ pub const OPERATORS: &[OpInfo] = &[
     matrix("MatMulBnb4", packed_weight),
     matrix("MatMulFpQ4", shape_operand),
     matrix("MatMulInteger16", sixteen_bit),
-    matrix("MatMulIntegerToFloat", to_float)
-        .runs("MatMulInteger")
-        .workspace(Workspace::Bytes(contrib_workspace::quantized_product)),
-    matrix("MatMulNBits", packed_weight)
-        .rounds()
-        .workspace(Workspace::Bytes(contrib_workspace::packed_product))
-        .over_symbols(symbolic_workspace::packed_product),
+    matrix("MatMulIntegerToFloat", to_float).runs("MatMulInteger").workspace(contrib_workspace::quantized_product),
+    matrix("MatMulNBits", packed_weight).rounds().workspace(contrib_workspace::packed_product),
     matrix("MatMulNBitsMlp", packed_mlp),
     matrix("MatMulNBitsQkv", packed_qkv),
     microsoft("MoE", like_first).work(Work::Flops(experts_flops)),
-    matrix("QGemm", quantized_general)
-        .rounds()
-        .workspace(Workspace::Bytes(contrib_workspace::requantized_product))
-        .over_symbols(symbolic_workspace::requantized_product)
-        .split(SplitAxes::None),
+    matrix("QGemm", quantized_general).rounds().workspace(contrib_workspace::requantized_product).split(SplitAxes::None),
     microsoft("QMoE", like_first).work(Work::Flops(experts_flops)),
     matrix("QOrderedMatMul", ordered).rounds().split(SplitAxes::None),
     matrix("SparseToDenseMatMul", sparse).split(SplitAxes::None),

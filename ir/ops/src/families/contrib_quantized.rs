@@ -4,10 +4,9 @@ use memc_ir::{Dim, ElementType, Shape};
 
 use super::contrib_rules::{like_first, microsoft, set_shaped_like};
 use super::contrib_workspace;
-use super::symbolic_workspace;
 use crate::algebra::Algebra;
 use crate::context::{Infer, InferError, broadcast};
-use crate::info::{InferFn, OpInfo, Reads, SplitAxes, Work, Workspace};
+use crate::info::{InferFn, OpInfo, Reads, SplitAxes, Work};
 use crate::pieces::rules;
 
 /// Returns the broadcast shape of several operands.
@@ -195,13 +194,9 @@ pub const OPERATORS: &[OpInfo] = &[
     microsoft("QLinearSoftmax", like_first)
         .rounds()
         .work(Work::PerElement(16))
-        .workspace(Workspace::Bytes(contrib_workspace::moved_axis))
-        .over_symbols(symbolic_workspace::moved_axis)
+        .workspace(contrib_workspace::moved_axis)
         .split(SplitAxes::AllButAxis),
-    elementwise("QLinearWhere", choice, 4)
-        .rounds()
-        .workspace(Workspace::Bytes(contrib_workspace::two_copies))
-        .over_symbols(symbolic_workspace::two_copies),
+    elementwise("QLinearWhere", choice, 4).rounds().workspace(contrib_workspace::two_copies),
     elementwise("QOrderedGelu", like_first, 14).rounds(),
     microsoft("QuantizeBFP", quantize_blocks).rounds().work(Work::PerInputElement(3)),
     microsoft("QuantizeLinear", quantize).rounds().work(Work::PerElement(3)).split(SplitAxes::Rule(rules::quantized)),

@@ -6,313 +6,303 @@
 //! machine's caches or instructions. The runtime's profile counts buffers that a thread keeps from the
 //! first run on.
 
-use memc_ir::{Bytes, ElementType, TensorType};
+use memc_ir::{ElementType, TensorType};
 
 use super::conv_workspace;
-use super::dims::product;
 use crate::context::normalize_axis;
-use crate::info::Typed;
+use crate::size::{Counted, GRANULARITY, Size};
 
-/// Granularity of allocations, in bytes.
-const ALIGNMENT: u64 = 64;
 /// Size of small tables in addition to the large buffers, in bytes (at most 1,024 in measurements).
-pub(super) const TABLES: u64 = 1 << 12;
+const TABLES: u64 = 1 << 12;
 /// Largest assumed second-level cache, in bytes; blocks of keys are cut to fit it.
-pub(super) const CACHE: u64 = 4 << 20;
+const CACHE: u64 = 4 << 20;
 /// Assumed size of the buffers that a thread keeps for quantized products, in bytes (164,992 measured
 /// for a quantized convolution that multiplies columns).
 pub(crate) const QUANTIZED_BUFFERS: u64 = 3 << 16;
 
-fn sum(parts: &[u64]) -> Option<Bytes> {
-    parts.iter().try_fold(0u64, |sum, part| sum.checked_add(*part)).map(Bytes)
-}
-
-fn width(ty: &TensorType) -> Option<u64> {
-    Some(u64::from(ty.element.bits()?.div_ceil(8)))
-}
-
 /// Returns the bytes of operand 0 plus bias (operand 1), which has its own buffer before the activation
 /// runs.
-pub(crate) fn biased_copy(typed: &Typed<'_>) -> Option<Bytes> {
-    match typed.data().inputs.get(1).copied().flatten() {
-        Some(_) => typed.output(0)?.size(),
-        None => Some(Bytes(0)),
-    }
+pub(crate) fn biased_copy(node: &Counted<'_>) -> Option<Size> {
+    Some(if node.has(1) { node.bytes(node.output(0)) } else { Size::from(0) })
 }
 
 /// Returns the bytes of a binary32 copy of a quantized operand 0.
-pub(crate) fn float_copy(typed: &Typed<'_>) -> Option<Bytes> {
-    typed.input(0)?.elements()?.checked_mul(4).map(Bytes)
+pub(crate) fn float_copy(node: &Counted<'_>) -> Option<Size> {
+    Some(node.elements(node.input(0)) * 4)
 }
 
 /// Returns the bytes of two buffers of the size of result 0: both choices of a selection, or the axis
 /// moved to the end and back.
-pub(crate) fn two_copies(typed: &Typed<'_>) -> Option<Bytes> {
-    typed.output(0)?.size()?.0.checked_mul(2).map(Bytes)
+pub(crate) fn two_copies(node: &Counted<'_>) -> Option<Size> {
+    Some(node.bytes(node.output(0)) * 2)
 }
 
 /// Like [`two_copies`], or zero if attribute `axis` is the last axis.
-pub(crate) fn moved_axis(typed: &Typed<'_>) -> Option<Bytes> {
-    let axis = normalize_axis(typed.data().int("axis", -1), typed.output(0)?.rank()?);
-    let last = axis.is_some_and(|axis| typed.output(0).and_then(TensorType::rank) == Some(axis + 1));
-    if last { Some(Bytes(0)) } else { two_copies(typed) }
+pub(crate) fn moved_axis(node: &Counted<'_>) -> Option<Size> {
+    let rank = node.output(0)?.rank()?;
+    let last = normalize_axis(node.data().int("axis", -1), rank).is_some_and(|axis| axis + 1 == rank);
+    if last { Some(Size::from(0)) } else { two_copies(node) }
 }
 
 /// Returns the bytes of a table of pointers into one channels-last image: one pointer for each position
 /// and element of the window.
-pub(crate) fn window_pointers(typed: &Typed<'_>) -> Option<Bytes> {
-    let result = typed.output_dims(0)?;
-    let positions = product(result.get(1..result.len().checked_sub(1)?)?)?;
-    let kernel = typed.data().ints("kernel_shape")?;
-    let taps = kernel.iter().try_fold(1u64, |product, extent| product.checked_mul(u64::try_from(*extent).ok()?))?;
-    product(&[positions, taps, 8]).map(Bytes)
+pub(crate) fn window_pointers(node: &Counted<'_>) -> Option<Size> {
+    let result = node.dims(node.output(0))?;
+    let positions = Size::product(result.get(1..result.len().checked_sub(1)?)?);
+    let kernel = node.data().ints("kernel_shape")?.iter();
+    let taps = Size::product(kernel.map(|extent| u64::try_from(*extent).map_or(Size::Unknown, Size::Number)));
+    Some(positions * taps * 8)
 }
 
 /// Returns the bytes of a quantized LSTM: gates of all steps, states and sums of one step, quantized
-/// data and states, and reversed data and results.
-pub(crate) fn quantized_lstm(typed: &Typed<'_>) -> Option<Bytes> {
-    let (data, hidden) = (typed.input_dims(0)?, u64::try_from(typed.data().int("hidden_size", 0)).ok()?);
+/// data and states, and reversed data and results. Unknown over symbols.
+pub(crate) fn quantized_lstm(node: &Counted<'_>) -> Option<Size> {
+    let data = node.only_numbers()?.dims(node.input(0))?;
+    let hidden = u64::try_from(node.data().int("hidden_size", 0)).ok()?;
     let [steps, batch, input] = data.as_slice() else { return None };
-    let directions = *typed.input_dims(1)?.first()?;
-    let gates = product(&[directions, *steps, *batch, hidden, 16])?;
+    let directions = node.extent(node.input(1), 0);
+    let gates = &directions * steps * batch * hidden * 16;
     // Three states and four sums of binary32 for each sequence, nine vectors of biases and peepholes.
-    let states = product(&[directions, batch.checked_mul(7)?.checked_add(9)?, hidden, 4])?;
-    let quantized = product(&[directions, *batch, steps.checked_mul(*input)?.checked_add(hidden)?])?;
-    let reversed = match typed.data().string("direction") {
-        Some("reverse" | "bidirectional") => product(&[*steps, *batch, input.checked_add(hidden)?, 4])?,
-        _ => 0,
+    let states = &directions * (batch * 7 + 9) * hidden * 4;
+    let quantized = directions * batch * (steps * input + hidden);
+    let reversed = match node.data().string("direction") {
+        Some("reverse" | "bidirectional") => steps * batch * (input + hidden) * 4,
+        _ => Size::from(0),
     };
-    sum(&[gates, states, quantized, reversed, TABLES])
+    Some(gates + states + quantized + reversed + TABLES)
 }
 
 /// Returns zero: the kernel writes the product as it computes it. Buffers that the thread keeps are
-/// counted elsewhere.
-pub(crate) fn quantized_product(_typed: &Typed<'_>) -> Option<Bytes> {
-    Some(Bytes(0))
+/// counted elsewhere. Unknown over symbols.
+pub(crate) fn quantized_product(node: &Counted<'_>) -> Option<Size> {
+    node.only_numbers().map(|_| Size::from(0))
 }
 
 /// Returns the bytes of the 32-bit product before it is quantized again.
-pub(crate) fn requantized_product(typed: &Typed<'_>) -> Option<Bytes> {
-    let result = typed.output(0)?;
+pub(crate) fn requantized_product(node: &Counted<'_>) -> Option<Size> {
     // A binary32 result is written as it is computed.
-    let wide = if result.element == ElementType::Float { 0 } else { result.elements()?.checked_mul(4)? };
-    Some(Bytes(wide))
+    let is_direct = node.output(0)?.element == ElementType::Float;
+    Some(if is_direct { Size::from(0) } else { node.elements(node.output(0)) * 4 })
 }
 
 /// Returns the bytes of the left operand, quantized to one byte per element.
-pub(crate) fn quantized_operand(typed: &Typed<'_>) -> Option<Bytes> {
-    typed.input(0)?.elements().map(Bytes)
+pub(crate) fn quantized_operand(node: &Counted<'_>) -> Option<Size> {
+    Some(node.elements(node.input(0)))
 }
 
 /// Returns the bytes of a product with 4-bit weights: a block of columns unpacked to binary32, or the
 /// left operand in bytes with 8 bytes more per block.
-pub(crate) fn packed_product(typed: &Typed<'_>) -> Option<Bytes> {
-    let data = typed.data();
-    let inner = u64::try_from(data.int("K", 0)).ok()?;
-    let block = u64::try_from(data.int("block_size", 32)).ok().filter(|block| *block > 0)?;
-    let rows = typed.input(0)?.elements()?.checked_div(inner)?;
-    let row = inner.checked_add(inner.div_ceil(block).checked_mul(8)?)?;
+pub(crate) fn packed_product(node: &Counted<'_>) -> Option<Size> {
+    let positive = |name: &str, default| u64::try_from(node.data().int(name, default)).ok().filter(|value| *value > 0);
+    let (inner, block) = (positive("K", 0)?, positive("block_size", 32)?);
+    let rows = node.elements(node.input(0)).floor_div(inner);
+    let bytes = &rows * (Size::from(inner.div_ceil(block)) * 8 + inner);
     // A single row is multiplied without unpacking, and so are integers.
-    let is_integer = data.int("accuracy_level", 0) == 4;
-    let unpacked = if rows > 1 && !is_integer { inner.checked_mul(128)? } else { 0 };
-    let bytes = rows.checked_mul(row)?.max(unpacked);
-    sum(&[bytes, ALIGNMENT])
+    let is_several = rows.floor_div(2).min(1);
+    let is_integer = node.data().int("accuracy_level", 0) == 4;
+    let unpacked = if is_integer { Size::from(0) } else { Size::from(inner) * 128 };
+    Some(bytes.max(is_several * unpacked) + GRANULARITY)
 }
 
 /// Returns the bytes of the columns of an integer convolution.
-pub(crate) fn integer_convolution(typed: &Typed<'_>) -> Option<Bytes> {
-    let (weight, result) = (typed.input_dims(1)?, typed.output_dims(0)?);
-    if conv_workspace::is_pointwise(typed.data(), weight.get(2..)?) {
-        return Some(Bytes(0));
+pub(crate) fn integer_convolution(node: &Counted<'_>) -> Option<Size> {
+    let (weight, result) = (node.input(1)?.known_dims()?, node.dims(node.output(0))?);
+    if conv_workspace::is_pointwise(node.data(), weight.get(2..)?) {
+        return Some(Size::from(0));
     }
-    product(&[product(weight.get(1..)?)?, product(result.get(2..)?)?]).map(Bytes)
+    Some(Size::product(weight.get(1..)?.iter().copied()) * Size::product(result.get(2..)?))
 }
 
 /// Returns the bytes of a quantized convolution for one image at a time. Operand and result are stored
 /// with channels last. Weights that suit the direct kernel need a table of pointers into the operand;
 /// other weights need columns and a 32-bit product. Weights that were not reordered in advance need a
-/// reordered copy.
-pub(crate) fn quantized_convolution(typed: &Typed<'_>) -> Option<Bytes> {
-    let data = typed.data();
-    let (operand, weights, result) = (typed.input(0)?, typed.input(3)?, typed.output(0)?);
-    let (weight, dims) = (weights.known_dims()?, typed.output_dims(0)?);
-    let batch = *dims.first()?;
-    let image = |ty: &TensorType| Some(ty.elements()?.checked_div(batch).unwrap_or(0));
-    let last = data.int("channels_last", 0) != 0;
-    let moved = if last { 0 } else { sum(&[image(operand)?, image(result)?])?.0 };
-    let window = weight.get(2..)?;
-    let taps = product(window)?;
-    let (filters, channels) = (*weight.first()?, *weight.get(1)?);
-    let positions = image(result)?.checked_div(filters).unwrap_or(0);
+/// reordered copy. Over symbols, the bytes suffice for any kernel.
+pub(crate) fn quantized_convolution(node: &Counted<'_>) -> Option<Size> {
+    let data = node.data();
+    let weights = node.input(3)?;
+    let (weight, result) = (weights.known_dims()?, node.dims(node.output(0))?);
+    let (filters, channels, window) = (*weight.first()?, *weight.get(1)?, weight.get(2..)?);
     let groups = u64::try_from(data.int("group", 1)).ok()?;
-    let depthwise = channels == 1 && groups == filters;
+    // No batch, no image.
+    let images = if result.first()?.known() == Some(0) { 0 } else { 1 };
+    let image = |ty: Option<&TensorType>| node.product_from(ty, 1) * images;
+    let is_last = data.int("channels_last", 0) != 0;
+    let moved = if is_last { Size::from(0) } else { image(node.input(0)) + image(node.output(0)) };
+    let spatial = if is_last { result.get(1..result.len().checked_sub(1)?)? } else { result.get(2..)? };
+    let positions = Size::product(spatial) * images;
+    let is_depthwise = channels == 1 && groups == filters;
     // The direct kernels take whole blocks of channels, and constant weights with zero point zero.
-    let blocks = if depthwise {
+    let in_blocks = if is_depthwise {
         filters.is_multiple_of(16)
     } else {
         groups == 1 && channels.is_multiple_of(4) && filters.is_multiple_of(8) && filters >= 16
     };
-    let constant = data.inputs.get(3).copied().flatten().is_some_and(|value| typed.module.constant_of(value).is_some());
-    let direct = constant && weights.element == ElementType::Int8 && blocks;
-    let pointwise = conv_workspace::is_pointwise(data, window);
-    let pointers = product(&[positions, taps, 8])?;
-    let wide = || image(result)?.checked_mul(4);
-    let kernel = if direct {
-        if pointwise && !depthwise { 0 } else { pointers }
-    } else if depthwise {
-        pointers.checked_add(wide()?)?
-    } else if pointwise {
-        wide()?
+    let is_constant = data.inputs.get(3).copied().flatten().is_some_and(|value| node.module.constant_of(value).is_some());
+    let is_direct = !node.has_symbols() && is_constant && weights.element == ElementType::Int8 && in_blocks;
+    let each = if is_depthwise {
+        8
+    } else if conv_workspace::is_pointwise(data, window) {
+        0
+    } else if is_direct {
+        8
     } else {
         // Columns of windows with three or more axes are created for all groups at once.
-        let at_once = if window.len() > 2 { groups } else { 1 };
-        sum(&[product(&[positions, taps, channels, at_once])?, wide()?])?.0
+        let columns = channels.checked_mul(if window.len() > 2 { groups } else { 1 })?;
+        if node.has_symbols() { columns.max(8) } else { columns }
     };
-    let reordered = if constant { 0 } else { product(&weight)? };
-    sum(&[moved, kernel, reordered, ALIGNMENT * 4])
+    let kernel = &positions * Size::product(window.iter().copied()) * each;
+    let wide = if is_direct { Size::from(0) } else { positions * filters * 4 };
+    let reordered = if is_constant { Size::from(0) } else { Size::product(weight) };
+    Some(moved + kernel + wide + reordered + GRANULARITY * 4)
 }
 
 /// The extents of an attention kernel.
 struct Heads {
-    batch: u64,
-    rows: u64,
-    new_keys: u64,
-    keys: u64,
+    batch: Size,
+    rows: Size,
+    new_keys: Size,
+    keys: Size,
     heads: u64,
     groups: u64,
-    head: u64,
-    value_head: u64,
-    width: u64,
+    head: Size,
+    value_head: Size,
+    width: Size,
 }
 
 impl Heads {
     /// Returns the bytes of the queries, heads first.
-    fn queries(&self) -> Option<u64> {
-        product(&[self.batch, self.rows, self.heads, self.head, self.width])
+    fn queries(&self) -> Size {
+        &self.batch * &self.rows * self.heads * &self.head * &self.width
     }
     /// Returns the bytes of the new keys and of the new values, heads first.
-    fn keys_and_values(&self) -> Option<(u64, u64)> {
-        let positions = product(&[self.batch, self.new_keys, self.groups, self.width])?;
-        Some((positions.checked_mul(self.head)?, positions.checked_mul(self.value_head)?))
+    fn keys_and_values(&self) -> (Size, Size) {
+        let positions = &self.batch * &self.new_keys * self.groups * &self.width;
+        (&positions * &self.head, positions * &self.value_head)
     }
     /// Returns the bytes of the result, heads first.
-    fn result(&self) -> Option<u64> {
-        product(&[self.batch, self.rows, self.heads, self.value_head, self.width])
+    fn result(&self) -> Size {
+        &self.batch * &self.rows * self.heads * &self.value_head * &self.width
     }
     /// Returns the bytes of all scores.
-    fn scores(&self) -> Option<u64> {
-        product(&[self.batch, self.heads, self.rows, self.keys, self.width])
+    fn scores(&self) -> Size {
+        self.mask() * self.heads
     }
     /// Returns the bytes of one mask for all heads.
-    fn mask(&self) -> Option<u64> {
-        product(&[self.batch, self.rows, self.keys, self.width])
+    fn mask(&self) -> Size {
+        &self.batch * &self.rows * &self.keys * &self.width
     }
     /// Returns the workspace of the kernel that processes keys block by block and never holds all scores
-    /// (FlashAttention, Dao et al. 2022).
-    fn blocks(&self) -> Option<u64> {
-        let both = self.head.checked_add(self.value_head)?;
-        let keys = CACHE.checked_div(both.checked_mul(16)?)?.clamp(1, self.keys.max(1));
-        let rows = self.rows.min(both).min(keys);
-        rows.checked_mul(keys.checked_add(self.value_head)?.checked_add(2)?)?.checked_mul(4)
+    /// (FlashAttention, Dao et al. 2022). Unknown if the widths of heads are.
+    fn blocks(&self) -> Size {
+        let both = (&self.head + &self.value_head).known();
+        let fitting = both.and_then(|both| CACHE.checked_div(both.saturating_mul(16)));
+        let (Some(both), Some(fitting)) = (both, fitting) else { return Size::Unknown };
+        let keys = self.keys.max(1).min(fitting.max(1));
+        let rows = self.rows.min(both).min(&keys);
+        rows * (keys + &self.value_head + 2) * 4
     }
-}
-
-fn present(typed: &Typed<'_>, operand: usize) -> bool {
-    typed.data().inputs.get(operand).copied().flatten().is_some()
 }
 
 /// Returns a head count attribute; `None` if it is absent or not positive.
-fn head_count(typed: &Typed<'_>, name: &str) -> Option<u64> {
-    u64::try_from(typed.data().int(name, 0)).ok().filter(|heads| *heads > 0)
+fn head_count(node: &Counted<'_>, name: &str) -> Option<u64> {
+    u64::try_from(node.data().int(name, 0)).ok().filter(|heads| *heads > 0)
+}
+
+/// Returns the positions of a cache with heads first; 0 if the tensor is absent or has another rank.
+fn cached(node: &Counted<'_>, ty: Option<&TensorType>) -> Size {
+    let dims = node.dims(ty).filter(|dims| dims.len() == 4);
+    dims.and_then(|dims| dims.get(2).cloned()).unwrap_or(Size::from(0))
 }
 
 /// Returns the bytes of attention with its projection: the projected queries, keys and values, all
 /// scores, and the result with heads first.
-pub(crate) fn projected_attention(typed: &Typed<'_>) -> Option<Bytes> {
-    let (operand, result) = (typed.input_dims(0)?, typed.output_dims(0)?);
+pub(crate) fn projected_attention(node: &Counted<'_>) -> Option<Size> {
+    let result = node.dims(node.output(0))?;
     let [batch, rows, hidden] = result.as_slice() else { return None };
-    let projected = *typed.input_dims(1)?.last()?;
-    let heads = head_count(typed, "num_heads")?;
+    let heads = head_count(node, "num_heads")?;
     // The past is one of two operands; its fourth axis is the axis of positions.
-    let past = [4, 8].iter().filter_map(|index| typed.input_dims(*index)).find(|dims| dims.len() == 5).map_or(0, |dims| dims[3]);
-    let width = width(typed.output(0)?)?;
+    let stored = [4, 8].iter().filter_map(|index| node.dims(node.input(*index))).find(|dims| dims.len() == 5);
+    let past = stored.and_then(|dims| dims.get(3).cloned()).unwrap_or(Size::from(0));
     let sizes = Heads {
-        batch: *batch,
-        rows: *rows,
-        new_keys: *rows,
-        keys: rows.checked_add(past)?,
+        batch: batch.clone(),
+        rows: rows.clone(),
+        new_keys: rows.clone(),
+        keys: rows + past,
         heads,
         groups: heads,
-        head: hidden.div_ceil(heads),
-        value_head: hidden.div_ceil(heads),
-        width,
+        head: hidden.ceil_div(heads),
+        value_head: hidden.ceil_div(heads),
+        width: Size::width(node.output(0)),
     };
-    let qkv = product(&[*operand.first()?, *operand.get(1)?, projected, width])?;
-    sum(&[qkv, sizes.scores()?, sizes.result()?, sizes.mask()?, TABLES])
+    let (operand, weights) = (node.input(0), node.dims(node.input(1))?);
+    let projected = node.extent(operand, 0) * node.extent(operand, 1) * weights.last()? * &sizes.width;
+    Some(projected + sizes.scores() + sizes.result() + sizes.mask() + TABLES)
 }
 
 /// Returns the bytes of many-head attention: operands with heads first, and scores block by block, or
 /// all scores if masks, biases or a past prevent blocks.
-pub(crate) fn many_heads(typed: &Typed<'_>) -> Option<Bytes> {
-    let (query, result) = (typed.input_dims(0)?, typed.output_dims(0)?);
+pub(crate) fn many_heads(node: &Counted<'_>) -> Option<Size> {
+    let (query, result) = (node.dims(node.input(0)), node.dims(node.output(0))?);
     let [batch, rows, hidden] = result.as_slice() else { return None };
-    let heads = head_count(typed, "num_heads")?;
-    let key = typed.input_dims(1);
+    let heads = head_count(node, "num_heads")?;
+    let key = node.dims(node.input(1));
+    let is_unranked = |operand| node.has(operand) && node.input(operand).and_then(TensorType::rank).is_none();
+    if node.has_symbols() && (is_unranked(1) || is_unranked(6)) {
+        return None;
+    }
     let heads_first = key.as_ref().is_some_and(|dims| dims.len() == 4);
-    let new_keys = key.as_ref().and_then(|dims| dims.get(if heads_first { 2 } else { 1 }).copied()).unwrap_or(*rows);
-    let past = typed.input_dims(6).filter(|dims| dims.len() == 4).map_or(0, |dims| dims[2]);
-    let width_of_queries = if query.len() == 3 { *query.last()? } else { *hidden };
+    let new_keys = key.and_then(|dims| dims.get(if heads_first { 2 } else { 1 }).cloned()).unwrap_or_else(|| rows.clone());
+    let query = query?;
+    let width_of_queries = if query.len() == 3 { query.last()? } else { hidden };
     let sizes = Heads {
-        batch: *batch,
-        rows: *rows,
+        batch: batch.clone(),
+        rows: rows.clone(),
+        keys: &new_keys + cached(node, node.input(6)),
         new_keys,
-        keys: new_keys.checked_add(past)?,
         heads,
         groups: heads,
-        head: width_of_queries.div_ceil(heads),
-        value_head: hidden.div_ceil(heads),
-        width: width(typed.output(0)?)?,
+        head: width_of_queries.ceil_div(heads),
+        value_head: hidden.ceil_div(heads),
+        width: Size::width(node.output(0)),
     };
-    let (queries, (keys, values)) = (sizes.queries()?, sizes.keys_and_values()?);
-    let causal = typed.data().int("unidirectional", 0) != 0;
-    let whole = heads_first || causal || [4, 5, 6].iter().any(|operand| present(typed, *operand)) || typed.output(3).is_some();
-    let scores = if whole { sum(&[sizes.scores()?, sizes.result()?, sizes.mask()?])?.0 } else { sizes.blocks()? };
+    let (queries, (keys, values)) = (sizes.queries(), sizes.keys_and_values());
+    let causal = node.data().int("unidirectional", 0) != 0;
+    let whole = heads_first || causal || [4, 5, 6].iter().any(|operand| node.has(*operand)) || node.output(3).is_some();
+    let scores = if whole { sizes.scores() + sizes.result() + sizes.mask() } else { sizes.blocks() };
     // The kernel adds a bias into one more copy of the operand, before it computes scores.
-    let biased = if present(typed, 3) { queries.max(keys).max(values) } else { 0 };
+    let biased = if node.has(3) { queries.max(&keys).max(&values) } else { Size::from(0) };
     // Keys and values with heads first are read in place; a past is joined with them.
-    let moved = if heads_first && !present(typed, 6) { 0 } else { sum(&[keys, values])?.0 };
-    sum(&[queries, moved, scores.max(biased), TABLES])
+    let moved = if heads_first && !node.has(6) { Size::from(0) } else { keys + values };
+    Some(queries + moved + scores.max(biased) + TABLES)
 }
 
 /// Returns the bytes of grouped-head attention: operands with heads first, a second copy if they are
 /// rotated, then scores.
-pub(crate) fn grouped_heads(typed: &Typed<'_>) -> Option<Bytes> {
-    let result = typed.output_dims(0)?;
+pub(crate) fn grouped_heads(node: &Counted<'_>) -> Option<Size> {
+    let result = node.dims(node.output(0))?;
     let [batch, rows, hidden] = result.as_slice() else { return None };
-    let (heads, groups) = (head_count(typed, "num_heads")?, head_count(typed, "kv_num_heads")?);
-    let head = hidden.div_ceil(heads);
-    let past = typed.input_dims(3).filter(|dims| dims.len() == 4).map_or(0, |dims| dims[2]);
-    let filled = typed.output_dims(1).filter(|dims| dims.len() == 4).map_or(0, |dims| dims[2]);
+    let (heads, groups) = (head_count(node, "num_heads")?, head_count(node, "kv_num_heads")?);
+    let head = hidden.ceil_div(heads);
     let sizes = Heads {
-        batch: *batch,
-        rows: *rows,
-        new_keys: *rows,
-        keys: rows.checked_add(past)?.max(filled),
+        batch: batch.clone(),
+        rows: rows.clone(),
+        new_keys: rows.clone(),
+        keys: (rows + cached(node, node.input(3))).max(cached(node, node.output(1))),
         heads,
         groups,
-        head,
+        head: head.clone(),
         value_head: head,
-        width: width(typed.output(0)?)?,
+        width: Size::width(node.output(0)),
     };
-    let (queries, (keys, values)) = (sizes.queries()?, sizes.keys_and_values()?);
-    let operands = sum(&[queries, keys, values])?.0;
-    let rotated = if typed.data().int("do_rotary", 0) != 0 { operands } else { 0 };
-    let whole = typed.data().float("softcap", 0.0) != 0.0
-        || typed.data().int("smooth_softmax", 0) != 0
-        || [10, 11].iter().any(|operand| present(typed, *operand))
-        || typed.output(3).is_some();
-    let scores = if whole { sum(&[sizes.scores()?, sizes.result()?])?.0 } else { sizes.blocks()? };
-    sum(&[operands, rotated, scores, TABLES])
+    let (keys, values) = sizes.keys_and_values();
+    let operands = sizes.queries() + keys + values;
+    let copies = if node.data().int("do_rotary", 0) != 0 { 2 } else { 1 };
+    let whole = node.data().float("softcap", 0.0) != 0.0
+        || node.data().int("smooth_softmax", 0) != 0
+        || [10, 11].iter().any(|operand| node.has(*operand))
+        || node.output(3).is_some();
+    let scores = if whole { sizes.scores() + sizes.result() } else { sizes.blocks() };
+    Some(operands * copies + scores + TABLES)
 }
 
 #[cfg(test)]

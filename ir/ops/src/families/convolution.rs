@@ -5,9 +5,8 @@ use memc_ir::{Dim, ElementType, Shape};
 use crate::context::{Infer, InferError};
 use crate::families::conv_workspace;
 use crate::families::dims::{agree, dim_at, product, require_rank};
-use crate::families::symbolic_workspace;
 use crate::families::window::{Fit, Window, entries};
-use crate::info::{OpInfo, SplitAxes, Typed, Work, Workspace};
+use crate::info::{OpInfo, SplitAxes, Typed, Work};
 use crate::pieces::{reach, rules};
 
 /// Returns the common rank of data, weights and `kernel_shape`, which must agree and be at least 2.
@@ -185,8 +184,7 @@ pub const OPERATORS: &[OpInfo] = &[
     OpInfo::onnx("Conv", conv)
         .work(Work::Flops(|node| conv_flops(node, 1)))
         .gathers(|node| window_elements(node, 1))
-        .workspace(Workspace::Bytes(conv_workspace::conv))
-        .over_symbols(symbolic_workspace::conv)
+        .workspace(conv_workspace::conv)
         .split(SplitAxes::Rule(rules::convolution))
         .reaches(reach::slides),
     OpInfo::onnx("ConvInteger", conv_integer)
@@ -195,8 +193,7 @@ pub const OPERATORS: &[OpInfo] = &[
         .reaches(reach::slides),
     OpInfo::onnx("ConvTranspose", conv_transpose)
         .work(Work::Flops(transposed_flops))
-        .workspace(Workspace::Bytes(conv_workspace::transposed))
-        .over_symbols(symbolic_workspace::transposed)
+        .workspace(conv_workspace::transposed)
         .split(SplitAxes::Rule(rules::transposed_convolution))
         .reaches(reach::spreads),
     OpInfo::onnx("DeformConv", conv).work(Work::Flops(|node| conv_flops(node, 1))),

@@ -1,6 +1,6 @@
 //! Helpers of shape functions for dimensions: reading, unifying, scaling, rounded quotients.
 
-use memc_ir::{Bytes, Dim, DimExpr, ElementType};
+use memc_ir::{Dim, DimExpr, ElementType};
 
 use crate::context::{Infer, InferError};
 
@@ -25,13 +25,6 @@ pub(crate) fn agree(what: &'static str, left: &Dim, right: &Dim) -> Result<Dim, 
         (Dim::AtMost(_) | Dim::Within(_), Dim::Symbolic(_)) => Ok(right.clone()),
         _ => Ok(left.clone()),
     }
-}
-
-/// Returns the bytes of `elements` elements inside a kernel that computes half precision in full
-/// precision. Few processors have kernels for half precision, and those need less.
-pub(crate) fn bytes_in_full(elements: u64, element: ElementType) -> Option<Bytes> {
-    let element = if element == ElementType::Float16 { ElementType::Float } else { element };
-    elements.checked_mul(u64::from(element.bits()?) / 8).map(Bytes)
 }
 
 /// Rejects an operand whose rank is known and differs from the required rank.

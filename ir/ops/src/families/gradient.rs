@@ -1,17 +1,17 @@
 //! Gradient operators of ONNX Runtime's training: each result has the type and shape of the operand it
 //! is the gradient of, or a shape that an operand states.
 
-use memc_ir::{Bytes, Dim, ElementType};
+use memc_ir::{Dim, ElementType};
 
 use super::contrib_rules::{like_first, like_second, microsoft, set_shaped_like, unknown_dims};
 use super::contrib_workspace;
 use super::dims::{agree, dim_at, product};
-use super::symbolic_workspace;
 use crate::algebra::Algebra;
 use crate::context::{Infer, InferError};
 use crate::fact::Data;
-use crate::info::{InPlace, InferFn, OpInfo, SplitAxes, Typed, Work, Workspace};
+use crate::info::{InPlace, InferFn, OpInfo, SplitAxes, Typed, Work};
 use crate::pieces::rules;
+use crate::size::{Counted, Size};
 
 /// States that result `i` is the gradient of operand `of[i]`.
 fn gradients_of(ctx: &mut Infer<'_>, of: &[usize]) -> Result<(), InferError> {
@@ -168,12 +168,9 @@ fn convolution_flops(typed: &Typed<'_>) -> Option<u64> {
 }
 
 /// Returns the bytes of the columns of one image, as in the general path of the forward kernel.
-fn convolution_workspace(typed: &Typed<'_>) -> Option<Bytes> {
-    let (result, weight) = (typed.input_dims(0)?, typed.input_dims(2)?);
-    let taps = product(weight.get(1..)?)?;
-    let positions = product(result.get(2..)?)?;
-    let width = u64::from(typed.input(0)?.element.bits()?.div_ceil(8));
-    taps.checked_mul(positions)?.checked_mul(width).map(Bytes)
+fn convolution_workspace(node: &Counted<'_>) -> Option<Size> {
+    let columns = node.product_from(node.input(2), 1) * node.product_from(node.input(0), 2);
+    Some(columns * Size::width(node.input(0)))
 }
 
 fn loss(ctx: &mut Infer<'_>) -> Result<(), InferError> {
@@ -214,19 +211,14 @@ pub const OPERATORS: &[OpInfo] = &[
     OpInfo::onnx("AveragePoolGrad", pool).work(Work::PerElement(4)).split(SplitAxes::Batch),
     OpInfo::onnx("MaxPoolGrad", pool).work(Work::PerElement(2)).split(SplitAxes::Rule(rules::unpooled)),
     microsoft("BatchNormalizationGrad", of_data_and_scale).work(Work::PerElement(12)),
-    overwriting("BiasFastGeluGrad_dX", 20)
-        .workspace(Workspace::Bytes(contrib_workspace::biased_copy))
-        .over_symbols(symbolic_workspace::biased_copy),
+    overwriting("BiasFastGeluGrad_dX", 20).workspace(contrib_workspace::biased_copy),
     microsoft("BiasGeluGrad", bias_gelu).work(Work::PerElement(20)),
-    overwriting("BiasGeluGrad_dX", 20)
-        .workspace(Workspace::Bytes(contrib_workspace::biased_copy))
-        .over_symbols(symbolic_workspace::biased_copy),
+    overwriting("BiasGeluGrad_dX", 20).workspace(contrib_workspace::biased_copy),
     of_dropout("BitmaskDropoutGrad"),
     microsoft("BroadcastGradientArgs", broadcast_axes).work(Work::None),
     microsoft("ConvGrad", convolution)
         .work(Work::Flops(convolution_flops))
-        .workspace(Workspace::Bytes(convolution_workspace))
-        .over_symbols(symbolic_workspace::convolution_gradient)
+        .workspace(convolution_workspace)
         .split(SplitAxes::Rule(rules::convolution_gradient)),
     microsoft("ConvTransposeGrad", transposed_convolution).work(Work::Flops(convolution_flops)),
     microsoft("DivGrad", of_data_and_weight).work(Work::PerElement(6)),

@@ -61,7 +61,6 @@ pub mod shape;
 pub mod signal;
 pub mod slicing;
 pub mod softmax;
-pub(crate) mod symbolic_workspace;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod text;

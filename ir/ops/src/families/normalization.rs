@@ -1,14 +1,14 @@
 //! Normalization over batches, channels, groups and axes; Dropout.
 
-use memc_ir::{Bytes, Dim, ElementType};
+use memc_ir::{Dim, ElementType};
 
 use crate::algebra::Algebra;
 use crate::context::{Infer, InferError};
 use crate::families::activation::same_as_first;
-use crate::families::dims::{agree, bytes_in_full, dim_at};
-use crate::families::symbolic_workspace;
-use crate::info::{InPlace, OpInfo, Repeat, SplitAxes, Typed, Work, Workspace};
+use crate::families::dims::{agree, dim_at};
+use crate::info::{InPlace, OpInfo, Repeat, SplitAxes, Typed, Work};
 use crate::pieces::rules;
+use crate::size::{Counted, Size};
 
 /// Infers BatchNormalization. Results after the first are statistics: mean and variance, before version
 /// 14 also those saved for the gradient.
@@ -93,13 +93,11 @@ fn dropout(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 
 /// Returns the workspace of LRN: ONNX Runtime's kernel keeps the scales of all images, and the squares
 /// of one image with channels padded on both sides (its `core/providers/cpu/nn/lrn.cc`).
-fn lrn_workspace(node: &Typed<'_>) -> Option<Bytes> {
-    let data = node.input(0)?;
-    let dims = data.known_dims()?;
-    let size = u64::try_from(node.data().int("size", 1)).ok()?;
-    let channels = dims.get(1)?.checked_add(size)?.checked_sub(1)?;
-    let image = dims.get(2..)?.iter().try_fold(channels, |product, extent| product.checked_mul(*extent))?;
-    bytes_in_full(data.elements()?.checked_add(image)?, data.element)
+fn lrn_workspace(node: &Counted<'_>) -> Option<Size> {
+    let data = node.input(0);
+    let size = u64::try_from(node.data().int("size", 1)).ok()?.checked_sub(1)?;
+    let image = (node.extent(data, 1) + size) * node.product_from(data, 2);
+    Some((node.elements(data) + image) * Size::width_in_full(data))
 }
 
 /// Counts a running sum over the squares of neighboring channels (one addition, one subtraction), and a
@@ -127,8 +125,7 @@ pub const OPERATORS: &[OpInfo] = &[
         .split(SplitAxes::Rule(rules::instance_normalized)),
     OpInfo::onnx("LRN", per_channel)
         .work(Work::Flops(lrn_flops))
-        .workspace(Workspace::Bytes(lrn_workspace))
-        .over_symbols(symbolic_workspace::local_response)
+        .workspace(lrn_workspace)
         .split(SplitAxes::Rule(rules::across_channels)),
     OpInfo::onnx("LayerNormalization", layer_normalization)
         .work(Work::PerElement(24))

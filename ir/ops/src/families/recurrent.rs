@@ -5,8 +5,7 @@ use memc_ir::Dim;
 use crate::context::{Infer, InferError};
 use crate::families::dims::{agree, dim_at, require_rank};
 use crate::families::recurrent_workspace;
-use crate::families::symbolic_workspace;
-use crate::info::{OpInfo, Typed, Work, Workspace};
+use crate::info::{OpInfo, Typed, Work};
 
 fn directions(direction: Option<&str>) -> u64 {
     if direction == Some("bidirectional") { 2 } else { 1 }
@@ -81,20 +80,9 @@ fn flops(node: &Typed<'_>) -> Option<u64> {
 
 /// The operators of this family.
 pub const OPERATORS: &[OpInfo] = &[
-    OpInfo::onnx("GRU", recurrent)
-        .work(Work::Flops(flops))
-        .workspace(Workspace::Bytes(recurrent_workspace::gru))
-        .over_symbols(symbolic_workspace::gru)
-        .optional(&[0]),
-    OpInfo::onnx("LSTM", recurrent)
-        .work(Work::Flops(flops))
-        .workspace(Workspace::Bytes(recurrent_workspace::lstm))
-        .over_symbols(symbolic_workspace::lstm)
-        .optional(&[0, 1, 2]),
-    OpInfo::onnx("RNN", recurrent)
-        .work(Work::Flops(flops))
-        .workspace(Workspace::Bytes(recurrent_workspace::rnn))
-        .over_symbols(symbolic_workspace::rnn),
+    OpInfo::onnx("GRU", recurrent).work(Work::Flops(flops)).workspace(recurrent_workspace::gru).optional(&[0]),
+    OpInfo::onnx("LSTM", recurrent).work(Work::Flops(flops)).workspace(recurrent_workspace::lstm).optional(&[0, 1, 2]),
+    OpInfo::onnx("RNN", recurrent).work(Work::Flops(flops)).workspace(recurrent_workspace::rnn),
 ];
 
 #[cfg(test)]

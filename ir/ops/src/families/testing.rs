@@ -8,7 +8,8 @@ use memc_ir::{
 
 use crate::context::{Bodies, Infer, InferError};
 use crate::fact::{Data, Fact, Item};
-use crate::info::{OpInfo, Typed, Work, Workspace};
+use crate::info::{OpInfo, Typed, Work};
+use crate::size::Counted;
 use crate::table;
 
 /// Parses `f32[N,3,?]`, `i64[*]`, `seq<f32[2]>`, `optional<…>`, `unknown`.
@@ -237,8 +238,8 @@ impl Case {
     pub(crate) fn costs(self) -> (Option<u64>, Option<Bytes>) {
         self.typed(|typed, info| {
             let work = if let Work::Flops(formula) = info.work { formula(typed) } else { None };
-            let workspace = if let Workspace::Bytes(formula) = info.workspace { formula(typed) } else { None };
-            (work, workspace)
+            let workspace = info.workspace.and_then(|formula| formula(&Counted::in_numbers(typed)));
+            (work, workspace.and_then(|size| size.known()).map(Bytes))
         })
     }
     /// Calls `read` with the node and its entry, after inference of the results. If the shape function

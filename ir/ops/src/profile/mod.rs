@@ -11,7 +11,6 @@ mod ort_names;
 mod ort_session;
 mod ort_temporaries;
 pub mod player;
-mod symbolic_temporaries;
 
 pub use ort_kernels::{Kernel, Overwrites, ort_kernel};
 pub use ort_names::{REGISTERED, registered};
@@ -19,8 +18,9 @@ pub use ort_session::{Language, Recipe, SessionNeeds};
 
 use memc_ir::{Bytes, Definition, DimExpr, ElementType, Module, Operator, TensorType, Value};
 
-use crate::info::{InPlace, Typed, View, Workspace};
+use crate::info::{InPlace, Typed, View};
 use crate::repeat::may_train;
+use crate::size::{Counted, Size};
 use crate::table::lookup;
 
 /// The set of kernels that write in place.
@@ -214,26 +214,20 @@ impl Profile {
     /// Returns the workspace of the node's kernel, in addition to operands and results; `None` if it is
     /// unknown.
     pub fn workspace(&self, typed: &Typed<'_>) -> Option<Bytes> {
-        let formula = match typed.info()?.workspace {
-            Workspace::None => Bytes(0),
-            Workspace::Bytes(_) if !self.takes_workspace => Bytes(0),
-            Workspace::Bytes(formula) => formula(typed)?,
-        };
-        let temporaries = if self.takes_temporaries { ort_temporaries::temporaries(typed)? } else { Bytes(0) };
-        self.buffer(formula)?.checked_add(temporaries)
+        self.counted(&Counted::in_numbers(typed))?.known().map(Bytes)
     }
 
     /// Returns the workspace of the node's kernel over symbols: at all extents at least
     /// [`Profile::workspace`]. `None` if no such expression is known; types must be as stated.
     pub fn workspace_over(&self, typed: &Typed<'_>) -> Option<DimExpr> {
-        let info = typed.info()?;
-        let formula = match info.workspace {
-            Workspace::Bytes(_) if self.takes_workspace => info.workspace_expr?(typed)?,
-            Workspace::None | Workspace::Bytes(_) => DimExpr::constant(0),
-        };
-        let rounding = DimExpr::constant(i64::try_from(self.rounding).ok()?);
-        let formula = if self.rounding == 1 { formula } else { formula.ceil_div(&rounding)?.mul(&rounding)? };
-        if self.takes_temporaries { formula.add(&ort_temporaries::temporaries_over(typed)?) } else { Some(formula) }
+        self.counted(&Counted::in_symbols(typed))?.expr()
+    }
+
+    /// Returns the workspace by the formulas of both tables.
+    fn counted(&self, node: &Counted<'_>) -> Option<Size> {
+        let formula = node.info()?.workspace.filter(|_| self.takes_workspace);
+        let bytes = formula.map_or(Some(Size::from(0)), |formula| formula(node))?.multiple_of(self.rounding);
+        Some(if self.takes_temporaries { bytes + ort_temporaries::temporaries(node)? } else { bytes })
     }
 
     /// Returns the bytes that the kernels of `module` keep from their first run on, over all steps of
@@ -296,5 +290,7 @@ fn same_bytes(left: &TensorType, right: &TensorType) -> bool {
         && shapes.is_some_and(|(a, b)| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.same(b)))
 }
 
+#[cfg(test)]
+mod law;
 #[cfg(test)]
 mod tests;

@@ -25,12 +25,13 @@
 //!   them need `memc profile`.
 
 use super::{Kernels, Profile};
+use crate::size::GRANULARITY;
 
 /// The profile.
 pub(crate) const PROFILE: Profile = Profile {
     name: "ort",
     alignment: 64,
-    rounding: 64,
+    rounding: GRANULARITY,
     windows: false,
     shared_outputs: false,
     caller_buffers: false,

@@ -6,10 +6,9 @@
 
 use memc_ir::ElementType;
 
-use super::ort_temporaries::{self as of, Formula};
-use super::symbolic_temporaries::{self as over, Expression};
+use super::ort_temporaries as of;
 use crate::families::contrib_workspace::{self, QUANTIZED_BUFFERS};
-use crate::families::symbolic_workspace;
+use crate::size::{Formula, GRANULARITY, Size};
 
 /// Facts about the kernel of one operator.
 #[derive(Clone, Copy, Debug)]
@@ -30,8 +29,6 @@ pub struct Kernel {
     pub wrong_in_place: bool,
     /// Memory that the kernel holds in addition to the workspace formula of the table entry.
     pub(crate) temporaries: Option<Formula>,
-    /// The temporaries over symbols: at all extents at least those of the formula.
-    pub(crate) temporaries_expr: Option<Expression>,
     /// Whether there is a half-precision kernel, which needs no conversions.
     pub half_precision: bool,
     /// Whether the runtime has no kernel and replaces the node by several nodes, as seen in the model
@@ -78,7 +75,6 @@ impl Kernel {
             in_place: None,
             wrong_in_place: false,
             temporaries: None,
-            temporaries_expr: None,
             half_precision: false,
             expanded: false,
             keeps: 0,
@@ -100,10 +96,6 @@ impl Kernel {
     }
     const fn temporaries(mut self, formula: Formula) -> Self {
         self.temporaries = Some(formula);
-        self
-    }
-    const fn over_symbols(mut self, expression: Expression) -> Self {
-        self.temporaries_expr = Some(expression);
         self
     }
     const fn half_precision(mut self) -> Self {
@@ -174,7 +166,7 @@ const RELU: &[ElementType] = &[ElementType::Float, ElementType::Double, ElementT
 /// do not allow doubles. Operand 0 of QLinearConcat is the scale of the result.
 pub(super) static KERNELS: &[Kernel] = &[
     onnx("Add").blocks(),
-    onnx("Attention").temporaries(of::attention).over_symbols(over::attention).half_precision().packs(),
+    onnx("Attention").temporaries(of::attention).half_precision().packs(),
     onnx("BatchNormalization").temporaries(of::batch_normalization),
     onnx("BitCast").half_precision(),
     onnx("Cast").in_place(0, ANY).half_precision(),
@@ -185,97 +177,72 @@ pub(super) static KERNELS: &[Kernel] = &[
     onnx("Compress").half_precision(),
     onnx("Concat").half_precision(),
     onnx("ConstantOfShape").half_precision(),
-    onnx("ConvInteger")
-        .temporaries(|typed| contrib_workspace::integer_convolution(typed).map(|bytes| bytes.0))
-        .over_symbols(symbolic_workspace::integer_convolution)
-        .keeps(QUANTIZED_BUFFERS),
+    onnx("ConvInteger").temporaries(contrib_workspace::integer_convolution).keeps(QUANTIZED_BUFFERS),
     onnx("ConvTranspose").packs(),
     onnx("DFT").temporaries(of::fourier),
     onnx("DeformConv").temporaries(of::deformable),
     onnx("DepthToSpace").moves_integers(1),
     onnx("DequantizeLinear").half_precision(),
-    onnx("Einsum").temporaries(of::einsum).over_symbols(over::einsum).sums_by_address(),
-    onnx("Elu").in_place(0, FLOAT).temporaries(|typed| of::steps_in_half(typed, 11)).over_symbols(|typed| over::steps(typed, 11)),
+    onnx("Einsum").temporaries(of::einsum).sums_by_address(),
+    onnx("Elu").in_place(0, FLOAT).temporaries(|node| of::steps_in_half(node, 11)),
     onnx("Expand").half_precision().moves_integers(1),
     onnx("Flatten").moves_integers(1),
     onnx("GRU").packs(),
     onnx("Gather").half_precision().moves_integers(1),
     onnx("GatherElements").half_precision(),
     onnx("GatherND").half_precision(),
-    onnx("Gelu").temporaries(of::gelu).over_symbols(|typed| over::steps(typed, 6)).reads_again().blocks(),
+    onnx("Gelu").temporaries(of::gelu).reads_again().blocks(),
     onnx("Gemm").packs(),
-    onnx("GreaterOrEqual").temporaries(of::two_comparisons).over_symbols(over::two_results),
-    onnx("GroupNormalization").temporaries(of::group_normalization).over_symbols(over::group_normalization).expanded(),
-    onnx("HardSigmoid").in_place(0, FLOAT).temporaries(|typed| of::steps_in_half(typed, 0)).blocks(),
-    onnx("HardSwish")
-        .temporaries(|typed| of::results(typed, 1)?.checked_add(of::ROUNDING))
-        .over_symbols(over::result_and_constant)
-        .expanded()
-        .blocks(),
-    onnx("Hardmax").temporaries(of::moved_axis).over_symbols(over::moved_axis),
+    onnx("GreaterOrEqual").temporaries(of::two_comparisons),
+    onnx("GroupNormalization").temporaries(of::group_normalization).expanded(),
+    onnx("HardSigmoid").in_place(0, FLOAT).temporaries(|node| of::steps_in_half(node.only_numbers()?, 0)).blocks(),
+    onnx("HardSwish").temporaries(|node| Some(of::results(node, 1) + GRANULARITY)).expanded().blocks(),
+    onnx("Hardmax").temporaries(of::moved_axis),
     onnx("InstanceNormalization").sums_by_address(),
     onnx("IsInf").half_precision(),
     onnx("IsNaN").half_precision(),
-    onnx("LRN").temporaries(|_| Some(of::ROUNDING)),
+    onnx("LRN").temporaries(|_| Some(Size::from(GRANULARITY))),
     onnx("LSTM").packs(),
     onnx("LayerNormalization").temporaries(of::full_statistics).half_precision(),
-    onnx("LeakyRelu")
-        .in_place(0, FLOAT)
-        .temporaries(|typed| of::steps_in_half(typed, 11))
-        .over_symbols(|typed| over::steps(typed, 11))
-        .blocks(),
-    onnx("LessOrEqual").temporaries(of::two_comparisons).over_symbols(over::two_results),
-    onnx("LogSoftmax").in_place(0, FLOAT).temporaries(of::softmax).over_symbols(over::moved_axis),
+    onnx("LeakyRelu").in_place(0, FLOAT).temporaries(|node| of::steps_in_half(node, 11)).blocks(),
+    onnx("LessOrEqual").temporaries(of::two_comparisons),
+    onnx("LogSoftmax").in_place(0, FLOAT).temporaries(of::softmax),
     onnx("MatMul").packs(),
-    onnx("MatMulInteger")
-        .temporaries(|typed| contrib_workspace::quantized_product(typed).map(|bytes| bytes.0))
-        .keeps(QUANTIZED_BUFFERS)
-        .packs(),
-    onnx("Max").temporaries(of::several).over_symbols(over::several).half_precision(),
+    onnx("MatMulInteger").temporaries(contrib_workspace::quantized_product).keeps(QUANTIZED_BUFFERS).packs(),
+    onnx("Max").temporaries(of::several).half_precision(),
     onnx("MaxPool").moves_integers(12),
-    onnx("Mean").temporaries(of::several).over_symbols(over::several),
-    onnx("MeanVarianceNormalization").temporaries(of::mean_variance).over_symbols(over::two_results),
-    onnx("Min").temporaries(of::several).over_symbols(over::several).half_precision(),
-    onnx("Mish").temporaries(|typed| of::results(typed, 1)).over_symbols(over::result).expanded(),
+    onnx("Mean").temporaries(of::several),
+    onnx("MeanVarianceNormalization").temporaries(of::mean_variance),
+    onnx("Min").temporaries(of::several).half_precision(),
+    onnx("Mish").temporaries(|node| Some(of::results(node, 1))).expanded(),
     onnx("Mod").half_precision(),
     onnx("Mul").blocks(),
-    onnx("NegativeLogLikelihoodLoss").temporaries(of::likelihood).over_symbols(over::likelihood).expanded(),
-    onnx("PRelu").temporaries(of::sloped).over_symbols(|typed| over::steps(typed, 13)),
-    onnx("QLinearConv")
-        .temporaries(|typed| contrib_workspace::quantized_convolution(typed).map(|bytes| bytes.0))
-        .over_symbols(symbolic_workspace::quantized_convolution)
-        .keeps(QUANTIZED_BUFFERS)
-        .packs(),
-    onnx("QLinearMatMul")
-        .temporaries(|typed| contrib_workspace::requantized_product(typed).map(|bytes| bytes.0))
-        .over_symbols(symbolic_workspace::requantized_product)
-        .keeps(QUANTIZED_BUFFERS)
-        .packs(),
+    onnx("NegativeLogLikelihoodLoss").temporaries(of::likelihood).expanded(),
+    onnx("PRelu").temporaries(of::sloped),
+    onnx("QLinearConv").temporaries(contrib_workspace::quantized_convolution).keeps(QUANTIZED_BUFFERS).packs(),
+    onnx("QLinearMatMul").temporaries(contrib_workspace::requantized_product).keeps(QUANTIZED_BUFFERS).packs(),
     onnx("QuantizeLinear").half_precision(),
     onnx("RMSNormalization").temporaries(of::full_statistics).half_precision(),
-    onnx("ReduceL1").temporaries(|typed| of::powers_in_half(typed, 1)).over_symbols(|typed| over::powers(typed, 1)),
-    onnx("ReduceL2").temporaries(|typed| of::powers_in_half(typed, 1)).over_symbols(|typed| over::powers(typed, 1)),
-    onnx("ReduceLogSumExp").temporaries(|typed| of::powers_in_half(typed, 3)).over_symbols(|typed| over::powers(typed, 3)),
+    onnx("ReduceL1").temporaries(|node| of::powers_in_half(node, 1)),
+    onnx("ReduceL2").temporaries(|node| of::powers_in_half(node, 1)),
+    onnx("ReduceLogSumExp").temporaries(|node| of::powers_in_half(node, 3)),
     onnx("ReduceMean").sums_by_address(),
     onnx("ReduceSum").sums_by_address(),
-    onnx("ReduceSumSquare").temporaries(|typed| of::powers_in_half(typed, 1)).over_symbols(|typed| over::powers(typed, 1)),
+    onnx("ReduceSumSquare").temporaries(|node| of::powers_in_half(node, 1)),
     onnx("Relu")
         .in_place(0, RELU)
-        .temporaries(|typed| Some(if of::is_half(typed) { of::ROUNDING } else { 0 }))
+        .temporaries(|node| Some(Size::from(if of::is_half(node) { GRANULARITY } else { 0 })))
         .half_precision()
         .blocks(),
     onnx("Reshape").moves_integers(1),
-    onnx("Resize").temporaries(of::resize).over_symbols(over::resize),
+    onnx("Resize").temporaries(of::resize),
     onnx("ReverseSequence").half_precision(),
     onnx("Round").half_precision(),
     onnx("STFT").temporaries(of::framed_fourier),
     onnx("Scatter").in_place(0, ANY).half_precision(),
     onnx("ScatterElements").in_place(0, ANY).half_precision(),
     onnx("ScatterND").half_precision(),
-    onnx("Selu")
-        .in_place(0, FLOAT)
-        .temporaries(|typed| of::steps_in_half(typed, 11))
-        .over_symbols(|typed| over::steps(typed, 11)),
+    onnx("Selu").in_place(0, FLOAT).temporaries(|node| of::steps_in_half(node, 11)),
     onnx("SequenceMap").expanded(),
     onnx("Shape").half_precision(),
     onnx("Shrink").in_place(0, ANY).half_precision(),
@@ -283,32 +250,23 @@ pub(super) static KERNELS: &[Kernel] = &[
     onnx("Sign").half_precision(),
     onnx("SimplifiedLayerNormalization").temporaries(of::full_statistics).half_precision().extension(HALF_TO_DOUBLE),
     onnx("Slice").moves_integers(1),
-    onnx("Softmax").in_place(0, FLOAT).temporaries(of::softmax).over_symbols(over::moved_axis),
+    onnx("Softmax").in_place(0, FLOAT).temporaries(of::softmax),
     onnx("SoftmaxCrossEntropyLoss").temporaries(of::cross_entropy).expanded(),
     onnx("Softplus").in_place(0, FLOAT),
-    onnx("Softsign")
-        .in_place(0, FLOAT)
-        .temporaries(|typed| of::steps_in_half(typed, 2))
-        .over_symbols(|typed| over::steps(typed, 2)),
+    onnx("Softsign").in_place(0, FLOAT).temporaries(|node| of::steps_in_half(node, 2)),
     onnx("SpaceToDepth").moves_integers(1),
     onnx("Squeeze").moves_integers(1),
     onnx("Sub").blocks(),
-    onnx("Sum").temporaries(of::several).over_symbols(over::several).blocks(),
-    onnx("Swish")
-        .temporaries(|typed| of::results(typed, 1)?.checked_add(of::ROUNDING))
-        .over_symbols(over::result_and_constant)
-        .expanded(),
+    onnx("Sum").temporaries(of::several).blocks(),
+    onnx("Swish").temporaries(|node| Some(of::results(node, 1) + GRANULARITY)).expanded(),
     onnx("Tanh").in_place(0, FLOATS).blocks(),
     onnx("TensorScatter").in_place(0, ANY).half_precision(),
-    onnx("ThresholdedRelu")
-        .in_place(0, FLOAT)
-        .temporaries(|typed| of::steps_in_half(typed, 7))
-        .over_symbols(|typed| over::steps(typed, 7)),
+    onnx("ThresholdedRelu").in_place(0, FLOAT).temporaries(|node| of::steps_in_half(node, 7)),
     onnx("Tile").moves_integers(1),
     onnx("Transpose").half_precision().moves_integers(1),
     onnx("Unsqueeze").moves_integers(1),
-    onnx("Upsample").temporaries(of::resize).over_symbols(over::resize),
-    onnx("Where").temporaries(of::choices).over_symbols(over::choices),
+    onnx("Upsample").temporaries(of::resize),
+    onnx("Where").temporaries(of::choices),
     Kernel::of("ai.onnx.ml", "Normalizer").wrong_in_place(),
     microsoft("Attention").half_precision().packs().extension(FLOAT),
     microsoft("BiasGelu").extension(FLOAT),

@@ -5,52 +5,28 @@
 //! caller holds, and compared over random nodes by `benches/workspace.py`. Formulas give the measured
 //! bytes or slightly more; `SMALL` covers tables of a few hundred bytes.
 
-use memc_ir::{Bytes, Dim, DimExpr, ElementType, TensorType};
+use memc_ir::{ElementType, TensorType};
 
 use super::ort_kernels::{Kernel, ort_kernel};
 use crate::context::{broadcast, normalize_axis};
-use crate::families::dims::{bytes_in_full, product};
 use crate::info::{Typed, View};
+use crate::size::{Counted, GRANULARITY, Size};
 use crate::table::lookup;
 
-/// A formula, in bytes; `None` if extents are unknown.
-pub(crate) type Formula = fn(&Typed<'_>) -> Option<u64>;
-
-/// Granularity of allocations, in bytes.
-pub(super) const ROUNDING: u64 = 64;
 /// Size of tables that do not grow with tensors, in bytes.
-pub(super) const SMALL: u64 = 1 << 10;
-/// Bytes that a loss gathers for a label, at most: with ignored labels.
-pub(super) const MOST_OF_A_LABEL: u64 = 37;
+const SMALL: u64 = 1 << 10;
 
 /// Returns the bytes that the node's kernel holds in addition to the table's formula.
-pub(super) fn temporaries(typed: &Typed<'_>) -> Option<Bytes> {
-    let bytes = row(typed).and_then(|kernel| kernel.temporaries).map_or(Some(0), |formula| formula(typed))?;
-    conversions(typed)?.checked_add(bytes)?.checked_next_multiple_of(ROUNDING).map(Bytes)
-}
-
-/// Returns the bytes that the node's kernel holds in addition to the table's formula, over symbols; `None`
-/// if only a formula over numbers is known.
-pub(super) fn temporaries_over(typed: &Typed<'_>) -> Option<DimExpr> {
-    let kernel = row(typed);
-    let own = match kernel.and_then(|kernel| kernel.temporaries).map(|formula| formula(typed)) {
-        None => DimExpr::constant(0),
-        Some(Some(bytes)) => DimExpr::constant(i64::try_from(bytes).ok()?),
-        Some(None) => kernel?.temporaries_expr?(typed)?,
+pub(super) fn temporaries(node: &Counted<'_>) -> Option<Size> {
+    let own = match row(node).and_then(|kernel| kernel.temporaries) {
+        None => Size::from(0),
+        // Known extents give exact bytes, also if the formula over symbols is an upper bound.
+        Some(formula) => match formula(&Counted::in_numbers(node)).filter(|bytes| bytes.known().is_some()) {
+            Some(bytes) => bytes,
+            None => formula(node)?,
+        },
     };
-    let rounding = DimExpr::constant(i64::try_from(ROUNDING).ok()?);
-    let mut sum = own.ceil_div(&rounding)?.mul(&rounding)?;
-    let data = typed.data();
-    let moves_only = lookup(&data.operator).is_some_and(|info| info.view != View::None);
-    if moves_only || has_half_precision(typed) {
-        return Some(sum);
-    }
-    let operands = (0..data.inputs.len()).filter_map(|index| typed.input(index));
-    let tensors = operands.chain((0..data.outputs.len()).filter_map(|index| typed.output(index)));
-    for ty in tensors.filter(|ty| ty.element == ElementType::Float16) {
-        sum = sum.add(&in_full(ty).size_expr()?.ceil_div(&rounding)?.mul(&rounding)?)?;
-    }
-    Some(sum)
+    Some(own.rounded() + conversions(node))
 }
 
 fn row(typed: &Typed<'_>) -> Option<&'static Kernel> {
@@ -58,19 +34,23 @@ fn row(typed: &Typed<'_>) -> Option<&'static Kernel> {
     ort_kernel(&operator.domain, &operator.name)
 }
 
-pub(super) fn has_half_precision(typed: &Typed<'_>) -> bool {
+fn has_half_precision(typed: &Typed<'_>) -> bool {
     row(typed).is_some_and(|kernel| kernel.half_precision)
 }
 
 /// Returns the bytes of a tensor's allocation.
-fn rounded(ty: &TensorType) -> Option<u64> {
-    ty.size()?.0.checked_next_multiple_of(ROUNDING)
+fn rounded(node: &Counted<'_>, ty: Option<&TensorType>) -> Size {
+    node.bytes(ty).rounded()
 }
 
-/// Returns the type of the tensor inside kernels without half precision.
-pub(super) fn in_full(ty: &TensorType) -> TensorType {
-    let element = if ty.element == ElementType::Float16 { ElementType::Float } else { ty.element };
-    TensorType { element, shape: ty.shape.clone() }
+/// Returns the bytes of the allocation of a tensor inside kernels without half precision.
+fn in_full(node: &Counted<'_>, ty: Option<&TensorType>) -> Size {
+    match ty {
+        Some(ty) if ty.element == ElementType::Float16 => {
+            rounded(node, Some(&TensorType { element: ElementType::Float, shape: ty.shape.clone() }))
+        }
+        ty => rounded(node, ty),
+    }
 }
 
 pub(super) fn is_half(typed: &Typed<'_>) -> bool {
@@ -78,227 +58,237 @@ pub(super) fn is_half(typed: &Typed<'_>) -> bool {
 }
 
 /// Returns the bytes of `count` buffers of the size of result 0, in full precision.
-pub(super) fn results(typed: &Typed<'_>, count: u64) -> Option<u64> {
-    rounded(&in_full(typed.output(0)?))?.checked_mul(count)
+pub(super) fn results(node: &Counted<'_>, count: u64) -> Size {
+    in_full(node, node.output(0)) * count
 }
 
 /// Returns the bytes of an operator that has no half-precision kernel and is computed step by step:
 /// `quarters` quarters of result 0 in full precision, and small constants. A condition takes one
 /// quarter.
-pub(super) fn steps_in_half(typed: &Typed<'_>, quarters: u64) -> Option<u64> {
-    if is_half(typed) { steps(typed, quarters) } else { Some(0) }
+pub(super) fn steps_in_half(node: &Counted<'_>, quarters: u64) -> Option<Size> {
+    Some(if is_half(node) { steps(node, quarters) } else { Size::from(0) })
 }
 
-fn steps(typed: &Typed<'_>, quarters: u64) -> Option<u64> {
-    results(typed, quarters)?.div_ceil(4).checked_add(ROUNDING * 8)
+fn steps(node: &Counted<'_>, quarters: u64) -> Size {
+    results(node, quarters).ceil_div(4) + GRANULARITY * 8
 }
 
-pub(super) fn gelu(typed: &Typed<'_>) -> Option<u64> {
-    steps_in_half(typed, if typed.data().string("approximate") == Some("tanh") { 6 } else { 4 })
+/// Returns the bytes of the steps of Gelu; over symbols, those of the longer approximation.
+pub(super) fn gelu(node: &Counted<'_>) -> Option<Size> {
+    let is_long = node.has_symbols() || node.data().string("approximate") == Some("tanh");
+    steps_in_half(node, if is_long { 6 } else { 4 })
 }
 
 /// Returns the bytes of PRelu. It has no kernel for integers either, and runs step by step without
 /// conversions.
-pub(super) fn sloped(typed: &Typed<'_>) -> Option<u64> {
-    let has_kernel = matches!(typed.input(0)?.element, ElementType::Float | ElementType::Double);
-    if has_kernel { Some(0) } else { steps(typed, 13) }
+pub(super) fn sloped(node: &Counted<'_>) -> Option<Size> {
+    let has_kernel = matches!(node.input(0)?.element, ElementType::Float | ElementType::Double);
+    Some(if has_kernel { Size::from(0) } else { steps(node, 13) })
 }
 
 /// Returns the bytes of `count` full-precision copies of the operand, which are alive before the sum.
-pub(super) fn powers_in_half(typed: &Typed<'_>, count: u64) -> Option<u64> {
-    if !is_half(typed) {
-        return Some(0);
-    }
-    rounded(&in_full(typed.input(0)?))?.checked_mul(count)?.checked_add(ROUNDING * 4)
+pub(super) fn powers_in_half(node: &Counted<'_>, count: u64) -> Option<Size> {
+    Some(if is_half(node) { in_full(node, node.input(0)) * count + GRANULARITY * 4 } else { Size::from(0) })
 }
 
 /// Returns the bytes of a comparison and an equality, which are joined into the result if there is no
 /// kernel for both.
-pub(super) fn two_comparisons(typed: &Typed<'_>) -> Option<u64> {
-    if is_half(typed) { results(typed, 2) } else { Some(0) }
+pub(super) fn two_comparisons(node: &Counted<'_>) -> Option<Size> {
+    Some(if is_half(node) { results(node, 2) } else { Size::from(0) })
 }
 
-/// Returns the bytes of scale and bias in full precision.
-pub(super) fn full_statistics(typed: &Typed<'_>) -> Option<u64> {
-    let operands = (1..typed.data().inputs.len()).filter_map(|index| typed.input(index));
-    let half = operands.filter(|ty| ty.element == ElementType::Float16);
-    half.map(in_full).try_fold(0u64, |sum, ty| sum.checked_add(rounded(&ty)?))
+/// Returns the bytes of scale and bias in full precision. Unknown over symbols.
+pub(super) fn full_statistics(node: &Counted<'_>) -> Option<Size> {
+    let operands = (1..node.only_numbers()?.data().inputs.len()).filter_map(|index| node.input(index));
+    Some(halves_in_full(node, operands))
 }
 
-/// Returns the bytes of an element inside kernels that compute half precision in full precision.
-fn width(typed: &Typed<'_>) -> Option<u64> {
-    bytes_in_full(1, typed.input(0)?.element).map(|bytes| bytes.0)
+/// Returns the bytes of full-precision copies of the half-precision tensors.
+fn halves_in_full<'a>(node: &Counted<'_>, tensors: impl Iterator<Item = &'a TensorType>) -> Size {
+    let half = tensors.filter(|ty| ty.element == ElementType::Float16);
+    Size::sum(half.map(|ty| in_full(node, Some(ty))))
 }
 
 /// Returns the bytes of the intermediate result of three or more operands, which are combined in pairs.
-pub(super) fn several(typed: &Typed<'_>) -> Option<u64> {
-    match typed.data().inputs.len() {
-        0..3 => Some(0),
-        _ if has_half_precision(typed) => rounded(typed.output(0)?),
-        _ => results(typed, 1),
-    }
+pub(super) fn several(node: &Counted<'_>) -> Option<Size> {
+    Some(match node.data().inputs.len() {
+        0..3 => Size::from(0),
+        _ if has_half_precision(node) => rounded(node, node.output(0)),
+        _ => results(node, 1),
+    })
 }
 
 /// Returns the bytes of two buffers, into which both choices are selected before they are merged. Each
 /// buffer has the broadcast size of choice and condition.
-pub(super) fn choices(typed: &Typed<'_>) -> Option<u64> {
-    let width = u64::from(in_full(typed.output(0)?).element.bits()?.div_ceil(8));
-    let condition = typed.input(0)?.shape.as_deref()?;
-    [1, 2].iter().try_fold(0u64, |sum, choice| {
-        let shape = broadcast(condition, typed.input(*choice)?.shape.as_deref()?).ok()?;
-        let extents = shape.iter().map(Dim::known).collect::<Option<Vec<_>>>()?;
-        sum.checked_add(product(&extents)?.checked_mul(width)?.checked_next_multiple_of(ROUNDING)?)
+pub(super) fn choices(node: &Counted<'_>) -> Option<Size> {
+    let element = node.output(0)?.element;
+    let condition = node.input(0)?.shape.as_deref()?;
+    [1, 2].iter().try_fold(Size::from(0), |sum, choice| {
+        let shape = broadcast(condition, node.input(*choice)?.shape.as_deref()?).ok()?;
+        Some(sum + in_full(node, Some(&TensorType { element, shape: Some(shape) })))
     })
 }
 
 /// Returns the bytes of operand and result with the axis moved to the end. Before operator set 13 axes
 /// are flattened instead.
-pub(super) fn moved_axis(typed: &Typed<'_>) -> Option<u64> {
-    let data = typed.data();
-    let rank = typed.output(0)?.rank()?;
+pub(super) fn moved_axis(node: &Counted<'_>) -> Option<Size> {
+    let data = node.data();
+    let rank = node.output(0)?.rank()?;
     let last = normalize_axis(data.int("axis", -1), rank).is_some_and(|axis| axis + 1 == rank);
-    if data.operator.version < 13 || last { Some(0) } else { results(typed, 2) }
+    if data.operator.version < 13 || last {
+        return Some(Size::from(0));
+    }
+    Some(results(node, if node.has_symbols() && is_half(node) { 4 } else { 2 }))
 }
 
 /// Returns the bytes for moving the axis. In half precision, computed step by step, adds the maximum and
-/// the sum of each row.
-pub(super) fn softmax(typed: &Typed<'_>) -> Option<u64> {
-    let moved = moved_axis(typed)?;
-    if !is_half(typed) || typed.data().operator.version < 13 {
+/// the sum of each row: over symbols, at most as much again.
+pub(super) fn softmax(node: &Counted<'_>) -> Option<Size> {
+    let moved = moved_axis(node)?;
+    if !is_half(node) || node.data().operator.version < 13 {
         return Some(moved);
     }
-    let dims = typed.output_dims(0)?;
-    let axis = normalize_axis(typed.data().int("axis", -1), dims.len())?;
-    let rows = product(&dims)?.checked_div(*dims.get(axis)?).unwrap_or(0);
-    rows.checked_mul(4)?.checked_next_multiple_of(ROUNDING)?.checked_mul(2)?.checked_add(moved)
+    if node.has_symbols() {
+        return Some(results(node, 4));
+    }
+    let dims = node.dims(node.output(0))?;
+    let axis = normalize_axis(node.data().int("axis", -1), dims.len())?;
+    let length = dims.get(axis)?.known()?;
+    let rows = if length == 0 { Size::from(0) } else { Size::product(dims).floor_div(length) };
+    Some((rows * 4).rounded() * 2 + moved)
 }
 
 /// Returns the bytes of the mask that is added to the scores, if the kernel creates it, from positions
-/// or from booleans, or writes into a copy of it. In half precision, adds the scores of one head in full
-/// precision.
-pub(super) fn attention(typed: &Typed<'_>) -> Option<u64> {
-    let element = u64::from(typed.input(0)?.element.bits()?.div_ceil(8));
-    let causal = typed.data().int("is_causal", 0) != 0;
-    let (queries, keys) = (typed.input_dims(0)?, typed.input_dims(1)?);
-    let past = typed.input_dims(4).filter(|dims| dims.len() == 4).map_or(0, |dims| dims[2]);
-    let positions = |dims: &[u64]| dims.get(dims.len().checked_sub(2)?).copied();
-    let pairs = positions(&queries)?.checked_mul(positions(&keys)?.checked_add(past)?)?;
-    let mask = match typed.input(3) {
-        Some(mask) if causal || mask.element == ElementType::Bool => mask.elements()?.max(pairs),
-        None if causal => pairs,
-        _ => 0,
+/// or from booleans, or writes into a copy of it; over symbols, in any case. In half precision, adds the
+/// scores of one head in full precision.
+pub(super) fn attention(node: &Counted<'_>) -> Option<Size> {
+    let positions = |operand: usize| {
+        let dims = node.dims(node.input(operand))?;
+        dims.get(dims.len().checked_sub(2)?).cloned()
     };
-    let in_full = if is_half(typed) { pairs.checked_mul(4)? } else { 0 };
-    mask.checked_mul(element)?.checked_add(in_full)?.checked_add(ROUNDING * 4)
+    let past = node.dims(node.input(4)).filter(|dims| dims.len() == 4).and_then(|dims| dims.get(2).cloned());
+    let pairs = positions(0)? * (positions(1)? + past.unwrap_or(Size::from(0)));
+    let given = node.input(3);
+    let is_written = node.data().int("is_causal", 0) != 0 || given.is_some_and(|mask| mask.element == ElementType::Bool);
+    let mask = if is_written || node.has_symbols() {
+        given.map_or(Size::from(0), |mask| node.elements(Some(mask))).max(&pairs)
+    } else {
+        Size::from(0)
+    };
+    let in_full = if is_half(node) { pairs * 4 } else { Size::from(0) };
+    Some(mask * Size::width(node.input(0)) + in_full + GRANULARITY * 4)
 }
 
-/// Returns the bytes of mean and variance of the batch, in training mode.
-pub(super) fn batch_normalization(typed: &Typed<'_>) -> Option<u64> {
-    if typed.data().int("training_mode", 0) == 0 { Some(0) } else { rounded(typed.input(1)?)?.checked_mul(2) }
+/// Returns the bytes of mean and variance of the batch, in training mode. Unknown over symbols.
+pub(super) fn batch_normalization(node: &Counted<'_>) -> Option<Size> {
+    let is_training = node.only_numbers()?.data().int("training_mode", 0) != 0;
+    Some(if is_training { rounded(node, node.input(1)) * 2 } else { Size::from(0) })
 }
 
-/// Returns the bytes of the padded tensor before it is cropped, and of the small tables of positions.
-pub(super) fn crop_and_pad(typed: &Typed<'_>) -> Option<u64> {
-    let (from, to) = (typed.input_dims(0)?, typed.output_dims(0)?);
-    let larger: Vec<u64> = from.iter().zip(&to).map(|(from, to)| *from.max(to)).collect();
+/// Returns the bytes of the padded tensor before it is cropped, and of the small tables of positions. Unknown
+/// over symbols.
+pub(super) fn crop_and_pad(node: &Counted<'_>) -> Option<Size> {
+    let (from, to) = (node.only_numbers()?.dims(node.input(0))?, node.dims(node.output(0))?);
+    let larger = Size::product(from.iter().zip(&to).map(|(from, to)| from.max(to)));
     // In half precision the padded tensor is converted back before it is cropped.
-    let each = width(typed)?.checked_add(if is_half(typed) { 2 } else { 0 })?;
-    product(&larger)?.checked_mul(each)?.checked_add(SMALL)
+    let each = Size::width_in_full(node.input(0)) + if is_half(node) { 2 } else { 0 };
+    Some(larger * each + SMALL)
 }
 
-/// Returns the bytes of a Fourier transform along one axis, which later versions state as an operand.
-pub(super) fn fourier(typed: &Typed<'_>) -> Option<u64> {
-    let (from, to) = (typed.input_dims(0)?, typed.output_dims(0)?);
-    let data = typed.data();
-    let is_stated = data.operator.version < 20 && data.inputs.get(1).copied().flatten().is_none();
+/// Returns the bytes of a Fourier transform along one axis, which later versions state as an operand. Unknown
+/// over symbols.
+pub(super) fn fourier(node: &Counted<'_>) -> Option<Size> {
+    let (from, to) = (node.only_numbers()?.input_dims(0)?, node.output_dims(0)?);
+    let data = node.data();
+    let is_stated = data.operator.version < 20 && !node.has(1);
     let axis = is_stated.then(|| normalize_axis(data.int("axis", 1), from.len())).flatten();
     match axis.and_then(|axis| from.get(axis)) {
-        Some(length) if length.is_power_of_two() => Some(0),
-        Some(length) => convolved(*length, width(typed)?),
-        None => convolved(*from.iter().chain(&to).max()?, width(typed)?),
+        Some(length) if length.is_power_of_two() => Some(Size::from(0)),
+        Some(length) => convolved(node, *length),
+        None => convolved(node, *from.iter().chain(&to).max()?),
     }
 }
 
-/// Returns the bytes of Fourier transforms of frames that are as long as the window.
-pub(super) fn framed_fourier(typed: &Typed<'_>) -> Option<u64> {
-    let width = width(typed)?;
-    match typed.input_dims(2).as_deref() {
-        Some([length]) if length.is_power_of_two() => Some(0),
-        Some([length]) => convolved(*length, width),
+/// Returns the bytes of Fourier transforms of frames that are as long as the window. Unknown over symbols.
+pub(super) fn framed_fourier(node: &Counted<'_>) -> Option<Size> {
+    match node.only_numbers()?.input_dims(2).as_deref() {
+        Some([length]) if length.is_power_of_two() => Some(Size::from(0)),
+        Some([length]) => convolved(node, *length),
         // The result has half of the frequencies, plus one.
-        _ => convolved(typed.output_dims(0)?.get(2)?.checked_mul(2)?, width),
+        _ => convolved(node, node.output_dims(0)?.get(2)?.checked_mul(2)?),
     }
 }
 
 /// Returns the bytes for a length that is not a power of two: four buffers of a convolution of complex
 /// numbers (Bluestein's algorithm).
-fn convolved(length: u64, width: u64) -> Option<u64> {
-    length.checked_mul(2)?.checked_next_power_of_two()?.checked_mul(width)?.checked_mul(8)
+fn convolved(node: &Counted<'_>, length: u64) -> Option<Size> {
+    let padded = length.checked_mul(2)?.checked_next_power_of_two()?;
+    Some(Size::width_in_full(node.input(0)) * padded * 8)
 }
 
 /// Returns the bytes of two copies if the normalized axes must be moved to the end and back.
-pub(super) fn mean_variance(typed: &Typed<'_>) -> Option<u64> {
-    let rank = typed.output(0)?.rank()?;
+pub(super) fn mean_variance(node: &Counted<'_>) -> Option<Size> {
+    let rank = node.output(0)?.rank()?;
     let mut axes: Vec<usize> =
-        typed.data().ints("axes").unwrap_or(&[0, 2, 3]).iter().filter_map(|axis| normalize_axis(*axis, rank)).collect();
+        node.data().ints("axes").unwrap_or(&[0, 2, 3]).iter().filter_map(|axis| normalize_axis(*axis, rank)).collect();
     axes.sort_unstable();
     axes.dedup();
     let are_last = axes.iter().rev().zip((0..rank).rev()).all(|(axis, last)| *axis == last);
-    if are_last && !is_half(typed) { Some(0) } else { results(typed, 2) }
+    Some(if are_last && !is_half(node) { Size::from(0) } else { results(node, 2) })
 }
 
 /// Returns the bytes of the columns of one image, and of the read positions and weights of each sample.
-pub(super) fn deformable(typed: &Typed<'_>) -> Option<u64> {
-    let (weight, result) = (typed.input_dims(1)?, typed.output_dims(0)?);
-    let positions = product(result.get(2..)?)?;
-    let groups = u64::try_from(typed.data().int("group", 1)).ok()?;
-    let columns = product(&[product(weight.get(1..)?)?, groups, positions, width(typed)?])?;
-    let offsets = u64::try_from(typed.data().int("offset_group", 1)).ok()?;
+/// Unknown over symbols.
+pub(super) fn deformable(node: &Counted<'_>) -> Option<Size> {
+    let (weight, result) = (node.only_numbers()?.dims(node.input(1))?, node.dims(node.output(0))?);
+    let count = |name: &str| u64::try_from(node.data().int(name, 1)).ok();
+    let positions = Size::product(result.get(2..)?);
+    let width = Size::width_in_full(node.input(0));
+    let columns = Size::product(weight.get(1..)?) * count("group")? * &positions * &width;
     // Each sample has four 32-bit positions and four weights, in blocks of eight samples.
-    let samples = product(&[product(weight.get(2..)?)?, positions, offsets])?.checked_next_multiple_of(8)?;
-    let reads = samples.checked_mul(width(typed)?.checked_add(4)?)?.checked_mul(4)?;
-    columns.checked_next_multiple_of(ROUNDING)?.checked_add(reads)?.checked_add(SMALL * 2)
+    let samples = (Size::product(weight.get(2..)?) * positions * count("offset_group")?).multiple_of(8);
+    Some(columns.rounded() + samples * (width + 4) * 4 + SMALL * 2)
 }
 
 /// Returns the bytes of the operands with moved axes and with equal ranks, and of the result before its
 /// axes are moved.
-pub(super) fn einsum(typed: &Typed<'_>) -> Option<u64> {
-    let operands = (0..typed.data().inputs.len()).try_fold(0u64, |sum, index| sum.checked_add(rounded(typed.input(index)?)?))?;
-    operands.checked_mul(2)?.checked_add(results(typed, 1)?)
+pub(super) fn einsum(node: &Counted<'_>) -> Option<Size> {
+    let operands = Size::sum((0..node.data().inputs.len()).map(|index| rounded(node, node.input(index))));
+    Some(operands * 2 + results(node, 1))
 }
 
 /// Returns the bytes of the normalized operand before scale and bias, and of the statistics of each
 /// group.
-pub(super) fn group_normalization(typed: &Typed<'_>) -> Option<u64> {
-    let groups = u64::try_from(typed.data().int("num_groups", 1)).ok()?;
-    let statistics = product(&[*typed.input_dims(0)?.first()?, groups, width(typed)?, 8])?;
+pub(super) fn group_normalization(node: &Counted<'_>) -> Option<Size> {
+    let groups = u64::try_from(node.data().int("num_groups", 1)).ok()?;
+    let statistics = node.extent(node.input(0), 0) * groups * Size::width_in_full(node.input(0)) * 8;
     // Scales and biases per channel are applied in separate steps; those per group are applied at once.
-    let copies = if typed.data().operator.version < 21 { 1 } else { 2 };
-    results(typed, copies)?.checked_add(statistics)?.checked_add(SMALL)
+    let copies = if node.data().operator.version < 21 { 1 } else { 2 };
+    Some(results(node, copies) + statistics + SMALL)
 }
 
 /// Returns the bytes of a resize. Linear: positions and weights of each row and column. With
-/// antialiasing: the image after each axis but the last, and the filters.
-pub(super) fn resize(typed: &Typed<'_>) -> Option<u64> {
-    let mode = typed.data().string("mode").unwrap_or("nearest");
-    let antialias = typed.data().int("antialias", 0) != 0;
+/// antialiasing: the image after each axis but the last, and the filters; unknown over symbols.
+pub(super) fn resize(node: &Counted<'_>) -> Option<Size> {
+    let mode = node.data().string("mode").unwrap_or("nearest");
+    let antialias = node.data().int("antialias", 0) != 0;
     if mode == "nearest" || mode == "cubic" && !antialias {
-        return Some(0);
+        return Some(Size::from(0));
     }
-    let (from, to) = (typed.input_dims(0)?, typed.output_dims(0)?);
-    let total = |dims: &[u64]| dims.iter().try_fold(0u64, |sum, extent| sum.checked_add(*extent));
+    let (from, to) = (node.dims(node.input(0))?, node.dims(node.output(0))?);
     if !antialias {
-        return total(&to)?.checked_mul(16)?.checked_add(ROUNDING * 8);
+        return Some(Size::sum(&to) * 16 + GRANULARITY * 8);
     }
-    let tables = total(&from)?.checked_add(total(&to)?)?.checked_mul(32)?.checked_add(SMALL)?;
+    node.only_numbers()?;
+    let tables = (Size::sum(&from) + Size::sum(&to)) * 32 + SMALL;
     // The last axis is resized first; intermediate images belong to one element of the batch.
     let mut extents = from.get(1..)?.to_vec();
-    let mut between = 0u64;
+    let mut between = Size::from(0);
     for axis in (2..extents.len()).rev() {
-        *extents.get_mut(axis)? = *to.get(axis + 1)?;
-        between = between.checked_add(product(&extents)?)?;
+        *extents.get_mut(axis)? = to.get(axis + 1)?.clone();
+        between = between + Size::product(&extents);
     }
-    between.checked_mul(width(typed)?)?.checked_add(tables)
+    Some(between * Size::width_in_full(node.input(0)) + tables)
 }
 
 /// How a loss weights its labels.
@@ -313,51 +303,50 @@ enum Labels {
 }
 
 impl Labels {
-    fn of(typed: &Typed<'_>) -> Self {
-        match typed.data().attribute("ignore_index") {
+    fn of(node: &Counted<'_>) -> Self {
+        match node.data().attribute("ignore_index") {
             Some(_) => Self::Masked,
-            None if typed.data().inputs.get(2).copied().flatten().is_some() => Self::Weighted,
+            None if node.has(2) => Self::Weighted,
             None => Self::Plain,
         }
     }
 }
 
-/// Returns the bytes of indices, weights and masks that are gathered for each label.
-pub(super) fn likelihood(typed: &Typed<'_>) -> Option<u64> {
-    let each = match Labels::of(typed) {
-        Labels::Plain => 8,
-        Labels::Weighted => 12,
-        Labels::Masked => MOST_OF_A_LABEL,
+/// Returns the bytes of indices, weights and masks that are gathered for each label; over symbols, those with
+/// ignored labels.
+pub(super) fn likelihood(node: &Counted<'_>) -> Option<Size> {
+    let each = match Labels::of(node) {
+        Labels::Plain if !node.has_symbols() => 8,
+        Labels::Weighted if !node.has_symbols() => 12,
+        _ => 37,
     };
-    typed.input(1)?.elements()?.checked_mul(each)?.checked_add(SMALL)
+    Some(node.elements(node.input(1)) * each + SMALL)
 }
 
 /// Returns the bytes of a cross entropy: the logarithms of probabilities, unless they are a result, and
 /// the larger of the scores with classes last and the values gathered for labels. Weights and masks are
-/// gathered first.
-pub(super) fn cross_entropy(typed: &Typed<'_>) -> Option<u64> {
-    let scores = rounded(typed.input(0)?)?;
-    let logarithms = if typed.output(1).is_some() { 0 } else { scores };
-    let each = match Labels::of(typed) {
+/// gathered first. Unknown over symbols.
+pub(super) fn cross_entropy(node: &Counted<'_>) -> Option<Size> {
+    let scores = rounded(node, node.only_numbers()?.input(0));
+    let logarithms = if node.output(1).is_some() { Size::from(0) } else { scores.clone() };
+    let each = match Labels::of(node) {
         Labels::Plain => 0,
         Labels::Weighted => 4,
         Labels::Masked => 13,
     };
-    let first = typed.input(1)?.elements()?.checked_mul(each)?;
-    logarithms.checked_add(scores.checked_add(first)?.max(likelihood(typed)?))?.checked_add(ROUNDING * 8)
+    let first = node.elements(node.input(1)) * each;
+    Some(logarithms + (scores + first).max(likelihood(node)?) + GRANULARITY * 8)
 }
 
 /// Returns the bytes of full-precision copies of all half-precision operands and results.
-fn conversions(typed: &Typed<'_>) -> Option<u64> {
-    let data = typed.data();
+fn conversions(node: &Counted<'_>) -> Size {
+    let data = node.data();
     let moves_only = lookup(&data.operator).is_some_and(|info| info.view != View::None);
-    if moves_only || has_half_precision(typed) {
-        return Some(0);
+    if moves_only || has_half_precision(node) {
+        return Size::from(0);
     }
-    let operands = (0..data.inputs.len()).filter_map(|index| typed.input(index));
-    let tensors = operands.chain((0..data.outputs.len()).filter_map(|index| typed.output(index)));
-    let half = tensors.filter(|ty| ty.element == ElementType::Float16);
-    half.map(in_full).try_fold(0u64, |sum, ty| sum.checked_add(rounded(&ty)?))
+    let operands = (0..data.inputs.len()).filter_map(|index| node.input(index));
+    halves_in_full(node, operands.chain((0..data.outputs.len()).filter_map(|index| node.output(index))))
 }
 
 #[cfg(test)]
@@ -371,7 +360,7 @@ mod tests {
     fn check(operator: &str, operands: &[&str], result: &str, attributes: &[(&str, i64)], measured: u64, slack: u64) {
         let attributes = attributes.iter().map(|(name, value)| ((*name).to_owned(), Attribute::Int(*value))).collect();
         let (module, node) = graph_with(operator, operands, result, false, attributes);
-        let bytes = temporaries(&Typed::of(&module, node)).unwrap().0;
+        let bytes = temporaries(&Counted::in_numbers(&Typed::of(&module, node))).unwrap().known().unwrap();
         assert!((measured..=measured + slack).contains(&bytes), "{operator}: {bytes} for {measured}");
     }
 
@@ -437,7 +426,7 @@ mod tests {
             let mode = ("mode".to_owned(), Attribute::String(mode.as_bytes().to_vec().into()));
             let attributes = vec![mode, ("antialias".to_owned(), Attribute::Int(antialias))];
             let (module, node) = graph_with("Resize", &["f32[1,16,128,128]"], result, false, attributes);
-            let bytes = temporaries(&Typed::of(&module, node)).unwrap().0;
+            let bytes = temporaries(&Counted::in_numbers(&Typed::of(&module, node))).unwrap().known().unwrap();
             assert!((measured..=measured + slack).contains(&bytes), "{bytes} for {measured}");
         };
         let (twice, half) = ("f32[1,16,256,256]", "f32[1,16,64,64]");

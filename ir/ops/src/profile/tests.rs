@@ -40,6 +40,34 @@ pub(super) fn graph_with(
     is_output: bool,
     attributes: Vec<(String, Attribute)>,
 ) -> (Module, Node) {
+    let (mut builder, node) = build(operator.rsplit_once("::").unwrap_or(("", operator)), operands, &[result], attributes);
+    if is_output {
+        let main = builder.module().main();
+        let value = builder.module().node(node).outputs[0].unwrap();
+        builder.output(main, value);
+    }
+    (builder.finish(), node)
+}
+
+/// Builds a graph with one node of interest and several results.
+pub(super) fn graph_of(
+    operator: (&str, &str),
+    operands: &[String],
+    results: &[String],
+    attributes: Vec<(String, Attribute)>,
+) -> (Module, Node) {
+    let operands: Vec<&str> = operands.iter().map(String::as_str).collect();
+    let results: Vec<&str> = results.iter().map(String::as_str).collect();
+    let (builder, node) = build(operator, &operands, &results, attributes);
+    (builder.finish(), node)
+}
+
+fn build(
+    (domain, name): (&str, &str),
+    operands: &[&str],
+    results: &[&str],
+    attributes: Vec<(String, Attribute)>,
+) -> (ModuleBuilder, Node) {
     let mut builder = ModuleBuilder::new();
     let main = builder.module().main();
     let mut inputs: Vec<Option<Value>> = Vec::new();
@@ -51,13 +79,9 @@ pub(super) fn graph_with(
         };
         inputs.push(value);
     }
-    let (domain, name) = operator.rsplit_once("::").unwrap_or(("", operator));
-    let node = builder.node(main, new(domain, name, inputs, attributes), &[Some(("y".to_owned(), ty(result)))]);
-    if is_output {
-        let value = builder.module().node(node).outputs[0].unwrap();
-        builder.output(main, value);
-    }
-    (builder.finish(), node)
+    let results: Vec<_> = results.iter().enumerate().map(|(index, text)| Some((format!("y{index}"), ty(text)))).collect();
+    let node = builder.node(main, new(domain, name, inputs, attributes), &results);
+    (builder, node)
 }
 
 fn overwrites(profile: &Profile, (module, node): &(Module, Node)) -> Vec<usize> {
