@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use memc_ir::{Bytes, ConstData, ConstOrigin, Module, Node, Payload, Rewriter, Stage, Use, Value};
+use memc_ir::{Bytes, ConstData, Module, Node, Payload, Rewriter, Stage, Use, Value};
 use memc_ops::{SplitAxes, held_constant, lookup};
 
 use crate::pass::{Changed, PassContext, PassError, PassInfo};
@@ -141,5 +141,5 @@ fn known(module: &Module, node: Node, value: Value, held_only: bool, ctx: &PassC
     if ty.element != data.element || ty.size()? > ctx.options.max_fold_bytes {
         return None;
     }
-    Some(ConstData { ty: ty.clone(), payload: Payload::Raw(data.to_raw()?.into()), origin: ConstOrigin::New })
+    Some(memc_edit::constant(ty.clone(), data.to_raw()?))
 }

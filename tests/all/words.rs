@@ -40,6 +40,7 @@ const ROOMS: &[&str] = &[
     "passes/src",
     "passes/doc",
     "passes/cost",
+    "passes/edit",
     "passes/plan",
     "passes/rewrite",
     "passes/solve",

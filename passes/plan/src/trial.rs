@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use memc_edit::is_made_by;
 use memc_ir::{Bytes, ConstData, ConstOrigin, Module, Node, Payload, Rewriter, SecondaryMap, Use, Value};
 use memc_rewrite::Measure;
 use memc_solve::order;
@@ -109,7 +110,10 @@ fn without_constants(module: &mut Module) {
     for node in nodes {
         let data = rewriter.module().node(node);
         let is_known = |value: Value| rewriter.module().constant_of(value).is_some();
-        if data.origin != memc_rewrite::ORIGIN || data.operands().next().is_none() || !data.operands().all(is_known) {
+        if !is_made_by(rewriter.module(), node, memc_rewrite::NAME)
+            || data.operands().next().is_none()
+            || !data.operands().all(is_known)
+        {
             continue;
         }
         let results: Vec<Value> = data.results().collect();

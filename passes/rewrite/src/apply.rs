@@ -3,11 +3,12 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashSet};
 
-use memc_ir::{ConstData, Module, NewNode, Node, Operator, Rewriter, SecondaryMap, Value, ValueType};
+use memc_edit::{Maker, is_made_by};
+use memc_ir::{ConstData, Module, Node, Operator, SecondaryMap, Value, ValueType};
 
 use crate::cut::may_stand;
 use crate::fragment::Fragment;
-use crate::pricing::ORIGIN;
+use crate::pricing::NAME;
 use crate::replacement::{FormNode, Replacement, Source};
 
 /// Record of applied replacements.
@@ -41,7 +42,7 @@ pub fn apply(module: &mut Module, chosen: &[(&Fragment, &Replacement)]) -> Appli
         anchors.set(*node, position << 20);
     }
     let names = module.values().iter().map(|(_, data)| data.name.clone()).collect();
-    let mut editor = Editor { rewriter: Rewriter::new(module), anchors, names, next: BTreeMap::new(), standing: BTreeMap::new() };
+    let mut editor = Editor { maker: Maker::new(module, NAME), anchors, names, next: BTreeMap::new(), standing: BTreeMap::new() };
     let mut applied = Applied::default();
     for (fragment, replacement) in chosen {
         editor.replace(fragment, replacement);
@@ -49,20 +50,20 @@ pub fn apply(module: &mut Module, chosen: &[(&Fragment, &Replacement)]) -> Appli
     applied.fragments = chosen.iter().map(|(fragment, replacement)| editor.replaced(fragment, replacement)).collect();
     for (fragment, replacement) in chosen {
         for node in fragment.nodes.iter().rev() {
-            editor.rewriter.erase(*node);
+            editor.maker.erase(*node);
         }
         editor.complete(fragment, replacement);
     }
-    let Editor { mut rewriter, anchors, .. } = editor;
-    let order = order(&rewriter, &anchors);
-    let main = rewriter.module().main();
-    rewriter.set_schedule(main, order);
-    applied.edits = rewriter.finish();
+    let Editor { mut maker, anchors, .. } = editor;
+    let order = order(&maker, &anchors);
+    let main = maker.module().main();
+    maker.set_schedule(main, order);
+    applied.edits = maker.finish();
     applied
 }
 
 struct Editor<'m> {
-    rewriter: Rewriter<'m>,
+    maker: Maker<'m>,
     anchors: SecondaryMap<Node, u64>,
     names: HashSet<String>,
     next: BTreeMap<String, u32>,
@@ -87,17 +88,17 @@ impl Editor<'_> {
             let kept = form_node.original.and_then(|position| fragment.nodes.get(position as usize)).copied();
             let kept = kept.filter(|node| self.read(*node, &operands));
             let made = match kept {
-                Some(node) => self.rewriter.module().node(node).outputs.clone(),
+                Some(node) => self.maker.module().node(node).outputs.clone(),
                 None => self.insert(fragment, replacement, number, form_node, operands),
             };
             results.push(made);
         }
         for (output, source) in fragment.outputs.iter().zip(&replacement.outputs) {
             let Some(value) = find(&results, *source).filter(|value| value != output) else { continue };
-            if self.rewriter.is_pinned(*output) {
+            if self.maker.is_pinned(*output) {
                 self.identity(*output, value);
             } else {
-                self.rewriter.replace_uses(*output, value);
+                self.maker.replace_uses(*output, value);
                 self.standing.insert(*output, value);
             }
         }
@@ -112,7 +113,7 @@ impl Editor<'_> {
     }
 
     fn replaced(&self, fragment: &Fragment, replacement: &Replacement) -> Replaced {
-        let name = |value: Value| self.rewriter.module().value(value).name.clone();
+        let name = |value: Value| self.maker.module().value(value).name.clone();
         Replaced {
             rules: replacement.rules.iter().map(|(rule, count)| (rule.clone(), u64::from(*count))).collect(),
             outputs: fragment.outputs.iter().map(|value| (name(*value), name(self.standing(*value)))).collect(),
@@ -121,14 +122,14 @@ impl Editor<'_> {
 
     /// Sets the operands of a node; returns `false` if other operand positions are in use.
     fn read(&mut self, node: Node, operands: &[Option<Value>]) -> bool {
-        let own = self.rewriter.module().node(node).inputs.clone();
+        let own = self.maker.module().node(node).inputs.clone();
         let is_there = |list: &[Option<Value>], position: usize| list.get(position).copied().flatten().is_some();
         if (0..own.len().max(operands.len())).any(|position| is_there(&own, position) != is_there(operands, position)) {
             return false;
         }
         for (position, operand) in (0u32..).zip(operands) {
             if let Some(value) = operand.filter(|value| own[position as usize] != Some(*value)) {
-                self.rewriter.set_operand(node, position, value);
+                self.maker.set_operand(node, position, value);
             }
         }
         true
@@ -148,7 +149,7 @@ impl Editor<'_> {
         let anchor = operands
             .iter()
             .flatten()
-            .filter_map(|value| self.rewriter.module().producer(*value))
+            .filter_map(|value| self.maker.module().producer(*value))
             .map(|node| self.anchors[node])
             .max();
         let taken: BTreeMap<u32, Value> = fragment
@@ -169,38 +170,22 @@ impl Editor<'_> {
             fresh.push(name);
         }
         let first = fragment.nodes.first().map_or(0, |node| self.anchors[*node]);
-        let new = NewNode {
-            operator: form_node.operator.clone(),
-            name: String::new(),
-            inputs: operands,
-            attributes: form_node.attributes.clone(),
-            origin: ORIGIN,
-        };
-        let main = self.rewriter.module().main();
-        let node = self.rewriter.insert(main, None, new, &fresh);
+        let (operator, attributes) = (form_node.operator.clone(), form_node.attributes.clone());
+        let node = self.maker.insert(None, operator, operands, attributes, &fresh);
         self.anchors.set(node, anchor.unwrap_or(0).max(first) + 1);
         for (position, value) in taken {
-            self.rewriter.move_result(value, node, position);
+            self.maker.move_result(value, node, position);
         }
-        self.rewriter.module().node(node).outputs.clone()
+        self.maker.module().node(node).outputs.clone()
     }
 
     /// Makes a value that must keep its name a copy of another value.
     fn identity(&mut self, output: Value, value: Value) {
-        let module = self.rewriter.module();
-        let version = module.opsets.get("").copied().unwrap_or(1);
-        let anchor = module.producer(value).map_or(0, |node| self.anchors[node]);
-        let new = NewNode {
-            operator: Operator::onnx("Identity", version),
-            name: String::new(),
-            inputs: vec![Some(value)],
-            attributes: Vec::new(),
-            origin: ORIGIN,
-        };
-        let main = module.main();
-        let node = self.rewriter.insert(main, None, new, &[None]);
+        let anchor = self.maker.module().producer(value).map_or(0, |node| self.anchors[node]);
+        let operator = Operator::onnx("Identity", self.maker.version.max(1));
+        let node = self.maker.insert(None, operator, vec![Some(value)], Vec::new(), &[None]);
         self.anchors.set(node, anchor + 1);
-        self.rewriter.move_result(output, node, 0);
+        self.maker.move_result(output, node, 0);
     }
 
     /// Adds results that kept nodes must have, after other nodes took over their old ones.
@@ -211,11 +196,11 @@ impl Editor<'_> {
             };
             let needed = (0u32..).zip(&form_node.results).filter_map(|(position, ty)| Some((position, ty.clone()?)));
             for (position, ty) in needed.collect::<Vec<_>>() {
-                let outputs = &self.rewriter.module().node(node).outputs;
+                let outputs = &self.maker.module().node(node).outputs;
                 let is_open = outputs.get(position as usize).is_some_and(Option::is_none);
-                if is_open && outputs.iter().any(Option::is_some) && !self.rewriter.is_erased(node) {
+                if is_open && outputs.iter().any(Option::is_some) && !self.maker.is_erased(node) {
                     let name = self.name(&form_node.operator);
-                    self.rewriter.add_result(node, position, name, ty);
+                    self.maker.add_result(node, position, name, ty);
                 }
             }
         }
@@ -223,8 +208,8 @@ impl Editor<'_> {
 
     fn constant(&mut self, data: &ConstData) -> Value {
         let name = self.free("constant");
-        let main = self.rewriter.module().main();
-        self.rewriter.initializer(main, &name, data.clone())
+        let main = self.maker.module().main();
+        self.maker.initializer(main, &name, data.clone())
     }
 
     fn name(&mut self, operator: &Operator) -> String {
@@ -244,9 +229,9 @@ impl Editor<'_> {
 
 /// Returns a topological order of the remaining nodes; of the ready nodes, the one with the lowest
 /// anchor comes first.
-fn order(rewriter: &Rewriter<'_>, anchors: &SecondaryMap<Node, u64>) -> Vec<Node> {
-    let module = rewriter.module();
-    let nodes: Vec<Node> = module.graph(module.main()).nodes.iter().copied().filter(|node| !rewriter.is_erased(*node)).collect();
+fn order(maker: &Maker<'_>, anchors: &SecondaryMap<Node, u64>) -> Vec<Node> {
+    let module = maker.module();
+    let nodes: Vec<Node> = module.graph(module.main()).nodes.iter().copied().filter(|node| !maker.is_erased(*node)).collect();
     let mut waits: SecondaryMap<Node, u32> = SecondaryMap::default();
     let mut readers: SecondaryMap<Node, Vec<Node>> = SecondaryMap::default();
     for node in &nodes {
@@ -261,7 +246,7 @@ fn order(rewriter: &Rewriter<'_>, anchors: &SecondaryMap<Node, u64>) -> Vec<Node
     let borders: Vec<u64> = {
         let mut all: Vec<u64> = nodes
             .iter()
-            .filter(|node| module.node(**node).origin != ORIGIN && !may_stand(module, **node))
+            .filter(|node| !is_made_by(module, **node, NAME) && !may_stand(module, **node))
             .map(|node| anchors[*node])
             .collect();
         all.sort_unstable();

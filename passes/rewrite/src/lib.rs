@@ -28,7 +28,7 @@ pub use apply::{Applied, Replaced, apply};
 pub use candidate::{Candidate, Measure, candidates, every_form};
 pub use cut::{Shift, fragments};
 pub use fragment::Fragment;
-pub use pricing::ORIGIN;
+pub use pricing::NAME;
 pub use replacement::{FormNode, Replacement, Source};
 pub use rules::{Class, Memory, Rule, RuleBook};
 pub use setting::{Limits, Setting};

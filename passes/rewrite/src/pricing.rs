@@ -1,6 +1,7 @@
 //! Price of one e-node: time, bytes of results with storage of their own, and workspace.
 
-use memc_ir::{ConstData, ConstOrigin, Module, ModuleBuilder, NewNode, Node, Origin, Payload, ValueType};
+use memc_edit::node;
+use memc_ir::{ConstData, ConstOrigin, Module, ModuleBuilder, NewNode, Node, Payload, ValueType};
 use memc_ops::Typed;
 
 use crate::fact::{Facts, Graph};
@@ -83,11 +84,11 @@ fn alone(graph: &Graph<'_>, term: &Term, facts: &Facts) -> (Module, Node) {
 /// Returns an opaque node that stands for the graph around a fragment.
 pub(crate) fn border(inputs: Vec<Option<memc_ir::Value>>) -> NewNode {
     let operator = memc_ir::Operator { domain: "memc".into(), name: "Border".into(), overload: "".into(), version: 1 };
-    NewNode { operator, name: String::new(), inputs, attributes: Vec::new(), origin: ORIGIN }
+    node(NAME, String::new(), operator, inputs, Vec::new())
 }
 
-/// Origin of nodes that rules made.
-pub const ORIGIN: Origin = Origin::Pass { pass: std::borrow::Cow::Borrowed("rewrite") };
+/// Name of the pass that is the origin of nodes that rules made.
+pub const NAME: &str = "rewrite";
 
 fn new_node(graph: &Graph<'_>, term: &Term, inputs: Vec<Option<memc_ir::Value>>) -> NewNode {
     let names = &graph.analysis.names;
@@ -97,5 +98,5 @@ fn new_node(graph: &Graph<'_>, term: &Term, inputs: Vec<Option<memc_ir::Value>>)
         }
         _ => (border(Vec::new()).operator, Vec::new()),
     };
-    NewNode { operator, name: String::new(), inputs, attributes, origin: ORIGIN }
+    node(NAME, String::new(), operator, inputs, attributes)
 }

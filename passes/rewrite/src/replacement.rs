@@ -10,7 +10,7 @@ use memc_ops::{Fact, View, lookup};
 use crate::extract::Choice;
 use crate::fact::{Graph, LeafKind};
 use crate::fragment::Fragment;
-use crate::pricing::{ORIGIN, border};
+use crate::pricing::{NAME, border};
 use crate::saturate::Trace;
 use crate::term::{Head, Term};
 
@@ -230,13 +230,8 @@ impl Replacement {
         };
         for (number, form_node) in self.nodes.iter().enumerate() {
             let operands = form_node.inputs.iter().map(|source| source.and_then(|source| find(&results, source))).collect();
-            let new = memc_ir::NewNode {
-                operator: form_node.operator.clone(),
-                name: String::new(),
-                inputs: operands,
-                attributes: form_node.attributes.clone(),
-                origin: ORIGIN,
-            };
+            let (operator, attributes) = (form_node.operator.clone(), form_node.attributes.clone());
+            let new = memc_edit::node(NAME, String::new(), operator, operands, attributes);
             let types: Vec<_> = (0..)
                 .zip(&form_node.results)
                 .map(|(position, ty): (u32, _)| Some((format!("p{number}.{position}"), ty.clone()?)))

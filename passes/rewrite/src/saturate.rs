@@ -3,9 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use bytes::Bytes as Payload;
 use egg::Id;
-use memc_ir::{Attribute, ConstData, ConstOrigin, ElementType, Operator, TensorType};
+use memc_ir::{Attribute, ElementType, Operator, TensorType};
 use memc_ops::{Data, Fact, Item};
 
 use crate::fact::{Facts, Graph, Leaf, LeafKind, agrees, rebuild};
@@ -237,8 +236,7 @@ impl Maker<'_, '_> {
             _ => return None,
         };
         let ty = TensorType::fixed(data.element, &data.dims);
-        let constant =
-            ConstData { ty: ty.clone(), payload: memc_ir::Payload::Raw(Payload::from(data.to_raw()?)), origin: ConstOrigin::New };
+        let constant = memc_edit::constant(ty.clone(), data.to_raw()?);
         let leaves = &mut self.graph.analysis.leaves;
         let same = leaves.iter().position(|leaf| matches!(&leaf.kind, LeafKind::Made(other) if *other == constant));
         let number = same.unwrap_or_else(|| {

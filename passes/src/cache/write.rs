@@ -3,19 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use memc_ir::{
-    Attribute, ConstData, ConstOrigin, Dim, DimExpr, ElementType, Module, NewNode, Node, Operator, Origin, Payload, Rewriter,
-    TensorType, Value, ValueType,
-};
+use memc_edit::{ExtentForm, Maker, int};
+use memc_ir::{Attribute, Dim, DimExpr, ElementType, Module, Node, TensorType, Value, ValueType};
 
-use super::COUNT;
 use super::lengths::{Elements, Lengths, Number};
 use super::pairs::{Cache, Caches};
 use super::rows::Edit;
+use super::{COUNT, INFO};
 use crate::buffer::CacheError;
 
-/// Origin of the new nodes.
-const ORIGIN: Origin = Origin::Pass { pass: std::borrow::Cow::Borrowed("cache") };
 /// First operator set with ScatterND, and with Range.
 const SCATTER: i64 = 11;
 /// First operator set with TensorScatter.
@@ -44,38 +40,35 @@ pub(super) fn write(lengths: &Lengths, caches: &Caches, edits: &[Edit]) -> Resul
     }
     let main = module.main();
     let first = module.graph(main).nodes.first().copied();
-    let mut rewriter = Rewriter::new(&mut module);
-    let name = rewriter.fresh_name(COUNT);
-    let scalar = ValueType::Tensor(TensorType::fixed(ElementType::Int64, &[]));
-    let count = rewriter.input(main, &name, scalar);
-    let mut writer = Writer {
-        rewriter,
-        lengths,
-        caches,
-        opset,
-        count,
-        first,
-        places: BTreeMap::new(),
-        valid: BTreeMap::new(),
-        hidden: BTreeMap::new(),
-        extents: BTreeMap::new(),
+    let form = ExtentForm {
+        number: "cache_number",
+        shape: "cache_extents",
+        extent: "cache_extent",
+        dims: &[],
+        before: first,
+        is_shared: false,
     };
+    let mut maker = Maker::new(&mut module, INFO.name).with_extents(form);
+    let name = maker.fresh_name(COUNT);
+    let scalar = ValueType::Tensor(TensorType::fixed(ElementType::Int64, &[]));
+    let count = maker.input(main, &name, scalar);
+    let mut writer =
+        Writer { maker, lengths, caches, count, first, places: BTreeMap::new(), valid: BTreeMap::new(), hidden: BTreeMap::new() };
     for cache in &caches.all {
         writer.cache(cache)?;
     }
     for edit in edits {
         writer.edit(edit)?;
     }
-    let edits = writer.rewriter.finish();
+    let edits = writer.maker.finish();
     let inference = memc_ops::infer(&mut module);
     Ok((Written { module, count, edits }, inference.data))
 }
 
 pub(super) struct Writer<'a, 'm> {
-    rewriter: Rewriter<'m>,
+    pub(super) maker: Maker<'m>,
     lengths: &'a Lengths,
     caches: &'a Caches,
-    opset: i64,
     /// Number of valid rows before the run.
     count: Value,
     /// First node of the given model: nodes that depend on nothing but the number of rows precede it.
@@ -86,25 +79,23 @@ pub(super) struct Writer<'a, 'm> {
     valid: BTreeMap<(usize, DimExpr), Value>,
     /// Values whose rows that are not valid are minus infinity or false.
     hidden: BTreeMap<(Value, usize), Value>,
-    /// Extents of free dimensions and expressions over them, as scalars.
-    pub(super) extents: BTreeMap<DimExpr, Value>,
 }
 
 impl Writer<'_, '_> {
     /// Replaces the node that appends rows by one that writes them.
     fn cache(&mut self, cache: &Cache) -> Result<(), CacheError> {
         let Some(dims) = self.dims(cache.new) else { return Ok(()) };
-        if self.opset >= TENSOR_SCATTER && cache.axis > 0 {
+        if self.maker.version >= TENSOR_SCATTER && cache.axis > 0 {
             let place = self.place_of_batch(&dims[0])?;
-            let operator = Operator::onnx("TensorScatter", self.opset);
+            let operator = self.maker.onnx("TensorScatter");
             let operands = vec![Some(cache.old), Some(cache.added), Some(place)];
-            self.rewriter.redefine(cache.node, operator, operands, vec![("axis".to_owned(), Attribute::Int(cache.axis as i64))]);
+            self.maker.redefine(cache.node, operator, operands, int("axis", cache.axis as i64));
             return Ok(());
         }
         let places = self.places(&dims, cache.axis)?;
-        let operator = Operator::onnx("ScatterND", self.opset);
+        let operator = self.maker.onnx("ScatterND");
         let operands = vec![Some(cache.old), Some(places), Some(cache.added)];
-        self.rewriter.redefine(cache.node, operator, operands, Vec::new());
+        self.maker.redefine(cache.node, operator, operands, Vec::new());
         Ok(())
     }
 
@@ -148,11 +139,11 @@ impl Writer<'_, '_> {
             }
             let mut shape = vec![1i64; key.len() + 1];
             shape[own] = -1;
-            let shape = self.integers("cache_shape", &[shape.len() as u64], &shape);
+            let shape = self.maker.integer_tensor("cache_shape", &[shape.len() as u64], &shape);
             let column = self.node("Reshape", vec![Some(row), Some(shape)], Vec::new(), self.first, "cache_place");
             parts.push(Some(self.node("Expand", vec![Some(column), Some(whole)], Vec::new(), self.first, "cache_place")));
         }
-        let along = vec![("axis".to_owned(), Attribute::Int(key.len() as i64))];
+        let along = int("axis", key.len() as i64);
         Ok(self.node("Concat", parts, along, self.first, "cache_rows"))
     }
 
@@ -181,10 +172,10 @@ impl Writer<'_, '_> {
         }
         let mut shape = key.clone();
         shape.push(depth);
-        let base = self.integers("cache_places", &shape, &items);
+        let base = self.maker.integer_tensor("cache_places", &shape, &items);
         let mut unit = vec![0i64; key.len()];
         unit[axis] = 1;
-        let unit = self.integers("cache_axis", &[depth], &unit);
+        let unit = self.maker.integer_tensor("cache_axis", &[depth], &unit);
         let moved = self.node("Mul", vec![Some(self.count), Some(unit)], Vec::new(), self.first, "cache_moved");
         Ok(self.node("Add", vec![Some(base), Some(moved)], Vec::new(), self.first, "cache_rows"))
     }
@@ -192,15 +183,15 @@ impl Writer<'_, '_> {
     fn edit(&mut self, edit: &Edit) -> Result<(), CacheError> {
         match edit {
             Edit::Count { node, position, number } => {
-                if let Some(value) = self.operand(*node, *position) {
+                if let Some(value) = self.maker.operand(*node, *position) {
                     let made = self.number(value, number)?;
-                    self.rewriter.set_operand(*node, *position as u32, made);
+                    self.maker.set_operand(*node, *position as u32, made);
                 }
             }
             Edit::Hide { node, position, axis } => {
-                if let Some(value) = self.operand(*node, *position) {
+                if let Some(value) = self.maker.operand(*node, *position) {
                     let made = self.hide(*node, value, *axis)?;
-                    self.rewriter.set_operand(*node, *position as u32, made);
+                    self.maker.set_operand(*node, *position as u32, made);
                 }
             }
             Edit::Mask { node, position, queries, rows } => self.mask(*node, *position, [queries, rows])?,
@@ -220,7 +211,7 @@ impl Writer<'_, '_> {
         let moved = match number.slope.iter().all(|slope| *slope == 1) {
             true => self.count,
             false => {
-                let slope = self.integers("cache_slope", &dims, &number.slope);
+                let slope = self.maker.integer_tensor("cache_slope", &dims, &number.slope);
                 self.node("Mul", vec![Some(self.count), Some(slope)], Vec::new(), self.first, "cache_moved")
             }
         };
@@ -228,7 +219,7 @@ impl Writer<'_, '_> {
         match ty.element {
             ElementType::Int64 => Ok(made),
             other => {
-                let to = vec![("to".to_owned(), Attribute::Int(i64::from(other.to_onnx())))];
+                let to = int("to", i64::from(other.to_onnx()));
                 Ok(self.node("Cast", vec![Some(made)], to, self.first, "cache_number"))
             }
         }
@@ -253,7 +244,7 @@ impl Writer<'_, '_> {
         let Some(dims) = self.dims(value) else { return Ok(value) };
         let valid = self.valid(dims.len() - axis - 1, &dims[axis])?;
         let ty = TensorType::fixed(element.unwrap_or(ElementType::Float), &[]);
-        let lowest = self.constant("cache_hidden", ty, lowest);
+        let lowest = self.maker.tensor("cache_hidden", ty, lowest);
         let made = self.node("Where", vec![Some(valid), Some(value), Some(lowest)], Vec::new(), Some(node), "cache_valid");
         // Computed before the first reader, so later readers can use it.
         self.hidden.insert((value, axis), made);
@@ -268,7 +259,7 @@ impl Writer<'_, '_> {
         let mut operands = self.module().node(node).inputs.clone();
         operands.resize(operands.len().max(position + 1), None);
         operands[position] = Some(made);
-        self.rewriter.set_operands(node, operands);
+        self.maker.set_operands(node, operands);
         Ok(())
     }
 
@@ -299,29 +290,29 @@ impl Writer<'_, '_> {
 
     /// Adds the number of valid rows to negative indices of a Gather.
     fn count_from_end(&mut self, node: Node, extent: &DimExpr) -> Result<(), CacheError> {
-        let Some(indices) = self.operand(node, 1) else { return Ok(()) };
+        let Some(indices) = self.maker.operand(node, 1) else { return Ok(()) };
         let element = self.module().ty(indices).tensor().map_or(ElementType::Int64, |ty| ty.element);
-        let (mut end, mut zero) = (self.end(extent)?, self.integers("cache_number", &[], &[0]));
+        let (mut end, mut zero) = (self.end(extent)?, self.maker.integer_tensor("cache_number", &[], &[0]));
         if element != ElementType::Int64 {
-            let to = vec![("to".to_owned(), Attribute::Int(i64::from(element.to_onnx())))];
+            let to = int("to", i64::from(element.to_onnx()));
             [end, zero] = [end, zero].map(|value| self.node("Cast", vec![Some(value)], to.clone(), self.first, "cache_end"));
         }
         let is_from_end = self.node("Less", vec![Some(indices), Some(zero)], Vec::new(), Some(node), "cache_from_end");
         let moved = self.node("Add", vec![Some(indices), Some(end)], Vec::new(), Some(node), "cache_from_end");
         let made =
             self.node("Where", vec![Some(is_from_end), Some(moved), Some(indices)], Vec::new(), Some(node), "cache_from_end");
-        self.rewriter.set_operand(node, 1, made);
+        self.maker.set_operand(node, 1, made);
         Ok(())
     }
 
     /// Replaces the moving limits of Slice along an axis by a lookup of these rows.
     fn window(&mut self, node: Node, axis: usize, number: &Number, rows: &DimExpr) -> Result<(), CacheError> {
-        let Some(whole) = self.operand(node, 0) else { return Ok(()) };
+        let Some(whole) = self.maker.operand(node, 0) else { return Ok(()) };
         let rest = number.rest.first().cloned().unwrap_or_else(|| DimExpr::constant(0));
         let offsets = match (rows.as_constant(), rest.as_constant()) {
             (Some(rows), Some(rest)) => {
                 let items: Vec<i64> = (0..rows).map(|row| row.saturating_add(rest)).collect();
-                self.integers("cache_offsets", &[rows.max(0) as u64], &items)
+                self.maker.integer_tensor("cache_offsets", &[rows.max(0) as u64], &items)
             }
             _ => {
                 let (range, rest) = (self.range(rows)?, self.scalar(&rest)?);
@@ -329,13 +320,14 @@ impl Writer<'_, '_> {
             }
         };
         let indices = self.node("Add", vec![Some(self.count), Some(offsets)], Vec::new(), self.first, "cache_window");
-        let attributes = vec![("axis".to_owned(), Attribute::Int(axis as i64))];
+        let attributes = int("axis", axis as i64);
         let taken = self.node("Gather", vec![Some(whole), Some(indices)], attributes, Some(node), "cache_window");
         // Slice keeps all rows of the window, and its other limits.
-        let read = |writer: &Self, position: usize| writer.operand(node, position).and_then(|value| writer.lengths.exprs(value));
+        let read =
+            |writer: &Self, position: usize| writer.maker.operand(node, position).and_then(|value| writer.lengths.exprs(value));
         let (Some(mut starts), Some(mut ends)) = (read(self, 1), read(self, 2)) else { return Ok(()) };
         let rank = self.dims(whole).map_or(0, |dims| dims.len());
-        let axes = self.operand(node, 3).and_then(|value| self.lengths.integers(value));
+        let axes = self.maker.operand(node, 3).and_then(|value| self.lengths.integers(value));
         let axes = axes.unwrap_or_else(|| (0..starts.len() as i64).collect());
         for (index, own) in axes.iter().enumerate() {
             if memc_ops::normalize_axis(*own, rank) == Some(axis) {
@@ -345,7 +337,7 @@ impl Writer<'_, '_> {
         let starts = self.vector("cache_starts", &starts)?;
         let ends = self.vector("cache_ends", &ends)?;
         for (position, value) in [(0, taken), (1, starts), (2, ends)] {
-            self.rewriter.set_operand(node, position, value);
+            self.maker.set_operand(node, position, value);
         }
         Ok(())
     }
@@ -353,21 +345,21 @@ impl Writer<'_, '_> {
     /// Replaces Range by one from 0, with its start added: its number of elements does not depend on the
     /// number of valid rows.
     fn offset(&mut self, node: Node, start: &Number, distance: &DimExpr, step: i64) -> Result<(), CacheError> {
-        let (Some(result), Some(like)) = (self.module().node(node).results().next(), self.operand(node, 0)) else {
+        let (Some(result), Some(like)) = (self.module().node(node).results().next(), self.maker.operand(node, 0)) else {
             return Ok(());
         };
-        let [zero, step] = [0, step].map(|number| self.integers("cache_number", &[], &[number]));
+        let [zero, step] = [0, step].map(|number| self.maker.integer_tensor("cache_number", &[], &[number]));
         let limit = self.scalar(distance)?;
         let mut rows = self.node("Range", vec![Some(zero), Some(limit), Some(step)], Vec::new(), self.first, "cache_row");
         let element = self.module().ty(like).tensor().map(|ty| ty.element);
         if let Some(other) = element.filter(|element| *element != ElementType::Int64) {
-            let to = vec![("to".to_owned(), Attribute::Int(i64::from(other.to_onnx())))];
+            let to = int("to", i64::from(other.to_onnx()));
             rows = self.node("Cast", vec![Some(rows)], to, self.first, "cache_row");
         }
         let start = self.number(like, start)?;
         let made = self.node("Add", vec![Some(rows), Some(start)], Vec::new(), self.first, "cache_row");
-        self.rewriter.replace_uses(result, made);
-        self.rewriter.erase(node);
+        self.maker.replace_uses(result, made);
+        self.maker.erase(node);
         Ok(())
     }
 
@@ -376,17 +368,13 @@ impl Writer<'_, '_> {
         let Some(result) = self.module().node(node).results().next() else { return Ok(()) };
         let Some(items) = self.lengths.exprs(result) else { return Ok(()) };
         let made = self.vector("cache_extents", &items)?;
-        self.rewriter.replace_uses(result, made);
-        self.rewriter.erase(node);
+        self.maker.replace_uses(result, made);
+        self.maker.erase(node);
         Ok(())
     }
 
     pub(super) fn module(&self) -> &Module {
-        self.rewriter.module()
-    }
-
-    fn operand(&self, node: Node, position: usize) -> Option<Value> {
-        self.module().node(node).inputs.get(position).copied().flatten()
+        self.maker.module()
     }
 
     /// Returns the extents of a value of the given model, or of one that was made here.
@@ -406,23 +394,8 @@ impl Writer<'_, '_> {
         before: Option<Node>,
         hint: &str,
     ) -> Value {
-        let operator = Operator::onnx(name, self.opset);
-        let result = self.rewriter.fresh_name(hint);
-        let new = NewNode { operator, name: String::new(), inputs, attributes, origin: ORIGIN };
-        let main = self.module().main();
-        let node = self.rewriter.insert(main, before, new, &[Some((result, ValueType::Unknown))]);
-        self.module().node(node).outputs.first().copied().flatten().unwrap_or(self.count)
-    }
-
-    pub(super) fn integers(&mut self, hint: &str, dims: &[u64], items: &[i64]) -> Value {
-        let raw: Vec<u8> = items.iter().flat_map(|item| item.to_le_bytes()).collect();
-        self.constant(hint, TensorType::fixed(ElementType::Int64, dims), raw)
-    }
-
-    fn constant(&mut self, hint: &str, ty: TensorType, raw: Vec<u8>) -> Value {
-        let main = self.module().main();
-        let name = self.rewriter.fresh_name(hint);
-        self.rewriter.initializer(main, &name, ConstData { ty, payload: Payload::Raw(raw.into()), origin: ConstOrigin::New })
+        let operator = self.maker.onnx(name);
+        self.maker.node(before, operator, inputs, attributes, (hint, ValueType::Unknown)).unwrap_or(self.count)
     }
 }
 

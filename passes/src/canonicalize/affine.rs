@@ -8,7 +8,8 @@
 
 use std::collections::BTreeMap;
 
-use memc_ir::{ElementType, Node, Payload, TensorType, Value};
+use memc_edit::constant;
+use memc_ir::{ElementType, Node, TensorType, Value};
 use memc_ops::{may_train, same_type};
 
 use super::Walk;
@@ -86,25 +87,25 @@ fn moved(walk: &mut Walk<'_, '_, '_>, node: Node) -> Option<()> {
     if !job.affine.keeps_scale() && job.weights.is_none() {
         job.weights = Some(readable(walk, producer, taker)?);
     }
-    if !job.affine.is_moderate() || !walk.rewriter.take_over(operand, result) {
+    if !job.affine.is_moderate() || !walk.maker.take_over(operand, result) {
         return None;
     }
-    walk.rewriter.erase(node);
+    walk.maker.erase(node);
     walk.affine.insert(producer, job);
     Some(())
 }
 
 /// Returns the operand to be scaled or shifted and the result, if both have one type.
 fn candidate(walk: &Walk<'_, '_, '_>, node: Node) -> Option<(Value, Value)> {
-    let result = walk.only_result(node)?;
+    let result = walk.maker.only_result(node)?;
     let data = walk.module().node(node);
     let position = match walk.name(node) {
         "BatchNormalization" if !may_train(walk.module(), node) => 0,
-        "Add" | "Mul" if data.operator.version >= 7 => usize::from(walk.constant_id(walk.operand(node, 0)?).is_some()),
+        "Add" | "Mul" if data.operator.version >= 7 => usize::from(walk.constant_id(walk.maker.operand(node, 0)?).is_some()),
         "Sub" | "Div" if data.operator.version >= 7 => 0,
         _ => return None,
     };
-    let operand = walk.operand(node, position)?;
+    let operand = walk.maker.operand(node, position)?;
     let (from, to) = (walk.module().ty(operand).tensor()?, walk.module().ty(result).tensor()?);
     (same_type(from, to) && is_number(from.element)).then_some((operand, result))
 }
@@ -137,7 +138,7 @@ fn normalization(walk: &Walk<'_, '_, '_>, node: Node, channels: usize) -> Option
         return None;
     }
     let epsilon = f64::from(data.float("epsilon", 1e-5));
-    let vector = |position: usize| numbers(walk, walk.operand(node, position)?).filter(|numbers| numbers.len() == channels);
+    let vector = |position: usize| numbers(walk, walk.maker.operand(node, position)?).filter(|numbers| numbers.len() == channels);
     let (scale, shift, mean, variance) = (vector(1)?, vector(2)?, vector(3)?, vector(4)?);
     let scale: Vec<f64> = scale.iter().zip(&variance).map(|(scale, variance)| scale / (variance + epsilon).sqrt()).collect();
     let shift = shift.iter().zip(&mean).zip(&scale).map(|((shift, mean), scale)| shift - mean * scale).collect();
@@ -170,11 +171,15 @@ fn numbers(walk: &Walk<'_, '_, '_>, value: Value) -> Option<Vec<f64>> {
 /// cannot take a scale or shift.
 fn taker(walk: &Walk<'_, '_, '_>, node: Node, operand: Value) -> Option<Taker> {
     let data = walk.module().node(node);
-    if data.outputs.first() != Some(&Some(operand)) || data.graph != walk.module().main() || walk.only_result(node).is_none() {
+    if data.outputs.first() != Some(&Some(operand))
+        || data.graph != walk.module().main()
+        || walk.maker.only_result(node).is_none()
+    {
         return None;
     }
     let element = walk.module().ty(operand).tensor()?.element;
-    let constant = |position: usize| walk.constant_id(walk.operand(node, position)?).map(|id| &walk.module().constant(id).ty);
+    let constant =
+        |position: usize| walk.constant_id(walk.maker.operand(node, position)?).map(|id| &walk.module().constant(id).ty);
     let is_spatial = data.operator.version >= 9 || data.int("spatial", 1) != 0;
     let axis = match walk.name(node) {
         "Conv" => 0,
@@ -185,13 +190,13 @@ fn taker(walk: &Walk<'_, '_, '_>, node: Node, operand: Value) -> Option<Taker> {
     };
     let weights = constant(1)?;
     let channels = usize::try_from(*weights.known_dims()?.get(axis)?).ok()?;
-    let fits = weights.element == element && (walk.operand(node, 2).is_none() || constant(2)?.element == element);
+    let fits = weights.element == element && (walk.maker.operand(node, 2).is_none() || constant(2)?.element == element);
     (is_number(element) && fits).then_some(Taker { channels, weights: 1, axis, bias: 2, element })
 }
 
 /// Returns the present bias of a node, one number per channel.
 fn bias(walk: &Walk<'_, '_, '_>, node: Node, taker: Taker) -> Option<Vec<f64>> {
-    let Some(value) = walk.operand(node, taker.bias) else { return Some(vec![0.0; taker.channels]) };
+    let Some(value) = walk.maker.operand(node, taker.bias) else { return Some(vec![0.0; taker.channels]) };
     // Gemm broadcasts its bias; only a bias of one row has one number per channel.
     let dims = walk.module().constant(walk.constant_id(value)?).ty.known_dims()?;
     let row = dims.iter().rev().skip(1).all(|extent| *extent == 1);
@@ -205,11 +210,11 @@ fn bias(walk: &Walk<'_, '_, '_>, node: Node, taker: Taker) -> Option<Vec<f64>> {
 /// Returns weights that may be recomputed: their bytes can be read, and they are either small, or have
 /// this reader only and fit the allowance for new weights.
 fn readable(walk: &mut Walk<'_, '_, '_>, node: Node, taker: Taker) -> Option<(TensorType, bytes::Bytes)> {
-    let value = walk.operand(node, taker.weights)?;
+    let value = walk.maker.operand(node, taker.weights)?;
     let (ty, bytes) = walk.constant_bytes(value)?;
     let size = ty.size()?;
     let is_small = size <= walk.ctx.options.max_fold_bytes;
-    let goes = walk.rewriter.uses(value).len() == 1;
+    let goes = walk.maker.uses(value).len() == 1;
     (is_small || goes && walk.afford(size.0)).then_some((ty, bytes))
 }
 
@@ -217,25 +222,25 @@ fn readable(walk: &mut Walk<'_, '_, '_>, node: Node, taker: Taker) -> Option<(Te
 pub(super) fn apply(walk: &mut Walk<'_, '_, '_>) {
     for (node, job) in std::mem::take(&mut walk.affine) {
         let Job { taker, affine, weights, bias } = job;
-        let name = walk.only_result(node).map(|result| walk.module().value(result).name.clone()).unwrap_or_default();
+        let name = walk.maker.only_result(node).map(|result| walk.module().value(result).name.clone()).unwrap_or_default();
         let mut operands = walk.module().node(node).inputs.clone();
         if let Some((ty, bytes)) = weights {
-            let payload = scaled(&ty, &bytes, taker.axis, &affine.scale);
-            operands[taker.weights] = Some(walk.initializer(&format!("{name}_weights"), ty, payload));
+            let raw = scaled(&ty, &bytes, taker.axis, &affine.scale);
+            operands[taker.weights] = Some(walk.initializer(&format!("{name}_weights"), constant(ty, raw)));
         }
         let added: Vec<f64> = bias.iter().zip(&affine.scale).zip(&affine.shift).map(|((a, b), c)| a * b + c).collect();
         if operands.get(taker.bias).copied().flatten().is_some() || added.iter().any(|number| *number != 0.0) {
             operands.resize(operands.len().max(taker.bias + 1), None);
             let ty = TensorType::fixed(taker.element, &[taker.channels as u64]);
-            let payload = encoded(taker.element, added.into_iter());
-            operands[taker.bias] = Some(walk.initializer(&format!("{name}_bias"), ty, payload));
+            let raw = encoded(taker.element, added.into_iter());
+            operands[taker.bias] = Some(walk.initializer(&format!("{name}_bias"), constant(ty, raw)));
         }
-        walk.rewriter.set_operands(node, operands);
+        walk.maker.set_operands(node, operands);
     }
 }
 
 /// Multiplies each slice of the weights along an axis by its number.
-fn scaled(ty: &TensorType, bytes: &[u8], axis: usize, scale: &[f64]) -> Payload {
+fn scaled(ty: &TensorType, bytes: &[u8], axis: usize, scale: &[f64]) -> Vec<u8> {
     let dims = ty.known_dims().unwrap_or_default();
     let inner: usize = dims.iter().skip(axis + 1).map(|extent| *extent as usize).product::<usize>().max(1);
     let channel = |index: usize| scale.get(index / inner % scale.len().max(1)).copied().unwrap_or(1.0);
@@ -251,10 +256,9 @@ fn decoded(element: ElementType, bytes: &[u8]) -> Box<dyn Iterator<Item = f64> +
 }
 
 /// Encodes numbers as the bytes of a constant, each rounded once.
-fn encoded(element: ElementType, numbers: impl Iterator<Item = f64>) -> Payload {
-    let raw: Vec<u8> = match element {
+fn encoded(element: ElementType, numbers: impl Iterator<Item = f64>) -> Vec<u8> {
+    match element {
         ElementType::Double => numbers.flat_map(f64::to_le_bytes).collect(),
         _ => numbers.flat_map(|number| (number as f32).to_le_bytes()).collect(),
-    };
-    Payload::Raw(raw.into())
+    }
 }

@@ -32,7 +32,7 @@ pub(super) fn reshapes(walk: &mut Walk<'_, '_, '_>, node: Node) -> bool {
         return false;
     }
     if walk.name(node) == "Reshape" && copies_no_extent(walk, node) {
-        walk.rewriter.set_operand(node, 0, root);
+        walk.maker.set_operand(node, 0, root);
         return true;
     }
     to_reshape(walk, node, root, result)
@@ -43,15 +43,15 @@ fn reshape(walk: &Walk<'_, '_, '_>, node: Node) -> Option<(Value, Value)> {
     let data = walk.module().node(node);
     let info = lookup(&data.operator)?;
     let plain = info.view == View::Reshape && data.operator.domain.is_empty() && data.graph == walk.module().main();
-    let result = walk.only_result(node).filter(|_| plain)?;
-    let operand = walk.operand(node, 0)?;
+    let result = walk.maker.only_result(node).filter(|_| plain)?;
+    let operand = walk.maker.operand(node, 0)?;
     (!walk.rests[operand] && !walk.rests[result]).then_some((operand, result))
 }
 
 /// Returns whether a Reshape states all its extents, with none copied from its operand.
 fn copies_no_extent(walk: &Walk<'_, '_, '_>, node: Node) -> bool {
     let allows_zero = walk.module().node(node).int("allowzero", 0) != 0;
-    let known = walk.operand(node, 1).and_then(|shape| walk.elements(shape)).and_then(|shape| shape.known_ints());
+    let known = walk.maker.operand(node, 1).and_then(|shape| walk.elements(shape)).and_then(|shape| shape.known_ints());
     known.is_some_and(|extents| allows_zero || !extents.contains(&0))
 }
 
@@ -63,16 +63,16 @@ pub(super) fn to_reshape(walk: &mut Walk<'_, '_, '_>, node: Node, source: Value,
     let extents = extents::between(walk, Some(source), result).filter(|_| extents::has_reshape(walk, node) && !has_zero(result));
     let Some(extents) = extents else { return false };
     let shape = walk.int_vector(&format!("{}_shape", walk.module().value(result).name), &extents);
-    walk.rewriter.redefine(node, Operator::onnx("Reshape", version), vec![Some(source), Some(shape)], Vec::new());
+    walk.maker.redefine(node, Operator::onnx("Reshape", version), vec![Some(source), Some(shape)], Vec::new());
     true
 }
 
 /// Shortens a cast of a lossless cast: the outer cast reads the source, or disappears if it restores the
 /// source's type.
 pub(super) fn casts(walk: &mut Walk<'_, '_, '_>, node: Node) -> bool {
-    let Some(middle) = walk.operand(node, 0).filter(|_| walk.name(node) == "Cast") else { return false };
+    let Some(middle) = walk.maker.operand(node, 0).filter(|_| walk.name(node) == "Cast") else { return false };
     let Some(inner) = walk.producer(middle, "Cast") else { return false };
-    let (Some(source), Some(result)) = (walk.operand(inner, 0), walk.only_result(node)) else { return false };
+    let (Some(source), Some(result)) = (walk.maker.operand(inner, 0), walk.maker.only_result(node)) else { return false };
     let element = |value: Value| walk.module().ty(value).tensor().map(|ty| ty.element);
     let (Some(first), Some(second), Some(third)) = (element(source), element(middle), element(result)) else { return false };
     if !holds(second, first) {
@@ -86,7 +86,7 @@ pub(super) fn casts(walk: &mut Walk<'_, '_, '_>, node: Node) -> bool {
     if !holds(third, first) || !walk.has_one_reader(middle) {
         return false;
     }
-    walk.rewriter.set_operand(node, 0, source);
+    walk.maker.set_operand(node, 0, source);
     true
 }
 
@@ -128,9 +128,9 @@ pub(super) fn repeated(walk: &mut Walk<'_, '_, '_>, node: Node) -> bool {
         return false;
     }
     let name = walk.name(node).to_owned();
-    let Some(operand) = walk.operand(node, 0) else { return false };
+    let Some(operand) = walk.maker.operand(node, 0) else { return false };
     let Some(inner) = walk.producer(operand, &name) else { return false };
-    let source = if algebra.idempotent { Some(operand) } else { walk.operand(inner, 0) };
+    let source = if algebra.idempotent { Some(operand) } else { walk.maker.operand(inner, 0) };
     source.is_some_and(|source| walk.pass_on(node, source))
 }
 

@@ -1,6 +1,7 @@
 //! Constants computed from constants beyond inference: reshaped, transposed, joined, negated and split
 //! weights.
 
+use memc_edit::constant;
 use memc_ir::{ConstData, ConstOrigin, ElementType, Node, Payload, TensorType, Use, Value};
 use memc_ops::{View, lookup, normalize_axis};
 
@@ -13,12 +14,12 @@ pub(super) fn of_constants(walk: &mut Walk<'_, '_, '_>, node: Node) -> bool {
     if walk.name(node) == "Split" {
         return parted(walk, node).is_some();
     }
-    let (Some(operand), Some(result)) = (walk.operand(node, 0), walk.only_result(node)) else { return false };
+    let (Some(operand), Some(result)) = (walk.maker.operand(node, 0), walk.maker.only_result(node)) else { return false };
     // A node makes each graph output, before and after the pass.
-    if walk.constant_id(operand).is_none() || walk.rewriter.uses(result).iter().any(|site| matches!(site, Use::Output(..))) {
+    if walk.constant_id(operand).is_none() || walk.maker.uses(result).iter().any(|site| matches!(site, Use::Output(..))) {
         return false;
     }
-    if walk.ctx.options.rewrite.exact && !keeps_bits(&walk.rewriter, result) {
+    if walk.ctx.options.rewrite.exact && !keeps_bits(&walk.maker, result) {
         return false;
     }
     let info = lookup(&walk.module().node(node).operator);
@@ -31,16 +32,16 @@ pub(super) fn of_constants(walk: &mut Walk<'_, '_, '_>, node: Node) -> bool {
         _ => None,
     };
     let Some(constant) = constant else { return false };
-    let id = walk.rewriter.constant(constant);
-    walk.rewriter.make_initializer(result, id);
-    walk.rewriter.erase(node);
+    let id = walk.maker.constant(constant);
+    walk.maker.make_initializer(result, id);
+    walk.maker.erase(node);
     true
 }
 
 /// Returns whether a constant disappears with this one reader, or is small enough to be stored twice.
 fn goes_or_is_small(walk: &Walk<'_, '_, '_>, value: Value) -> bool {
     let size = walk.module().ty(value).size();
-    walk.rewriter.uses(value).len() == 1 || size.is_some_and(|size| size <= walk.ctx.options.max_fold_bytes)
+    walk.maker.uses(value).len() == 1 || size.is_some_and(|size| size <= walk.ctx.options.max_fold_bytes)
 }
 
 /// Returns the bytes of a constant under another shape.
@@ -68,8 +69,7 @@ fn transposed(walk: &mut Walk<'_, '_, '_>, node: Node, operand: Value) -> Option
     }
     let (ty, bytes) = walk.constant_bytes(operand)?;
     let to: Vec<u64> = axes.iter().map(|axis| from[*axis]).collect();
-    let payload = Payload::Raw(permuted(&bytes, width, &from, &axes)?.into());
-    Some(ConstData { ty: TensorType::fixed(ty.element, &to), payload, origin: ConstOrigin::New })
+    Some(constant(TensorType::fixed(ty.element, &to), permuted(&bytes, width, &from, &axes)?))
 }
 
 /// Divides a constant into contiguous runs from an axis on: returns the number of runs and the bytes of
@@ -105,7 +105,7 @@ fn joined(walk: &mut Walk<'_, '_, '_>, node: Node, result: Value) -> Option<Cons
             bytes.extend_from_slice(part.get(number * run..(number + 1) * run)?);
         }
     }
-    Some(ConstData { ty, payload: Payload::Raw(bytes.into()), origin: ConstOrigin::New })
+    Some(constant(ty, bytes))
 }
 
 /// Negates a constant of IEEE floats by flipping the sign bits.
@@ -123,16 +123,16 @@ fn negated(walk: &mut Walk<'_, '_, '_>, operand: Value) -> Option<ConstData> {
     let (ty, bytes) = walk.constant_bytes(operand)?;
     let mut bytes = bytes.to_vec();
     bytes.chunks_exact_mut(width).filter_map(<[u8]>::last_mut).for_each(|last| *last ^= 0x80);
-    Some(ConstData { ty, payload: Payload::Raw(bytes.into()), origin: ConstOrigin::New })
+    Some(constant(ty, bytes))
 }
 
 /// Turns all results of a Split of a constant into constants.
 fn parted(walk: &mut Walk<'_, '_, '_>, node: Node) -> Option<()> {
-    let operand = walk.operand(node, 0).filter(|value| walk.constant_id(*value).is_some())?;
+    let operand = walk.maker.operand(node, 0).filter(|value| walk.constant_id(*value).is_some())?;
     let results: Vec<Value> = walk.module().node(node).results().collect();
-    let is_output = |value: &Value| walk.rewriter.uses(*value).iter().any(|site| matches!(site, Use::Output(..)));
+    let is_output = |value: &Value| walk.maker.uses(*value).iter().any(|site| matches!(site, Use::Output(..)));
     let exact = walk.ctx.options.rewrite.exact;
-    if results.iter().any(|value| is_output(value) || exact && !keeps_bits(&walk.rewriter, *value)) {
+    if results.iter().any(|value| is_output(value) || exact && !keeps_bits(&walk.maker, *value)) {
         return None;
     }
     let size = walk.module().ty(operand).size()?.0;
@@ -152,17 +152,17 @@ fn parted(walk: &mut Walk<'_, '_, '_>, node: Node) -> Option<()> {
         for number in 0..count {
             raw.extend_from_slice(bytes.get(number * run + begin..number * run + end)?);
         }
-        parts.push(ConstData { ty, payload: Payload::Raw(raw.into()), origin: ConstOrigin::New });
+        parts.push(constant(ty, raw));
         begin = end;
     }
     if begin != run {
         return None;
     }
     for (value, constant) in results.into_iter().zip(parts) {
-        let id = walk.rewriter.constant(constant);
-        walk.rewriter.make_initializer(value, id);
+        let id = walk.maker.constant(constant);
+        walk.maker.make_initializer(value, id);
     }
-    walk.rewriter.erase(node);
+    walk.maker.erase(node);
     Some(())
 }
 

@@ -12,8 +12,8 @@ const RESHAPE_BY_OPERAND: i64 = 5;
 /// Replaces the computed target of a Reshape or Expand by a constant. Inference must know each element of
 /// the target, possibly over symbols: a target that a caller gives stays.
 pub(super) fn stated(walk: &mut Walk<'_, '_, '_>, node: Node) {
-    let Some(target) = walk.operand(node, 1).filter(|target| walk.module().constant_of(*target).is_none()) else { return };
-    let (Some(operand), Some(result)) = (walk.operand(node, 0), walk.only_result(node)) else { return };
+    let Some(target) = walk.maker.operand(node, 1).filter(|target| walk.module().constant_of(*target).is_none()) else { return };
+    let (Some(operand), Some(result)) = (walk.maker.operand(node, 0), walk.maker.only_result(node)) else { return };
     let is_exact = |item: &Item| matches!(item, Item::Int(_) | Item::Symbolic(_));
     if !walk.elements(target).is_some_and(|elements| elements.items.iter().all(is_exact)) {
         return;
@@ -26,7 +26,7 @@ pub(super) fn stated(walk: &mut Walk<'_, '_, '_>, node: Node) {
     let Some(constant) = constant else { return };
     let shape = walk.int_vector(&format!("{}_shape", walk.module().value(result).name), &constant);
     let operator = walk.module().node(node).operator.clone();
-    walk.rewriter.redefine(node, operator, vec![Some(operand), Some(shape)], Vec::new());
+    walk.maker.redefine(node, operator, vec![Some(operand), Some(shape)], Vec::new());
     erase_unread(walk, target);
 }
 
@@ -37,11 +37,11 @@ pub(super) fn erase_unread(walk: &mut Walk<'_, '_, '_>, value: Value) {
     while let Some(value) = open.pop() {
         let Some(node) = walk.module().producer(value) else { continue };
         let data = walk.module().node(node);
-        let is_read = |value: Value| !walk.rewriter.uses(value).is_empty() || walk.rewriter.is_pinned(value);
+        let is_read = |value: Value| !walk.maker.uses(value).is_empty() || walk.maker.is_pinned(value);
         let is_plain = data.bodies().next().is_none() && memc_ops::repeatable(walk.module(), node);
-        if is_plain && !walk.rewriter.is_erased(node) && !data.results().any(is_read) {
+        if is_plain && !walk.maker.is_erased(node) && !data.results().any(is_read) {
             open.extend(data.operands().collect::<Vec<_>>());
-            walk.rewriter.erase(node);
+            walk.maker.erase(node);
         }
     }
 }

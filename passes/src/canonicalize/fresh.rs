@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use memc_ir::{ConstData, ConstId, ConstOrigin, Payload, TensorType, Value};
+use memc_edit::constant;
+use memc_ir::{ConstData, ConstId, TensorType, Value};
 use memc_ops::Data;
 
 use super::Walk;
@@ -13,17 +14,13 @@ impl Walk<'_, '_, '_> {
     pub(super) fn int_vector(&mut self, hint: &str, values: &[i64]) -> Value {
         let data = Data::ints(values);
         let ty = TensorType::fixed(data.element, &data.dims);
-        let raw: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-        self.initializer(hint, ty, Payload::Raw(raw.into()))
+        self.initializer(hint, constant(ty, values.iter().flat_map(|value| value.to_le_bytes()).collect()))
     }
 
     /// Makes an initializer of the main graph, and records its elements as known if they are few enough.
-    pub(super) fn initializer(&mut self, hint: &str, ty: TensorType, payload: Payload) -> Value {
-        let main = self.module().main();
-        let name = self.rewriter.fresh_name(hint);
-        let constant = ConstData { ty, payload, origin: ConstOrigin::New };
+    pub(super) fn initializer(&mut self, hint: &str, constant: ConstData) -> Value {
         let data = Data::from_constant(&constant).map(Arc::new);
-        let value = self.rewriter.initializer(main, &name, constant);
+        let value = self.maker.add_constant(hint, constant);
         self.ctx.data.set(value, data);
         value
     }

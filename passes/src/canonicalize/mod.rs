@@ -15,7 +15,8 @@ mod quantized;
 mod transpose;
 mod zeros;
 
-use memc_ir::{Module, Node, Rewriter, SecondaryMap, Stage, Use, Value};
+use memc_edit::Maker;
+use memc_ir::{Module, Node, SecondaryMap, Stage, Use, Value};
 use memc_ops::{Data, Typed, Zero, rests_on_defaults, unchanged};
 
 use crate::pass::{Changed, PassContext, PassError, PassInfo};
@@ -35,7 +36,7 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     let nodes = module.graph(module.main()).nodes.clone();
     let kept = memc_ops::feeds_unrepeatable(module, &nodes);
     let rests = rests_on_defaults(module);
-    let mut walk = Walk { rewriter: Rewriter::new(module), rests, ctx, weights: 0, affine: affine::Pending::default() };
+    let mut walk = Walk { maker: Maker::new(module, INFO.name), rests, ctx, weights: 0, affine: affine::Pending::default() };
     for node in nodes.iter().copied() {
         let data = walk.module().node(node);
         let stays =
@@ -55,7 +56,7 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
         }
         zeros::cut(&mut walk, &nodes, &stays);
     }
-    let edits = walk.rewriter.finish();
+    let edits = walk.maker.finish();
     if edits > 0 && has_unknown_extents(module) {
         // With fewer nodes in between, more extents may be known: every reader of the written model
         // derives them too.
@@ -71,7 +72,7 @@ fn has_unknown_extents(module: &Module) -> bool {
 
 /// The walk over the main graph.
 struct Walk<'m, 'c, 'o> {
-    rewriter: Rewriter<'m>,
+    maker: Maker<'m>,
     /// Whether each value depends on defaults that a caller may override.
     rests: SecondaryMap<Value, bool>,
     ctx: &'c mut PassContext<'o>,
@@ -83,7 +84,7 @@ struct Walk<'m, 'c, 'o> {
 
 impl Walk<'_, '_, '_> {
     fn module(&self) -> &Module {
-        self.rewriter.module()
+        self.maker.module()
     }
 
     fn reads_overridable(&self, node: Node) -> bool {
@@ -134,35 +135,23 @@ impl Walk<'_, '_, '_> {
     /// If the result must keep its name, the node that computes `source` takes over the result. Returns
     /// whether it did.
     fn pass_on(&mut self, node: Node, source: Value) -> bool {
-        let Some(result) = self.only_result(node) else { return false };
-        if !self.rewriter.is_pinned(result) {
-            self.rewriter.replace_uses(result, source);
+        let Some(result) = self.maker.only_result(node) else { return false };
+        if !self.maker.is_pinned(result) {
+            self.maker.replace_uses(result, source);
         } else {
             let types_agree = self.module().ty(result) == self.module().ty(source);
-            if !types_agree || !self.rewriter.take_over(source, result) {
+            if !types_agree || !self.maker.take_over(source, result) {
                 return false;
             }
         }
-        self.rewriter.erase(node);
+        self.maker.erase(node);
         true
-    }
-
-    /// Returns the first result of a node, if no other result is read.
-    fn only_result(&self, node: Node) -> Option<Value> {
-        let outputs = &self.module().node(node).outputs;
-        let (first, others) = outputs.split_first()?;
-        others.iter().flatten().all(|value| self.rewriter.uses(*value).is_empty()).then_some(*first)?
     }
 
     /// Returns whether exactly one operand of one node of the main graph reads a value, and the value
     /// need not keep its name.
     fn has_one_reader(&self, value: Value) -> bool {
-        matches!(self.rewriter.uses(value), [Use::Operand(..)]) && !self.rewriter.is_pinned(value)
-    }
-
-    /// Returns the operand of a node at a position.
-    fn operand(&self, node: Node, position: usize) -> Option<Value> {
-        self.module().node(node).inputs.get(position).copied().flatten()
+        matches!(self.maker.uses(value), [Use::Operand(..)]) && !self.maker.is_pinned(value)
     }
 
     /// Returns the name of the node's operator in ONNX's own domain; empty for other domains.

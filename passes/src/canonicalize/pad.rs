@@ -18,15 +18,15 @@ pub(super) fn joined(walk: &mut Walk<'_, '_, '_>, node: Node) -> bool {
     if let Some(first) = operands.first_mut() {
         *first = Some(source);
     }
-    walk.rewriter.redefine(node, operator, operands, attributes);
+    walk.maker.redefine(node, operator, operands, attributes);
     true
 }
 
 /// Returns the padding's operand, and the sum of the pads of the padding and the convolution.
 fn sum(walk: &Walk<'_, '_, '_>, node: Node) -> Option<(Value, Vec<i64>)> {
-    let image = walk.operand(node, 0).filter(|_| walk.name(node) == "Conv")?;
+    let image = walk.maker.operand(node, 0).filter(|_| walk.name(node) == "Conv")?;
     let padding = walk.producer(image, "Pad").filter(|_| walk.has_one_reader(image))?;
-    let source = walk.operand(padding, 0)?;
+    let source = walk.maker.operand(padding, 0)?;
     let rank = walk.module().ty(source).tensor()?.rank()?;
     let more = zeros(walk, padding).filter(|pads| pads.len() == 2 * rank && rank > 2 && pads.iter().all(|pad| *pad >= 0))?;
     let (begins, ends) = more.split_at(rank);
@@ -59,7 +59,7 @@ fn zeros(walk: &Walk<'_, '_, '_>, node: Node) -> Option<Vec<i64>> {
         let known = walk.elements(value).map(|data| data.items.as_slice());
         matches!(known, Some([Item::Float(number)]) if *number == 0.0)
     };
-    let by_axes = walk.operand(node, 3).is_some();
-    let value_is_zero = walk.operand(node, 2).is_none_or(is_zero);
-    walk.elements(walk.operand(node, 1)?)?.known_ints().filter(|_| value_is_zero && !by_axes)
+    let by_axes = walk.maker.operand(node, 3).is_some();
+    let value_is_zero = walk.maker.operand(node, 2).is_none_or(is_zero);
+    walk.elements(walk.maker.operand(node, 1)?)?.known_ints().filter(|_| value_is_zero && !by_axes)
 }

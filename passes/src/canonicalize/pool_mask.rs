@@ -8,7 +8,7 @@
 //! Exporters also test the operand of the Relu. `x > 0` equals `Relu(x) > 0`, and `x <= 0` equals
 //! `Relu(x) <= 0`: Relu keeps positive numbers and NaN, and its other results compare as zero.
 
-use memc_ir::{Attribute, ElementType, NewNode, Node, Operator, Origin, TensorType, Use, Value, ValueType};
+use memc_ir::{ElementType, Node, TensorType, Use, Value, ValueType};
 use memc_ops::{Item, View, holds_zeros, lookup, same_type};
 
 use super::Walk;
@@ -41,15 +41,15 @@ fn by_comparison(walk: &mut Walk<'_, '_, '_>, node: Node) -> Option<()> {
     let zero_at = branches.iter().position(|branch| is_positive_zero(walk, *branch))?;
     let (zero, whole) = (branches[zero_at], branches[1 - zero_at]);
     let back = walk.producer(whole, "Reshape").filter(|_| walk.has_one_reader(whole))?;
-    let flat = walk.operand(back, 0).filter(|flat| walk.has_one_reader(*flat))?;
+    let flat = walk.maker.operand(back, 0).filter(|flat| walk.has_one_reader(*flat))?;
     let scatter = walk.producer(flat, "ScatterElements").filter(|scatter| adds_to_zeros(walk, *scatter))?;
-    let indices = walk.producer(walk.operand(scatter, 1)?, "Reshape")?;
-    let updates = walk.operand(scatter, 2).filter(|updates| walk.has_one_reader(*updates))?;
+    let indices = walk.producer(walk.maker.operand(scatter, 1)?, "Reshape")?;
+    let updates = walk.maker.operand(scatter, 2).filter(|updates| walk.has_one_reader(*updates))?;
     let flattening = walk.producer(updates, "Reshape")?;
-    let found = scattered(walk, walk.operand(flattening, 0)?, walk.operand(indices, 0)?)?;
+    let found = scattered(walk, walk.maker.operand(flattening, 0)?, walk.maker.operand(indices, 0)?)?;
     // Find the comparison behind the mask.
     let inversion = walk.producer(condition, "Not").filter(|_| walk.has_one_reader(condition));
-    let mask = inversion.map_or(Some(condition), |not| walk.operand(not, 0))?;
+    let mask = inversion.map_or(Some(condition), |not| walk.maker.operand(not, 0))?;
     let comparison = walk.module().producer(mask).filter(|_| walk.has_one_reader(mask))?;
     let operands = compared(walk, comparison, &found)?;
     if !can_replace(walk, node, whole, found.rectified) {
@@ -58,20 +58,21 @@ fn by_comparison(walk: &mut Walk<'_, '_, '_>, node: Node) -> Option<()> {
     // Compare the pooled values, mask the pooled gradient, and flatten it.
     let (data, old) = (walk.module().node(comparison).clone(), walk.module().node(flattening).clone());
     let ty = ValueType::Tensor(TensorType { element: ElementType::Bool, ..walk.module().ty(found.pooled).tensor()?.clone() });
-    let mask = insert(walk, scatter, (data.operator, operands, data.attributes), (found.pooled, "mask", ty))?;
+    let result = (&*walk.maker.hint(found.pooled, "mask"), ty);
+    let mask = walk.maker.node(Some(scatter), data.operator, operands, data.attributes, result)?;
     let zero_first = (zero_at == 0) != inversion.is_some();
     let (yes, no) = if zero_first { (zero, found.gradient) } else { (found.gradient, zero) };
-    let choice = (walk.module().node(node).operator.clone(), vec![Some(mask), Some(yes), Some(no)], Vec::new());
-    let ty = walk.module().ty(found.gradient).clone();
-    let masked = insert(walk, scatter, choice, (found.gradient, "masked", ty))?;
-    let ty = walk.module().ty(updates).clone();
+    let (choice, operands) = (walk.module().node(node).operator.clone(), vec![Some(mask), Some(yes), Some(no)]);
+    let result = (&*walk.maker.hint(found.gradient, "masked"), walk.module().ty(found.gradient).clone());
+    let masked = walk.maker.node(Some(scatter), choice, operands, Vec::new(), result)?;
+    let result = (&*walk.maker.hint(updates, "masked"), walk.module().ty(updates).clone());
     let operands = vec![Some(masked), *old.inputs.get(1)?];
-    let flattened = insert(walk, scatter, (old.operator, operands, old.attributes), (updates, "masked", ty))?;
-    walk.rewriter.set_operand(scatter, 2, flattened);
+    let flattened = walk.maker.node(Some(scatter), old.operator, operands, old.attributes, result)?;
+    walk.maker.set_operand(scatter, 2, flattened);
     // The old mask would mask again; leave it out.
     walk.pass_on(node, whole);
     for unread in [inversion, Some(comparison), Some(flattening)].into_iter().flatten() {
-        walk.rewriter.erase(unread);
+        walk.maker.erase(unread);
     }
     Some(())
 }
@@ -80,14 +81,14 @@ fn by_comparison(walk: &mut Walk<'_, '_, '_>, node: Node) -> Option<()> {
 fn by_gradient(walk: &mut Walk<'_, '_, '_>, node: Node) -> Option<()> {
     let operator = &walk.module().node(node).operator;
     let is_mask = &*operator.domain == "com.microsoft" && &*operator.name == "ReluGrad";
-    let whole = walk.operand(node, 0).filter(|whole| is_mask && walk.has_one_reader(*whole))?;
+    let whole = walk.maker.operand(node, 0).filter(|whole| is_mask && walk.has_one_reader(*whole))?;
     let scatter = walk.producer(whole, "MaxPoolGrad")?;
-    let found = scattered(walk, walk.operand(scatter, 0)?, walk.operand(scatter, 1)?)?;
+    let found = scattered(walk, walk.maker.operand(scatter, 0)?, walk.maker.operand(scatter, 1)?)?;
     tested(walk, &found, node).filter(|_| can_replace(walk, node, whole, found.rectified))?;
-    let (operator, ty) = (walk.module().node(node).operator.clone(), walk.module().ty(found.gradient).clone());
-    let operands = vec![Some(found.gradient), Some(found.pooled)];
-    let masked = insert(walk, scatter, (operator, operands, Vec::new()), (found.gradient, "masked", ty))?;
-    walk.rewriter.set_operand(scatter, 0, masked);
+    let (operator, operands) = (walk.module().node(node).operator.clone(), vec![Some(found.gradient), Some(found.pooled)]);
+    let result = (&*walk.maker.hint(found.gradient, "masked"), walk.module().ty(found.gradient).clone());
+    let masked = walk.maker.node(Some(scatter), operator, operands, Vec::new(), result)?;
+    walk.maker.set_operand(scatter, 0, masked);
     walk.pass_on(node, whole);
     Some(())
 }
@@ -95,8 +96,8 @@ fn by_gradient(walk: &mut Walk<'_, '_, '_>, node: Node) -> Option<()> {
 /// Returns whether a scattered gradient has the type of the MaxPool's operand and of the result of its
 /// mask, and can stand for that result.
 fn can_replace(walk: &Walk<'_, '_, '_>, mask: Node, whole: Value, rectified: Value) -> bool {
-    let Some(result) = walk.only_result(mask) else { return false };
-    let keeps_name = walk.rewriter.is_pinned(result);
+    let Some(result) = walk.maker.only_result(mask) else { return false };
+    let keeps_name = walk.maker.is_pinned(result);
     equal_types(walk, whole, rectified)
         && equal_types(walk, whole, result)
         && (!keeps_name || walk.module().ty(result) == walk.module().ty(whole))
@@ -108,10 +109,10 @@ fn scattered(walk: &Walk<'_, '_, '_>, gradient: Value, indices: Value) -> Option
     let pool = walk.module().producer(indices).filter(|pool| points_at_its_results(walk, *pool))?;
     let data = walk.module().node(pool);
     let (pooled, rectified) = match data.outputs.as_slice() {
-        [Some(pooled), Some(second)] if *second == indices => (*pooled, walk.operand(pool, 0)?),
+        [Some(pooled), Some(second)] if *second == indices => (*pooled, walk.maker.operand(pool, 0)?),
         _ => return None,
     };
-    let original = walk.operand(walk.producer(rectified, "Relu")?, 0)?;
+    let original = walk.maker.operand(walk.producer(rectified, "Relu")?, 0)?;
     let fits = walk.has_one_reader(gradient) && equal_types(walk, gradient, pooled);
     fits.then_some(Scattered { gradient, pooled, rectified, original })
 }
@@ -136,7 +137,7 @@ fn points_at_its_results(walk: &Walk<'_, '_, '_>, node: Node) -> bool {
 /// which kernels of Where keep or make positive.
 fn adds_to_zeros(walk: &Walk<'_, '_, '_>, node: Node) -> bool {
     let data = walk.module().node(node);
-    let Some(base) = walk.operand(node, 0) else { return false };
+    let Some(base) = walk.maker.operand(node, 0) else { return false };
     let is_vector = walk.module().ty(base).tensor().and_then(TensorType::rank) == Some(1);
     is_vector && data.string("reduction") == Some("add") && holds_zeros(walk.module(), base)
 }
@@ -161,7 +162,7 @@ fn compared(walk: &Walk<'_, '_, '_>, node: Node, found: &Scattered) -> Option<Ve
 /// MaxPool. Otherwise the pooled values might be kept beside it.
 fn tested(walk: &Walk<'_, '_, '_>, found: &Scattered, node: Node) -> Option<Value> {
     let reads_one_of_two = |value: Value| {
-        let readers = walk.rewriter.uses(value);
+        let readers = walk.maker.uses(value);
         readers.len() == 2 && readers.iter().any(|site| matches!(site, Use::Operand(reader, _) if *reader == node))
     };
     if reads_one_of_two(found.rectified) {
@@ -193,21 +194,4 @@ fn equal_types(walk: &Walk<'_, '_, '_>, left: Value, right: Value) -> bool {
 
 fn is_positive_zero(walk: &Walk<'_, '_, '_>, value: Value) -> bool {
     one_number(walk, value).is_some_and(|number| number == 0.0 && number.is_sign_positive())
-}
-
-/// Inserts a node with one result before another node; returns the result. Its name is that of a value
-/// with an ending.
-fn insert(
-    walk: &mut Walk<'_, '_, '_>,
-    before: Node,
-    (operator, inputs, attributes): (Operator, Vec<Option<Value>>, Vec<(String, Attribute)>),
-    (named_after, ending, ty): (Value, &str, ValueType),
-) -> Option<Value> {
-    let name = format!("{}_{ending}", walk.module().value(named_after).name);
-    let name = walk.rewriter.fresh_name(&name);
-    let origin = Origin::Pass { pass: "canonicalize".into() };
-    let new = NewNode { operator, name: String::new(), inputs, attributes, origin };
-    let main = walk.module().main();
-    let node = walk.rewriter.insert(main, Some(before), new, &[Some((name, ty))]);
-    walk.module().node(node).outputs.first().copied().flatten()
 }

@@ -5,7 +5,7 @@
 //! all indices for that: eight bytes per element. A kernel may leave out the position of an element that
 //! is not greater than the least finite number, so this rule is not exact.
 
-use memc_ir::{ConstData, ConstOrigin, Dim, Node, Payload, Value};
+use memc_ir::{Dim, Node, Value};
 
 use super::Walk;
 use crate::analysis::windows::slice_starts;
@@ -17,10 +17,9 @@ pub(super) fn sliced(walk: &mut Walk<'_, '_, '_>, node: Node) -> bool {
     let Some((ty, size)) = ty.and_then(|ty| Some((ty.clone(), ty.size()?.0))) else { return false };
     let numbers = if walk.affordable(size) { numbered(&taken.whole, &taken.starts, &taken.extents) } else { None };
     let Some(numbers) = numbers else { return false };
-    let bytes: Vec<u8> = numbers.into_iter().flat_map(i64::to_le_bytes).collect();
-    let id = walk.rewriter.constant(ConstData { ty, payload: Payload::Raw(bytes.into()), origin: ConstOrigin::New });
-    walk.rewriter.make_initializer(taken.result, id);
-    walk.rewriter.erase(node);
+    let id = walk.maker.constant(memc_edit::constant(ty, numbers.into_iter().flat_map(i64::to_le_bytes).collect()));
+    walk.maker.make_initializer(taken.result, id);
+    walk.maker.erase(node);
     true
 }
 
@@ -35,9 +34,9 @@ struct Taken {
 /// Returns the box that a Slice takes from the indices; `None` if the operand holds no such indices, or
 /// the result must keep its node and name.
 fn taken(walk: &Walk<'_, '_, '_>, node: Node) -> Option<Taken> {
-    let indices = walk.operand(node, 0).filter(|_| walk.name(node) == "Slice")?;
+    let indices = walk.maker.operand(node, 0).filter(|_| walk.name(node) == "Slice")?;
     let pool = walk.module().producer(indices).filter(|pool| looks_at_one_element(walk, *pool))?;
-    let result = walk.only_result(node).filter(|result| !walk.rewriter.is_pinned(*result))?;
+    let result = walk.maker.only_result(node).filter(|result| !walk.maker.is_pinned(*result))?;
     if walk.module().node(pool).outputs.get(1) != Some(&Some(indices)) {
         return None;
     }

@@ -19,10 +19,10 @@ pub(super) fn joined(walk: &mut Walk<'_, '_, '_>, node: Node) -> bool {
         if stays && keeps_type(walk, node, source) && walk.pass_on(node, source) {
             return true;
         }
-        if walk.operand(node, 0).is_some_and(|middle| walk.has_one_reader(middle)) {
+        if walk.maker.operand(node, 0).is_some_and(|middle| walk.has_one_reader(middle)) {
             let data = walk.module().node(node);
             let (operator, axes) = (data.operator.clone(), axes.into_iter().map(|axis| axis as i64).collect());
-            walk.rewriter.redefine(node, operator, vec![Some(source)], vec![ints("perm", axes)]);
+            walk.maker.redefine(node, operator, vec![Some(source)], vec![ints("perm", axes)]);
             changed = true;
         }
     }
@@ -39,7 +39,7 @@ pub(super) fn apart(walk: &mut Walk<'_, '_, '_>, node: Node) {
     let version = walk.module().node(node).operator.version;
     let targets: Vec<Value> = found.targets.into_iter().flatten().collect();
     let perm = vec![ints("perm", found.axes)];
-    walk.rewriter.redefine(node, Operator::onnx("Transpose", version), vec![Some(found.source)], perm);
+    walk.maker.redefine(node, Operator::onnx("Transpose", version), vec![Some(found.source)], perm);
     for value in [found.turned].into_iter().chain(targets) {
         extents::erase_unread(walk, value);
     }
@@ -57,12 +57,12 @@ struct Joined {
 }
 
 fn taken_apart(walk: &Walk<'_, '_, '_>, node: Node) -> Option<Joined> {
-    let turned = walk.operand(node, 0).filter(|turned| walk.name(node) == "Reshape" && walk.has_one_reader(*turned))?;
+    let turned = walk.maker.operand(node, 0).filter(|turned| walk.name(node) == "Reshape" && walk.has_one_reader(*turned))?;
     let turn = walk.producer(turned, "Transpose")?;
-    let joined = walk.operand(turn, 0).filter(|joined| walk.has_one_reader(*joined))?;
+    let joined = walk.maker.operand(turn, 0).filter(|joined| walk.has_one_reader(*joined))?;
     let join = walk.producer(joined, "Reshape")?;
-    let (source, result) = (walk.operand(join, 0)?, walk.only_result(node)?);
-    let targets = [walk.operand(node, 1), walk.operand(join, 1)];
+    let (source, result) = (walk.maker.operand(join, 0)?, walk.maker.only_result(node)?);
+    let targets = [walk.maker.operand(node, 1), walk.maker.operand(join, 1)];
     if targets.iter().flatten().all(|target| walk.module().constant_of(*target).is_some()) {
         return None;
     }
@@ -93,17 +93,17 @@ fn groups(from: &[Dim], to: &[Dim]) -> Option<Vec<Vec<usize>>> {
 }
 
 fn keeps_type(walk: &Walk<'_, '_, '_>, node: Node, source: Value) -> bool {
-    let types = walk.only_result(node).map(|result| (walk.module().ty(source).tensor(), walk.module().ty(result).tensor()));
+    let types = walk.maker.only_result(node).map(|result| (walk.module().ty(source).tensor(), walk.module().ty(result).tensor()));
     matches!(types, Some((Some(from), Some(to))) if same_type(from, to))
 }
 
 /// Returns the operand of the inner of two transpositions, and the axes that both together select from
 /// it.
 fn through(walk: &Walk<'_, '_, '_>, node: Node) -> Option<(Value, Vec<usize>)> {
-    let inner = walk.producer(walk.operand(node, 0)?, "Transpose")?;
+    let inner = walk.producer(walk.maker.operand(node, 0)?, "Transpose")?;
     let (outer_axes, inner_axes) = (axes(walk, node)?, axes(walk, inner)?);
     let joined: Option<Vec<usize>> = outer_axes.iter().map(|axis| inner_axes.get(*axis).copied()).collect();
-    Some((walk.operand(inner, 0)?, joined?))
+    Some((walk.maker.operand(inner, 0)?, joined?))
 }
 
 /// Maximum rank; tensors of a higher rank are left alone.
@@ -111,7 +111,7 @@ const MAX_RANK: usize = 64;
 
 /// Returns the operand's axes in the order of the result's axes; `None` unless each occurs once.
 pub(super) fn axes(walk: &Walk<'_, '_, '_>, node: Node) -> Option<Vec<usize>> {
-    let rank = walk.operand(node, 0).and_then(|operand| walk.module().ty(operand).tensor()?.rank())?;
+    let rank = walk.maker.operand(node, 0).and_then(|operand| walk.module().ty(operand).tensor()?.rank())?;
     let axes: Vec<usize> = match walk.module().node(node).ints("perm") {
         Some(axes) => axes.iter().map(|axis| usize::try_from(*axis)).collect::<Result<_, _>>().ok()?,
         None => (0..rank).rev().collect(),
@@ -123,7 +123,7 @@ pub(super) fn axes(walk: &Walk<'_, '_, '_>, node: Node) -> Option<Vec<usize>> {
 /// Turns a transposition that keeps the order of all axes with several elements into a Reshape, which
 /// shares its operand's bytes.
 fn moves_nothing(walk: &mut Walk<'_, '_, '_>, node: Node) -> bool {
-    let (Some(operand), Some(result)) = (walk.operand(node, 0), walk.only_result(node)) else { return false };
+    let (Some(operand), Some(result)) = (walk.maker.operand(node, 0), walk.maker.only_result(node)) else { return false };
     let dims = walk.module().ty(operand).tensor().and_then(|ty| ty.shape.as_deref());
     let (Some(dims), Some(axes)) = (dims, axes(walk, node)) else { return false };
     // An extent with symbols or without bounds may be more than 1.

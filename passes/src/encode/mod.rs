@@ -8,10 +8,8 @@ mod cost;
 mod position;
 mod rows;
 
-use memc_ir::{
-    Alias, AliasKind, Attribute, Bytes, ConstData, ConstOrigin, ElementType, Module, NewNode, Node, Operator, Origin, Payload,
-    Rewriter, TensorType, Value, ValueType,
-};
+use memc_edit::Maker;
+use memc_ir::{Alias, AliasKind, Attribute, Bytes, ConstData, ElementType, Module, Node, TensorType, Value, ValueType};
 
 use crate::options::{Lossy, Options};
 
@@ -157,9 +155,12 @@ pub fn recipes(module: &Module, options: &Options, value: Value, is_late: bool) 
     found
 }
 
+/// Origin of the nodes.
+const NAME: &str = "encode";
+
 /// Writes recipes into the main graph of a module, in the order of the calls.
 pub struct Writer<'m> {
-    rewriter: Rewriter<'m>,
+    maker: Maker<'m>,
     aliases: Vec<(Value, Alias)>,
     constants: Vec<(ConstData, Value)>,
 }
@@ -167,18 +168,18 @@ pub struct Writer<'m> {
 impl<'m> Writer<'m> {
     /// Starts writing into a module.
     pub fn new(module: &'m mut Module) -> Self {
-        Self { rewriter: Rewriter::new(module), aliases: Vec::new(), constants: Vec::new() }
+        Self { maker: Maker::new(module, NAME), aliases: Vec::new(), constants: Vec::new() }
     }
 
     /// Returns the module as written so far.
     #[must_use]
     pub fn module(&self) -> &Module {
-        self.rewriter.module()
+        self.maker.module()
     }
 
-    /// Returns the rewriter, for other changes between two recipes.
-    pub fn rewriter(&mut self) -> &mut Rewriter<'m> {
-        &mut self.rewriter
+    /// Returns the maker of the nodes, for other changes between two recipes.
+    pub fn maker(&mut self) -> &mut Maker<'m> {
+        &mut self.maker
     }
 
     /// Returns the views written so far, with the values that they show.
@@ -203,13 +204,11 @@ impl<'m> Writer<'m> {
 
     /// Ends the rewriting; returns the number of edits.
     pub fn finish(self) -> u64 {
-        self.rewriter.finish()
+        self.maker.finish()
     }
 
     fn steps(&mut self, recipe: &Recipe, steps: &[Step], value: Value, codes: &[Value], ending: &str) -> Vec<(Node, Value)> {
-        let original = self.rewriter.module().value(value).name.clone();
-        let version = self.rewriter.module().opsets.get("").copied().unwrap_or_default();
-        let main = self.rewriter.module().main();
+        let original = self.maker.module().value(value).name.clone();
         let mut made: Vec<(Node, Value)> = Vec::with_capacity(steps.len());
         for step in steps {
             let inputs: Vec<Option<Value>> = step
@@ -222,17 +221,12 @@ impl<'m> Writer<'m> {
                     Operand::Constant(at) => Some(self.constant(&recipe.constants[*at])),
                 })
                 .collect();
-            let name = self.rewriter.fresh_name(&format!("{original}.{ending}"));
-            let new = NewNode {
-                operator: Operator::onnx(step.operator, version),
-                name: name.clone(),
-                inputs: inputs.clone(),
-                attributes: step.attributes.clone(),
-                origin: Origin::Pass { pass: "encode".into() },
-            };
-            let node = self.rewriter.insert(main, None, new, &[Some((name, ValueType::Tensor(step.ty.clone())))]);
-            let result = self.rewriter.module().node(node).outputs.first().copied().flatten().unwrap_or(value);
-            if let (true, Some(of)) = (is_view(step), inputs.first().copied().flatten()) {
+            let name = self.maker.fresh_name(&format!("{original}.{ending}"));
+            let (operator, first) = (self.maker.onnx(step.operator), inputs.first().copied().flatten());
+            let new = memc_edit::node(NAME, name.clone(), operator, inputs, step.attributes.clone());
+            let node = self.maker.insert_new(None, new, &[Some((name, ValueType::Tensor(step.ty.clone())))]);
+            let result = self.maker.result(node).unwrap_or(value);
+            if let (true, Some(of)) = (is_view(step), first) {
                 self.aliases.push((result, Alias { of, kind: AliasKind::View, offset: Bytes(0) }));
             }
             made.push((node, result));
@@ -245,9 +239,7 @@ impl<'m> Writer<'m> {
         if let Some((_, known)) = self.constants.iter().find(|(known, _)| known == data) {
             return *known;
         }
-        let main = self.rewriter.module().main();
-        let name = self.rewriter.fresh_name("code");
-        let value = self.rewriter.initializer(main, &name, data.clone());
+        let value = self.maker.add_constant("code", data.clone());
         self.constants.push((data.clone(), value));
         value
     }
@@ -255,7 +247,7 @@ impl<'m> Writer<'m> {
 
 /// Returns a constant of these elements, in row-major order and little-endian bytes.
 fn constant(element: ElementType, dims: &[u64], raw: Vec<u8>) -> ConstData {
-    ConstData { ty: TensorType::fixed(element, dims), payload: Payload::Raw(raw.into()), origin: ConstOrigin::New }
+    memc_edit::constant(TensorType::fixed(element, dims), raw)
 }
 
 /// Returns the constant shape operand of a Reshape.
@@ -266,7 +258,7 @@ fn shape(dims: &[u64]) -> ConstData {
 
 /// Returns a step that casts an operand.
 fn cast(operand: Operand, element: ElementType, dims: &[u64]) -> Step {
-    let attributes = vec![("to".to_owned(), Attribute::Int(element.to_onnx().into()))];
+    let attributes = memc_edit::int("to", element.to_onnx().into());
     Step { operator: "Cast", operands: vec![operand], attributes, ty: TensorType::fixed(element, dims) }
 }
 

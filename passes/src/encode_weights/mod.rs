@@ -2,9 +2,10 @@
 
 mod codes;
 
+use memc_edit::{Maker, int};
 use memc_ir::{
-    Attribute, Bytes, ConstData, ConstOrigin, Diagnostic, ElementType, Module, NewNode, Node, Operator, Origin, Payload,
-    Rewriter, SecondaryMap, Severity, Stage, TensorType, Use, Value, ValueType,
+    Attribute, Bytes, Diagnostic, ElementType, Module, Node, Operator, SecondaryMap, Severity, Stage, TensorType, Use, Value,
+    ValueType,
 };
 
 use crate::options::WeightCode;
@@ -30,24 +31,22 @@ const BLOCKS: i64 = 21;
 /// fast one: 2,048 x 2,048 weights in 8 bits times one row take 0.07 ms, and 10.5 ms with numbers.
 const INTEGER_PRODUCTS: i64 = 4;
 
-const ORIGIN: Origin = Origin::Pass { pass: std::borrow::Cow::Borrowed("encode-weights") };
-
 fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassError> {
     let Some(code) = ctx.options.encode.weights else { return Ok(Changed::No) };
     let nodes = module.graph(module.main()).nodes.clone();
     let constants = module.graph(module.main()).constants.clone();
     let stays = memc_ops::feeds_unrepeatable(module, &nodes);
-    let mut walk = Walk { rewriter: Rewriter::new(module), ctx, code, stays, bytes: 0, left: Left::default() };
+    let mut walk = Walk { maker: Maker::new(module, INFO.name), ctx, code, stays, bytes: 0, left: Left::default() };
     for value in constants {
         if let Some(weight) = walk.weight(value) {
             walk.encode(weight);
         }
     }
     walk.tell();
-    if walk.rewriter.edits() > 0 {
-        walk.rewriter.drop_unused_constants();
+    if walk.maker.edits() > 0 {
+        walk.maker.drop_unused_constants();
     }
-    Ok(Changed::edits(walk.rewriter.finish()))
+    Ok(Changed::edits(walk.maker.finish()))
 }
 
 /// Number of matrices that were not encoded, by reason, and the name of one of each.
@@ -72,7 +71,7 @@ struct Weight {
 
 /// The walk over the initializers of the main graph.
 struct Walk<'m, 'c, 'o> {
-    rewriter: Rewriter<'m>,
+    maker: Maker<'m>,
     ctx: &'c mut PassContext<'o>,
     code: WeightCode,
     /// Nodes that lead to random operators, which stay as they are.
@@ -84,7 +83,7 @@ struct Walk<'m, 'c, 'o> {
 
 impl Walk<'_, '_, '_> {
     fn module(&self) -> &Module {
-        self.rewriter.module()
+        self.maker.module()
     }
 
     /// Returns a matrix of binary32 weights that matrix products read as their second operand, in one way,
@@ -92,12 +91,12 @@ impl Walk<'_, '_, '_> {
     fn weight(&self, value: Value) -> Option<Weight> {
         let ty = &self.module().constant(self.module().constant_of(value)?).ty;
         let dims = ty.known_dims().filter(|dims| ty.element == ElementType::Float && dims.len() == 2)?;
-        if ty.size()? < self.ctx.options.tuning.encode.least_weights || self.rewriter.is_pinned(value) {
+        if ty.size()? < self.ctx.options.tuning.encode.least_weights || self.maker.is_pinned(value) {
             return None;
         }
         let mut readers = Vec::new();
         let mut ways = Vec::new();
-        for site in self.rewriter.uses(value) {
+        for site in self.maker.uses(value) {
             let Use::Operand(node, 1) = *site else { return None };
             ways.push(self.transposes(node)?);
             readers.push(node);
@@ -114,7 +113,7 @@ impl Walk<'_, '_, '_> {
     /// binary32 matrices that may change.
     fn transposes(&self, node: Node) -> Option<bool> {
         let data = self.module().node(node);
-        let first = self.operand(node, 0)?;
+        let first = self.maker.operand(node, 0)?;
         let element = self.module().ty(first).tensor()?.element;
         let plain = data.graph == self.module().main() && !self.stays[node] && data.recompute_of.is_none();
         (plain && data.operator.domain.is_empty() && element == ElementType::Float).then_some(())?;
@@ -123,14 +122,6 @@ impl Walk<'_, '_, '_> {
             "Gemm" => Some(data.int("transB", 0) != 0),
             _ => None,
         }
-    }
-
-    fn operand(&self, node: Node, position: usize) -> Option<Value> {
-        self.module().node(node).inputs.get(position).copied().flatten()
-    }
-
-    fn opset(&self) -> i64 {
-        self.module().opsets.get("").copied().unwrap_or(0)
     }
 
     /// Encodes a matrix for all its readers.
@@ -143,7 +134,7 @@ impl Walk<'_, '_, '_> {
         };
         let direct = self.has_kernel() && weight.readers.iter().all(|node| self.is_plain_product(*node, weight.columns));
         let least = if self.code == WeightCode::Int8 { COLUMNS } else { BLOCKS };
-        if !direct && self.opset() < least {
+        if !direct && self.maker.version < least {
             self.left.old.push(name);
             return;
         }
@@ -196,9 +187,9 @@ impl Walk<'_, '_, '_> {
         let data = self.module().node(node);
         if &*data.operator.name == "MatMul" {
             let rank = |value| self.module().ty(value).tensor().and_then(TensorType::rank);
-            return self.operand(node, 0).and_then(rank).is_some_and(|rank| rank >= 2);
+            return self.maker.operand(node, 0).and_then(rank).is_some_and(|rank| rank >= 2);
         }
-        let bias = self.operand(node, 2);
+        let bias = self.maker.operand(node, 2);
         let fits = |value: Value| {
             let dims = self.module().ty(value).tensor().and_then(TensorType::known_dims);
             dims == Some(vec![columns as u64])
@@ -225,12 +216,12 @@ impl Walk<'_, '_, '_> {
             ("block_size".to_owned(), integer(BLOCK)),
         ];
         for node in &weight.readers {
-            let mut operands = vec![self.operand(*node, 0), Some(codes), Some(scales)];
-            let bias = if &*self.module().node(*node).operator.name == "Gemm" { self.operand(*node, 2) } else { None };
+            let mut operands = vec![self.maker.operand(*node, 0), Some(codes), Some(scales)];
+            let bias = if &*self.module().node(*node).operator.name == "Gemm" { self.maker.operand(*node, 2) } else { None };
             if bias.is_some() {
                 operands.extend([None, None, bias]);
             }
-            self.rewriter.redefine(*node, product(), operands, attributes.clone());
+            self.maker.redefine(*node, product(), operands, attributes.clone());
         }
         (codes, scales)
     }
@@ -250,22 +241,18 @@ impl Walk<'_, '_, '_> {
         let scales = self.scales(weight.value, &scales, &found.scales);
         // Scales follow the columns of the product, blocks the numbers that are summed.
         let axis = i64::from(by_column != weight.transposed);
-        let mut attributes = vec![("axis".to_owned(), Attribute::Int(axis))];
+        let mut attributes = int("axis", axis);
         if !by_column {
-            attributes.push(("block_size".to_owned(), Attribute::Int(BLOCK as i64)));
+            attributes.extend(int("block_size", BLOCK as i64));
         }
-        let main = self.module().main();
-        let name = self.rewriter.fresh_name(&format!("{}_decoded", self.module().value(weight.value).name));
-        let ty = ValueType::Tensor(TensorType::fixed(ElementType::Float, &dims));
-        let operator = Operator::onnx("DequantizeLinear", self.opset());
-        let inputs = vec![Some(codes), Some(scales)];
-        let new = NewNode { operator, name: String::new(), inputs, attributes, origin: ORIGIN };
-        let order = &self.module().graph(main).nodes;
+        let result =
+            (&*self.maker.hint(weight.value, "decoded"), ValueType::Tensor(TensorType::fixed(ElementType::Float, &dims)));
+        let order = &self.module().graph(self.module().main()).nodes;
         let first = order.iter().copied().find(|node| weight.readers.contains(node));
-        let made = self.rewriter.insert(main, first, new, &[Some((name, ty))]);
-        if let Some(result) = self.module().node(made).outputs.first().copied().flatten() {
+        let (operator, inputs) = (self.maker.onnx("DequantizeLinear"), vec![Some(codes), Some(scales)]);
+        if let Some(result) = self.maker.node(first, operator, inputs, attributes, result) {
             for node in &weight.readers {
-                self.rewriter.set_operand(*node, 1, result);
+                self.maker.set_operand(*node, 1, result);
             }
         }
         (codes, scales)
@@ -278,9 +265,7 @@ impl Walk<'_, '_, '_> {
     }
 
     fn constant(&mut self, of: Value, what: &str, ty: TensorType, raw: Vec<u8>) -> Value {
-        let main = self.module().main();
-        let name = self.rewriter.fresh_name(&format!("{}_{what}", self.module().value(of).name));
-        self.rewriter.initializer(main, &name, ConstData { ty, payload: Payload::Raw(raw.into()), origin: ConstOrigin::New })
+        self.maker.tensor(&self.maker.hint(of, what), ty, raw)
     }
 
     /// Remarks on the encoded matrices and on those that were left.

@@ -7,13 +7,13 @@ mod write;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use memc_ir::{ConstData, Module, Node, Origin, Rewriter, Stage, TensorType, Value};
+use memc_edit::{Maker, is_made_by};
+use memc_ir::{ConstData, Module, Node, Rewriter, Stage, TensorType, Value};
 use memc_ops::{Table, Tables, normalize_axis, table_of};
 
 use self::grid::{Core, Role};
 use self::mask::{Blocks, Masked};
 use crate::Replaced;
-use crate::parts::maker::Maker;
 use crate::pass::{Changed, PassContext, PassError, PassInfo};
 
 /// Description of the pass.
@@ -47,8 +47,7 @@ const MAX_KEPT: u64 = 80;
 
 /// Returns whether a module has attention in blocks.
 pub fn is_in_blocks(module: &Module) -> bool {
-    let is_own = |node: &Node| matches!(&module.node(*node).origin, Origin::Pass { pass } if *pass == INFO.name);
-    module.graph(module.main()).nodes.iter().any(is_own)
+    module.graph(module.main()).nodes.iter().any(|node| is_made_by(module, *node, INFO.name))
 }
 
 fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassError> {
@@ -69,7 +68,8 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
         }
     }
     let main = maker.module().main();
-    maker.rewriter.set_schedule(main, order);
+    maker.set_schedule(main, order);
+    maker.drop_unused_constants();
     let edits = maker.finish();
     ctx.data = memc_ops::infer(module).data;
     Ok(Changed::edits(edits))

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Range, RangeInclusive};
 
+use memc_edit::Maker;
 use memc_ir::{Attribute, Dim, Module, Node, NodeData, TensorType, Value, ValueType};
 use memc_ops::Data;
 
@@ -11,7 +12,6 @@ use super::grid::{Core, Kind, Role};
 use super::mask::Blocks;
 use super::product::{Product, Sum};
 use crate::analysis::dependence::has_side_effect;
-use crate::parts::maker::Maker;
 
 /// First version of the operator set in which a Pad takes its extents as an operand.
 const PADS: i64 = 11;
@@ -40,7 +40,7 @@ pub(super) fn write(maker: &mut Maker<'_>, core: &Core, blocks: &Blocks, order: 
         writer.restore(*value, order);
     }
     for node in stages.iter().flatten().rev() {
-        writer.maker.rewriter.erase(*node);
+        writer.maker.erase(*node);
     }
     true
 }
@@ -195,8 +195,7 @@ impl Writer<'_, '_, '_> {
 
     /// Inserts a node for the present block; returns its result.
     fn insert(&mut self, data: &NodeData, operands: Vec<Option<Value>>, of: Value, ty: ValueType) -> Option<Value> {
-        let hint = format!("{}_rows{}", self.maker.module().value(of).name, self.block);
-        let name = self.maker.rewriter.fresh_name(&hint);
+        let name = self.maker.name_after(of, &format!("rows{}", self.block));
         let node = self.maker.insert(None, data.operator.clone(), operands, data.attributes.clone(), &[Some((name, ty))]);
         self.made.push(node);
         self.maker.module().node(node).results().next()
@@ -211,7 +210,7 @@ impl Writer<'_, '_, '_> {
         if let Some(known) = self.cut.get(&key) {
             return *known;
         }
-        let name = self.maker.rewriter.fresh_name(&format!("{}_cut", self.maker.module().value(value).name));
+        let name = self.maker.name_after(value, "cut");
         let node = self.maker.slice(None, value, axis, &range.into(), name);
         self.made.push(node);
         let found = self.maker.module().node(node).results().next().unwrap_or(value);
@@ -347,9 +346,9 @@ impl Writer<'_, '_, '_> {
         if own.start < range.start {
             let start = cut(self, made, &own, &(own.start..range.start));
             let concat = self.maker.concat(None, vec![start, total], axis);
-            let name = self.maker.rewriter.fresh_name(&format!("{}_sum{}", self.maker.module().value(result).name, self.block));
+            let name = self.maker.name_after(result, &format!("sum{}", self.block));
             let ty = self.along(result, axis, &(own.start..shared.end));
-            self.maker.rewriter.add_result(concat, 0, name, ty);
+            self.maker.add_result(concat, 0, name, ty);
             self.made.push(concat);
             total = self.maker.module().node(concat).results().next().unwrap_or(total);
         }
@@ -368,7 +367,7 @@ impl Writer<'_, '_, '_> {
         }
         let concat = self.maker.concat(None, joined.pieces.into_values().collect(), self.axis(result, *sum));
         self.made.push(concat);
-        self.maker.rewriter.move_result(result, concat, 0);
+        self.maker.move_result(result, concat, 0);
     }
 
     /// Joins the blocks of a grid for readers outside of the core, with zeros in place of columns that
@@ -387,7 +386,7 @@ impl Writer<'_, '_, '_> {
         let reads = |node: &Node| !self.core.nodes.contains_key(node) && module.reads(*node).contains(&value);
         let at = order.iter().position(reads).unwrap_or(order.len());
         order.splice(at..at, std::mem::take(&mut self.made));
-        self.maker.rewriter.move_result(value, concat, 0);
+        self.maker.move_result(value, concat, 0);
     }
 
     /// Inserts a Pad that adds the columns left out of the present block; `None` if there are none.
@@ -406,7 +405,7 @@ impl Writer<'_, '_, '_> {
             operands.push(Some(self.maker.integers(&pads)));
         }
         let ty = self.along(own, rank - 1, &(0..extent));
-        let name = self.maker.rewriter.fresh_name(&format!("{}_padded{}", self.maker.module().value(value).name, self.block));
+        let name = self.maker.name_after(value, &format!("padded{}", self.block));
         let node = self.maker.insert(None, self.maker.onnx("Pad"), operands, attributes, &[Some((name, ty))]);
         self.made.push(node);
         self.maker.module().node(node).results().next()

@@ -3,7 +3,8 @@
 mod drawn;
 mod follow;
 
-use memc_ir::{Module, Node, Origin, Stage};
+use memc_edit::is_made_by;
+use memc_ir::{Module, Stage};
 
 use crate::parts::{Weights, write};
 use crate::pass::{Changed, PassContext, PassError, PassInfo};
@@ -21,8 +22,7 @@ pub const INFO: PassInfo = PassInfo {
 
 /// Returns whether this pass wrote nodes of the module.
 pub fn is_divided(module: &Module) -> bool {
-    let is_own = |node: &Node| matches!(&module.node(*node).origin, Origin::Pass { pass } if *pass == INFO.name);
-    module.graph(module.main()).nodes.iter().any(is_own)
+    module.graph(module.main()).nodes.iter().any(|node| is_made_by(module, *node, INFO.name))
 }
 
 fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassError> {

@@ -5,9 +5,9 @@ mod weights;
 
 use std::collections::BTreeMap;
 
+use memc_edit::{Maker, int};
 use memc_ir::{
-    Attribute, Bytes, ConstData, ConstOrigin, Dim, ElementType, Module, NewNode, Node, NodeData, Operator, Origin, Payload,
-    Rewriter, SecondaryMap, Stage, TensorType, Use, Value, ValueType,
+    Attribute, Bytes, Dim, ElementType, Module, Node, NodeData, Operator, SecondaryMap, Stage, TensorType, Use, Value, ValueType,
 };
 use memc_ops::profile::ort_kernel;
 use memc_ops::{feeds_unrepeatable, may_train};
@@ -49,7 +49,7 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     let nodes = module.graph(module.main()).nodes.clone();
     let kept = feeds_unrepeatable(module, &nodes);
     let mut walk = Walk {
-        rewriter: Rewriter::new(module),
+        maker: Maker::new(module, INFO.name),
         ctx,
         block: u64::from(block),
         blocked: SecondaryMap::default(),
@@ -65,7 +65,7 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
         }
     }
     walk.close();
-    Ok(Changed::edits(walk.rewriter.finish()))
+    Ok(Changed::edits(walk.maker.finish()))
 }
 
 /// A node for which a replacement in blocks exists.
@@ -80,7 +80,7 @@ struct Done {
 
 /// The walk over the main graph.
 struct Walk<'m, 'c, 'o> {
-    rewriter: Rewriter<'m>,
+    maker: Maker<'m>,
     ctx: &'c PassContext<'o>,
     /// Channels of a block.
     block: u64,
@@ -95,7 +95,7 @@ struct Walk<'m, 'c, 'o> {
 
 impl Walk<'_, '_, '_> {
     fn module(&self) -> &Module {
-        self.rewriter.module()
+        self.maker.module()
     }
 
     fn data(&self, node: Node) -> &NodeData {
@@ -106,7 +106,7 @@ impl Walk<'_, '_, '_> {
     fn is_image_node(&self, node: Node) -> bool {
         let data = self.data(node);
         let plain = data.bodies().next().is_none() && data.recompute_of.is_none() && data.graph == self.module().main();
-        plain && self.result(node).is_some_and(|result| self.image(result).is_some() && self.blocked[result].is_none())
+        plain && self.maker.only_result(node).is_some_and(|result| self.image(result).is_some() && self.blocked[result].is_none())
     }
 
     /// Returns the bytes, in blocks, of the images that a node reads and makes.
@@ -115,16 +115,6 @@ impl Walk<'_, '_, '_> {
         let images = data.operands().chain(data.results()).filter(|value| self.module().constant_of(*value).is_none());
         let sizes = images.filter_map(|value| self.blocked_type(value)?.size());
         sizes.fold(Bytes(0), Bytes::saturating_add)
-    }
-
-    /// Returns the first result of a node, if no other result is read.
-    fn result(&self, node: Node) -> Option<Value> {
-        let (first, others) = self.data(node).outputs.split_first()?;
-        others.iter().flatten().all(|value| self.rewriter.uses(*value).is_empty()).then_some(*first)?
-    }
-
-    fn operand(&self, node: Node, position: usize) -> Option<Value> {
-        self.data(node).inputs.get(position).copied().flatten()
     }
 
     /// Returns the extents and the channels of a binary32 image `[batch, channels, height, width]`;
@@ -152,7 +142,7 @@ impl Walk<'_, '_, '_> {
     fn convolution(&mut self, node: Node) -> Option<()> {
         self.is_own(node, &["Conv", "FusedConv"]).then_some(())?;
         let mut attributes = self.data(node).attributes.clone();
-        let (input, filter) = (self.operand(node, 0)?, self.operand(node, 1)?);
+        let (input, filter) = (self.maker.operand(node, 0)?, self.maker.operand(node, 1)?);
         let constant = |value: Value| self.module().constant_of(value).map(|id| &self.module().constant(id).ty);
         let [outputs, inputs, ..] = *constant(filter)?.known_dims()?.first_chunk::<4>()?;
         let groups = u64::try_from(self.data(node).int("group", 1)).ok()?;
@@ -171,9 +161,9 @@ impl Walk<'_, '_, '_> {
         } else {
             (Order::Both, false)
         };
-        let bias = self.operand(node, 2);
+        let bias = self.maker.operand(node, 2);
         bias.is_none_or(|bias| constant(bias).is_some()).then_some(())?;
-        let sum = self.operand(node, 3);
+        let sum = self.maker.operand(node, 3);
         // Check everything before inserting any node.
         let image = if as_it_is { input } else { self.can_enter(input).then_some(input)? };
         sum.is_none_or(|sum| self.can_enter(sum)).then_some(())?;
@@ -201,11 +191,11 @@ impl Walk<'_, '_, '_> {
         let known = data.operator.version >= 9 && !may_train(self.module(), node);
         (self.is_own(node, &["BatchNormalization"]) && known).then_some(())?;
         let epsilon = f64::from(data.float("epsilon", 1e-5));
-        let (input, result) = (self.operand(node, 0)?, self.result(node)?);
+        let (input, result) = (self.maker.operand(node, 0)?, self.maker.only_result(node)?);
         let (_, channels) = self.image(result)?;
         let image = self.blocked[input]?;
         let numbers = |position: usize| -> Option<Vec<f64>> {
-            let constant = self.module().constant(self.module().constant_of(self.operand(node, position)?)?);
+            let constant = self.module().constant(self.module().constant_of(self.maker.operand(node, position)?)?);
             let fits = constant.ty.element == ElementType::Float && constant.ty.known_dims()? == [channels];
             let bytes = self.ctx.bytes_of(constant).filter(|_| fits)?;
             Some(bytes.as_chunks().0.iter().map(|raw| f64::from(f32::from_le_bytes(*raw))).collect())
@@ -214,8 +204,8 @@ impl Walk<'_, '_, '_> {
         let scale: Vec<f64> = scale.iter().zip(&variance).map(|(scale, variance)| scale / (variance + epsilon).sqrt()).collect();
         let shift: Vec<f64> = shift.iter().zip(&mean).zip(&scale).map(|((shift, mean), scale)| shift - mean * scale).collect();
         let padded = whole(channels, self.block)?;
-        let filter = self.vector(self.operand(node, 1)?, &scale, &[padded, 1, 1, 1])?;
-        let bias = self.vector(self.operand(node, 2)?, &shift, &[padded])?;
+        let filter = self.vector(self.maker.operand(node, 1)?, &scale, &[padded, 1, 1, 1])?;
+        let bias = self.vector(self.maker.operand(node, 2)?, &shift, &[padded])?;
         let mut attributes = Vec::new();
         set(&mut attributes, "group", padded)?;
         self.convolve(node, vec![Some(image), Some(filter), Some(bias)], attributes)
@@ -231,7 +221,7 @@ impl Walk<'_, '_, '_> {
     /// Replaces a node by a convolution in blocks, merged with the activation that is the only reader of
     /// its result.
     fn convolve(&mut self, node: Node, operands: Vec<Option<Value>>, mut attributes: Vec<(String, Attribute)>) -> Option<()> {
-        let result = self.result(node)?;
+        let result = self.maker.only_result(node)?;
         let follower = self.activation(result).filter(|_| attributes.iter().all(|(name, _)| name != "activation"));
         let Some((reader, end)) = follower else { return self.replace(node, result, blocked("Conv"), operands, attributes) };
         let name = self.data(reader).operator.name.as_bytes().to_vec();
@@ -246,16 +236,16 @@ impl Walk<'_, '_, '_> {
     /// Returns the activation that a convolution can apply and its result, if it is the only reader of a
     /// value.
     fn activation(&self, value: Value) -> Option<(Node, Value)> {
-        let [Use::Operand(reader, 0)] = self.rewriter.uses(value) else { return None };
-        let known = self.is_own(*reader, &["Relu", "Sigmoid", "Tanh"]) && !self.rewriter.is_pinned(value);
+        let [Use::Operand(reader, 0)] = self.maker.uses(value) else { return None };
+        let known = self.is_own(*reader, &["Relu", "Sigmoid", "Tanh"]) && !self.maker.is_pinned(value);
         let here = self.data(*reader).graph == self.module().main();
-        Some((*reader, self.result(*reader).filter(|_| known && here)?))
+        Some((*reader, self.maker.only_result(*reader).filter(|_| known && here)?))
     }
 
     /// Replaces a pool over an image in blocks.
     fn pool(&mut self, node: Node) -> Option<()> {
         self.is_own(node, POOLS).then_some(())?;
-        let (input, result) = (self.operand(node, 0)?, self.result(node)?);
+        let (input, result) = (self.maker.operand(node, 0)?, self.maker.only_result(node)?);
         let (_, channels) = self.image(input)?;
         let image = self.blocked[input].filter(|_| channels.is_multiple_of(self.block))?;
         let data = self.data(node);
@@ -267,7 +257,7 @@ impl Walk<'_, '_, '_> {
     fn elementwise(&mut self, node: Node) -> Option<()> {
         let operator = &self.data(node).operator;
         ort_kernel(&operator.domain, &operator.name).filter(|kernel| kernel.blocks)?;
-        let result = self.result(node)?;
+        let result = self.maker.only_result(node)?;
         let ty = self.module().ty(result).clone();
         let data = self.data(node).clone();
         let mut operands = Vec::new();
@@ -286,7 +276,7 @@ impl Walk<'_, '_, '_> {
     /// Joins images in blocks along their channels.
     fn concat(&mut self, node: Node) -> Option<()> {
         self.is_own(node, &["Concat"]).then_some(())?;
-        let (data, result) = (self.data(node).clone(), self.result(node)?);
+        let (data, result) = (self.data(node).clone(), self.maker.only_result(node)?);
         matches!(data.int("axis", 0), 1 | -3).then_some(())?;
         let full = |value: Value| self.image(value).is_some_and(|(_, channels)| channels.is_multiple_of(self.block));
         let part = |value: Option<Value>| self.blocked[value.filter(|value| full(*value))?];
@@ -318,13 +308,8 @@ impl Walk<'_, '_, '_> {
         inputs: Vec<Option<Value>>,
         attributes: Vec<(String, Attribute)>,
     ) -> Option<Value> {
-        let ty = self.blocked_type(value)?;
-        let hint = format!("{}_blocks", self.module().value(value).name);
-        let name = self.rewriter.fresh_name(&hint);
-        let new = NewNode { operator, name: String::new(), inputs, attributes, origin: ORIGIN };
-        let main = self.module().main();
-        let made = self.rewriter.insert(main, Some(before), new, &[Some((name, ty))]);
-        self.data(made).outputs.first().copied().flatten()
+        let result = (&*self.maker.hint(value, "blocks"), self.blocked_type(value)?);
+        self.maker.node(Some(before), operator, inputs, attributes, result)
     }
 
     /// Returns whether a value has a counterpart in blocks, or can be converted into one.
@@ -378,37 +363,24 @@ impl Walk<'_, '_, '_> {
     }
 
     fn constant(&mut self, from: Value, ty: TensorType, raw: Vec<u8>) -> Value {
-        let hint = format!("{}_blocks", self.module().value(from).name);
-        let name = self.rewriter.fresh_name(&hint);
-        let main = self.module().main();
-        self.rewriter.initializer(main, &name, ConstData { ty, payload: Payload::Raw(raw.into()), origin: ConstOrigin::New })
+        self.maker.tensor(&self.maker.hint(from, "blocks"), ty, raw)
     }
 
     /// Converts results in blocks back for remaining readers, last to first, and erases unused nodes.
     fn close(&mut self) {
         for Done { node, result, blocked: from } in std::mem::take(&mut self.done).into_iter().rev() {
-            if self.rewriter.erase(node) {
+            if self.maker.erase(node) {
                 continue;
             }
             let Some((_, channels)) = self.image(result) else { continue };
-            let attributes = vec![("channels".to_owned(), Attribute::Int(i64::try_from(channels).unwrap_or(i64::MAX)))];
-            let new = NewNode {
-                operator: blocked("ReorderOutput"),
-                name: String::new(),
-                inputs: vec![Some(from)],
-                attributes,
-                origin: ORIGIN,
-            };
-            let main = self.module().main();
-            let made = self.rewriter.insert(main, Some(node), new, &[None]);
-            self.rewriter.move_result(result, made, 0);
-            self.rewriter.erase(node);
+            let channels = int("channels", i64::try_from(channels).unwrap_or(i64::MAX));
+            let made = self.maker.insert(Some(node), blocked("ReorderOutput"), vec![Some(from)], channels, &[None]);
+            self.maker.move_result(result, made, 0);
+            self.maker.erase(node);
         }
-        self.rewriter.drop_unused_constants();
+        self.maker.drop_unused_constants();
     }
 }
-
-const ORIGIN: Origin = Origin::Pass { pass: std::borrow::Cow::Borrowed("nchwc") };
 
 /// Sets an integer attribute, replacing any old value.
 fn set(attributes: &mut Vec<(String, Attribute)>, name: &str, value: u64) -> Option<()> {

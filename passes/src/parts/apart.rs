@@ -1,12 +1,11 @@
 //! Joined values that only cuts read: the parts read the joined shares directly, and the whole value is
 //! never made.
 
-use memc_ir::{Dim, Module, Node, Origin, Use, Value};
+use memc_edit::{Maker, is_made_by};
+use memc_ir::{Dim, Module, Node, Use, Value};
 use memc_ops::{Data, Item, Stretch, normalize_axis};
 
 use crate::analysis::windows::KnownData;
-
-use super::maker::Maker;
 
 /// Removes joined values that are only read through cuts along the joined axis, made by the pass of this
 /// name. The cuts read the joined shares instead.
@@ -22,9 +21,10 @@ pub fn read_apart(module: &mut Module, pass: &'static str) -> u64 {
             for (cut, pieces) in joined.cuts {
                 apart.take(cut, joined.axis, &pieces);
             }
-            apart.maker.rewriter.erase(node);
+            apart.maker.erase(node);
         }
     }
+    apart.maker.drop_unused_constants();
     apart.maker.finish()
 }
 
@@ -60,11 +60,6 @@ impl Apart<'_> {
         data.operator.domain.is_empty() && &*data.operator.name == operator
     }
 
-    /// Returns whether the pass wrote a node.
-    fn is_own(&self, node: Node) -> bool {
-        matches!(&self.module().node(node).origin, Origin::Pass { pass } if *pass == self.pass)
-    }
-
     /// Returns the value that a Concat joins, if all readers cut it along the joined axis, and the shares
     /// in which these cuts begin and end are known for all extents.
     fn joined(&self, node: Node) -> Option<Joined> {
@@ -82,7 +77,7 @@ impl Apart<'_> {
             Use::Operand(node, 0) => Some((*node, self.pieces(&shares, &self.positions(*node, axis)?)?)),
             _ => None,
         };
-        let cuts: Option<Vec<(Node, Vec<PieceOf>)>> = self.maker.rewriter.uses(joined).iter().map(cut).collect();
+        let cuts: Option<Vec<(Node, Vec<PieceOf>)>> = self.maker.uses(joined).iter().map(cut).collect();
         Some(Joined { axis, cuts: cuts.filter(|cuts| !cuts.is_empty())? })
     }
 
@@ -101,7 +96,7 @@ impl Apart<'_> {
     /// Returns the positions that a Slice of this pass cuts out along an axis; `None` for other nodes.
     fn positions(&self, node: Node, axis: usize) -> Option<Stretch> {
         let data = self.module().node(node);
-        if !self.is(node, "Slice") || !self.is_own(node) || data.inputs.len() > 4 {
+        if !self.is(node, "Slice") || !is_made_by(self.module(), node, self.pass) || data.inputs.len() > 4 {
             return None;
         }
         let number = |operand: usize, attribute: &str| match data.inputs.get(operand).copied().flatten() {
@@ -139,18 +134,18 @@ impl Apart<'_> {
                 continue;
             };
             let name = self.module().value(*share).name.clone();
-            let name = self.maker.rewriter.fresh_name(&name);
+            let name = self.maker.fresh_name(&name);
             let made = self.maker.slice(Some(cut), *share, axis, positions, name);
             taken.extend(self.module().node(made).results());
         }
         match taken.as_slice() {
-            [one] => self.maker.rewriter.replace_uses(result, *one),
+            [one] => self.maker.replace_uses(result, *one),
             _ => {
                 let joined = self.maker.concat(Some(cut), taken, axis);
-                self.maker.rewriter.move_result(result, joined, 0);
+                self.maker.move_result(result, joined, 0);
             }
         }
-        self.maker.rewriter.erase(cut);
+        self.maker.erase(cut);
     }
 }
 

@@ -2,8 +2,6 @@
 //! their writer.
 
 mod apart;
-mod extents;
-pub(crate) mod maker;
 mod spans;
 mod unrounded;
 mod weights;
@@ -15,7 +13,6 @@ use memc_ir::{Node, Value};
 use memc_ops::{Piece, Pieces};
 
 pub use apart::read_apart;
-pub use extents::are_computable;
 pub use spans::{Shares, Spans};
 pub use unrounded::Unrounded;
 pub use weights::Weights;

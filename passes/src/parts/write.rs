@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use memc_edit::{Maker, int};
 use memc_ir::{Attribute, Dim, Module, Node, NodeData, Operator, SecondaryMap, TensorType, Use, Value, ValueType};
 use memc_ops::{Data, Item, Piece, Pieces, Repeat, Stretch, lookup};
 
-use super::maker::Maker;
 use super::spans::Reaching;
 use super::{Divided, Weights};
 
@@ -47,6 +47,7 @@ pub fn write<'d>(
         };
         writer.all();
     }
+    maker.drop_unused_constants();
     maker.finish()
 }
 
@@ -145,12 +146,11 @@ impl Writer<'_, '_, '_, '_, '_> {
         let is_divided = |node: &Node| self.marks.get(*node) == Mark::Divided;
         let (first, last) = (nodes.iter().position(is_divided)?, nodes.iter().rposition(is_divided)?);
         // Computed extents come before all other nodes.
-        let computed = self.maker.computed.nodes();
+        let computed: BTreeSet<Node> = self.maker.extent_nodes().iter().copied().collect();
         let others = |nodes: &[Node]| nodes.iter().copied().filter(|node| !computed.contains(node)).collect::<Vec<Node>>();
         let (before, behind) = (others(&nodes[..first]), others(&nodes[last + 1..]));
         // Nodes erased by earlier regions stay in the list until the rewriter finishes.
-        let (gone, between): (Vec<Node>, Vec<Node>) =
-            nodes[first..=last].iter().partition(|node| self.maker.rewriter.is_erased(**node));
+        let (gone, between): (Vec<Node>, Vec<Node>) = nodes[first..=last].iter().partition(|node| self.maker.is_erased(**node));
         let others = between.iter().filter(|node| !self.divided.nodes.contains_key(*node));
         others.for_each(|node| self.marks.set(*node, Mark::Between));
         Some(Around { before, between, behind: [gone, behind].concat() })
@@ -261,14 +261,12 @@ impl Writer<'_, '_, '_, '_, '_> {
         let result =
             data.outputs.first().copied().flatten().filter(|_| pieces.accumulates.is_some() && data.results().count() == 1)?;
         // If another part's node reads this part's own addend, the addend must be made separately.
-        let apart =
-            self.maker.rewriter.uses(result).iter().any(|site| matches!(site, Use::Operand(node, _) if !self.is_beside(*node)));
+        let apart = self.maker.uses(result).iter().any(|site| matches!(site, Use::Operand(node, _) if !self.is_beside(*node)));
         if apart { None } else { self.joined.get(&result)?.last().copied() }
     }
 
     fn name(&mut self, value: Value) -> String {
-        let hint = format!("{}_part{}", self.module().value(value).name, self.part);
-        self.maker.rewriter.fresh_name(&hint)
+        self.maker.name_after(value, &format!("part{}", self.part))
     }
 
     /// Returns the extent of a value along an axis.
@@ -376,8 +374,7 @@ impl Writer<'_, '_, '_, '_, '_> {
     fn constant_share(&mut self, value: Value, axis: usize, wanted: &Stretch) -> Option<Value> {
         let constant = self.maker.module().constant(self.maker.module().constant_of(value)?);
         let share = self.weights.share(constant, axis, wanted.known()?)?;
-        let (name, main) = (self.name(value), self.module().main());
-        Some(self.maker.rewriter.initializer(main, &name, share))
+        Some(self.maker.add_constant(&self.maker.hint(value, &format!("part{}", self.part)), share))
     }
 
     /// Inserts a node that cuts positions out of a value.
@@ -440,7 +437,7 @@ impl Writer<'_, '_, '_, '_, '_> {
 
     fn constant(&mut self, hint: &str, data: Data) -> Option<Value> {
         let raw = data.to_raw()?;
-        Some(self.maker.initializer(hint, TensorType::fixed(data.element, &data.dims), raw))
+        Some(self.maker.tensor(hint, TensorType::fixed(data.element, &data.dims), raw))
     }
 
     /// Joins a part's result with those of earlier parts, for a value that is needed whole.
@@ -477,16 +474,16 @@ impl Writer<'_, '_, '_, '_, '_> {
         if piece == Piece::Mean {
             let operands = vec![Some(sum), self.reciprocal(whole)];
             let mean = self.append(self.maker.onnx("Mul"), operands, Vec::new(), &[None]);
-            self.maker.rewriter.move_result(whole, mean, 0);
+            self.maker.move_result(whole, mean, 0);
         } else if let Some(last) = self.module().producer(sum) {
-            self.maker.rewriter.leave_out(last, 0);
-            self.maker.rewriter.move_result(whole, last, 0);
+            self.maker.leave_out(last, 0);
+            self.maker.move_result(whole, last, 0);
         }
     }
 
     /// Returns whether a graph output or a node outside the parts reads a value.
     fn is_needed(&self, value: Value) -> bool {
-        self.maker.rewriter.uses(value).iter().any(|site| match site {
+        self.maker.uses(value).iter().any(|site| match site {
             Use::Output(..) => true,
             Use::Operand(node, _) => self.module().node(*node).graph != self.module().main() || self.is_beside(*node),
         })
@@ -507,7 +504,7 @@ impl Writer<'_, '_, '_, '_, '_> {
                 _ => continue,
             };
             self.order.push(made);
-            self.maker.rewriter.move_result(whole, made, 0);
+            self.maker.move_result(whole, made, 0);
         }
         self.mark_needed();
         let Around { before, between, behind } = around;
@@ -519,9 +516,9 @@ impl Writer<'_, '_, '_, '_, '_> {
         let (once, parts) = (std::mem::take(&mut self.once), std::mem::take(&mut self.order));
         let extents = self.maker.extent_nodes().to_vec();
         let order = [extents, before, early, once, parts, late, divided.clone(), behind].concat();
-        self.maker.rewriter.set_schedule(main, order);
+        self.maker.set_schedule(main, order);
         for node in divided.into_iter().rev() {
-            self.maker.rewriter.erase(node);
+            self.maker.erase(node);
         }
     }
 
@@ -535,8 +532,7 @@ impl Writer<'_, '_, '_, '_, '_> {
         }
         let (ty, name) = (in_blocks(self.module().ty(whole), axis, blocks), self.name(whole));
         let apart = apart.into_iter().filter_map(|node| self.module().node(node).results().next()).map(Some).collect();
-        let attributes = vec![("axis".to_owned(), Attribute::Int(axis as i64 + 1))];
-        let joined = self.append(self.maker.onnx("Concat"), apart, attributes, &[Some((name, ty))]);
+        let joined = self.append(self.maker.onnx("Concat"), apart, int("axis", axis as i64 + 1), &[Some((name, ty))]);
         let joined = self.module().node(joined).results().next().unwrap_or(whole);
         let (operator, ty) = (self.maker.onnx("Reshape"), self.module().ty(whole).clone());
         let operands = vec![Some(joined), Some(self.stated(&ty, &operator))];

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use memc_ir::{Alias, Attribute, Module, NewNode, Node, Operator, Origin, SecondaryMap, Value, ValueType};
+use memc_ir::{Alias, Attribute, Module, Node, Operator, SecondaryMap, Value, ValueType};
 use memc_ops::families::memory::MEMORY;
 use memc_solve::budget::Event;
 
@@ -188,7 +188,7 @@ impl Realizer<'_, '_> {
         }
         for (position, (old, new)) in inputs.iter().zip(&operands).enumerate() {
             if let Some(new) = new.filter(|new| *old != Some(*new)) {
-                self.writer.rewriter().set_operand(node, position as u32, new);
+                self.writer.maker().set_operand(node, position as u32, new);
             }
         }
         self.order.push(node);
@@ -208,16 +208,9 @@ impl Realizer<'_, '_> {
                 Some((numbered(&mut self.names, &original.name, "recompute", again), original.ty.clone()))
             })
             .collect();
-        let new = NewNode {
-            operator: data.operator,
-            name,
-            inputs: operands,
-            attributes: data.attributes,
-            origin: Origin::Pass { pass: super::INFO.name.into() },
-        };
-        let main = module.main();
-        let copy = self.writer.rewriter().insert(main, None, new, &results);
-        self.writer.rewriter().set_recompute_of(copy, Some(data.recompute_of.unwrap_or(node)));
+        let new = memc_edit::node(super::INFO.name, name, data.operator, operands, data.attributes);
+        let copy = self.writer.maker().insert_new(None, new, &results);
+        self.writer.maker().set_recompute_of(copy, Some(data.recompute_of.unwrap_or(node)));
         self.order.push(copy);
         let copies = self.writer.module().node(copy).outputs.clone();
         let pairs: Vec<(Value, Value)> =
@@ -268,17 +261,11 @@ impl Realizer<'_, '_> {
         let module = self.writer.module();
         let data = module.value(original).clone();
         let name = numbered(&mut self.names, &data.name, suffix, 1);
-        let new = NewNode {
-            operator: Operator { domain: MEMORY.into(), ..Operator::onnx(operator, 1) },
-            name: name.clone(),
-            inputs: vec![Some(operand)],
-            attributes,
-            origin: Origin::Pass { pass: super::INFO.name.into() },
-        };
-        let main = module.main();
-        let node = self.writer.rewriter().insert(main, None, new, &[Some((name, data.ty))]);
+        let operator = Operator { domain: MEMORY.into(), ..Operator::onnx(operator, 1) };
+        let new = memc_edit::node(super::INFO.name, name.clone(), operator, vec![Some(operand)], attributes);
+        let node = self.writer.maker().insert_new(None, new, &[Some((name, data.ty))]);
         self.order.push(node);
-        let result = self.writer.module().node(node).outputs.first().copied().flatten();
+        let result = self.writer.maker().result(node);
         self.known.extend(result.map(|result| (result, original)));
         result
     }
@@ -304,7 +291,7 @@ impl Realizer<'_, '_> {
 
     fn finish(mut self) -> u64 {
         let main = self.writer.module().main();
-        self.writer.rewriter().set_schedule(main, self.order);
+        self.writer.maker().set_schedule(main, self.order);
         self.writer.finish()
     }
 }

@@ -4,8 +4,9 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
+use memc_edit::is_made_by;
 use memc_ir::{Bytes, Module, Node, Rewriter, SecondaryMap, Value};
-use memc_rewrite::{Candidate, Fragment, Replacement, apply};
+use memc_rewrite::{Candidate, Fragment, NAME, Replacement, apply};
 
 use crate::trial::{Judged, judge};
 use crate::{Goal, Score};
@@ -255,7 +256,7 @@ impl Search<'_, '_> {
         // Backwards, readers come before their operands.
         for node in module.graph(module.main()).nodes.iter().rev() {
             let form = of_node[*node].or_else(|| module.node(*node).results().find_map(|value| of_value[value]));
-            let own = module.node(*node).origin == memc_rewrite::ORIGIN;
+            let own = is_made_by(module, *node, NAME);
             of_node.set(*node, form);
             for value in module.reads(*node) {
                 if own && of_value[value].is_none() {

@@ -3,7 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use memc_ir::{Module, Node, Origin, Value};
+use memc_edit::is_made_by;
+use memc_ir::{Module, Node, Value};
 use memc_ops::{Piece, lookup};
 
 use super::seed::Seed;
@@ -15,7 +16,7 @@ pub(super) const NAME: &str = "split";
 
 /// Returns whether the pass wrote a node: parts are not split again.
 pub(super) fn is_own(module: &Module, node: Node) -> bool {
-    matches!(&module.node(node).origin, Origin::Pass { pass } if *pass == NAME)
+    is_made_by(module, node, NAME)
 }
 
 /// Returns whether a node computes rows of its result from ranges of rows, as sliding windows do.

@@ -17,8 +17,9 @@ use super::seed::Way;
 use super::seen::{Chosen, Remembered, Seen, Trial};
 use crate::trial::{Judged, at_small, judge};
 use crate::{Goal, Score};
+use memc_edit::are_computable;
 use memc_passes::Options;
-use memc_passes::parts::{Weights, are_computable};
+use memc_passes::parts::Weights;
 use memc_passes::{PassContext, Settings};
 
 /// Direction of one search.

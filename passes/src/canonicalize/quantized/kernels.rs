@@ -45,7 +45,7 @@ const MICROSOFT: &str = "com.microsoft";
 
 /// Returns the 8-bit integers from which operand `position` is dequantized.
 fn bytes(walk: &Walk<'_, '_, '_>, node: Node, position: usize) -> Option<Integers> {
-    integers(walk, walk.operand(node, position)?).filter(|integers| integers.scale.is_bytes())
+    integers(walk, walk.maker.operand(node, position)?).filter(|integers| integers.scale.is_bytes())
 }
 
 /// Returns the 8-bit integers of operand `position`, if one scale covers all of them.
@@ -79,7 +79,7 @@ fn convolution(walk: &mut Walk<'_, '_, '_>, node: Node, result: Option<&Scale>) 
     let by_channel = filter.scale.is_one() || filter.scale.axis == 0;
     let fits = by_channel && filter.scale.zero().is_some() && multiply(&image, &filter) && image.scale.element == result.element;
     let operator = operator(walk, node, "", "QLinearConv").filter(|_| fits)?;
-    let bias = match walk.operand(node, 2) {
+    let bias = match walk.maker.operand(node, 2) {
         Some(bias) => Some(walk.bias(bias, &factors(&image, &filter), result.scales.first().copied())?),
         None => None,
     };
@@ -121,7 +121,7 @@ fn general_product(walk: &mut Walk<'_, '_, '_>, node: Node, result: Option<&Scal
     let same = result.is_none_or(|result| result.element == left.scale.element);
     let fits = plain && same && by_column(walk, &right, column) && multiply(&left, &right);
     let operator = operator(walk, node, MICROSOFT, "QGemm").filter(|_| fits)?;
-    let bias = match walk.operand(node, 2) {
+    let bias = match walk.maker.operand(node, 2) {
         Some(bias) => {
             let columns = walk.module().ty(right.value).tensor()?.known_dims()?.get(usize::try_from(column).ok()?).copied()?;
             let is_row = walk.module().ty(bias).tensor()?.known_dims()? == [columns];

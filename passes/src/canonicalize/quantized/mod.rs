@@ -46,40 +46,40 @@ fn asked(walk: &Walk<'_, '_, '_>) -> bool {
 /// Rewrites a group that ends in integers: drops redundant bounds, then removes, moves or computes on
 /// the integers.
 fn requantized(walk: &mut Walk<'_, '_, '_>, node: Node) -> Option<()> {
-    let result = walk.only_result(node)?;
+    let result = walk.maker.only_result(node)?;
     let scale = Scale::of(walk, node, result).filter(|scale| scale.is_one() && scale.is_bytes())?;
-    while let Some((bound, source)) = within(walk, walk.operand(node, 0)?, &scale) {
-        walk.rewriter.set_operand(node, 0, source);
-        walk.rewriter.erase(bound);
+    while let Some((bound, source)) = within(walk, walk.maker.operand(node, 0)?, &scale) {
+        walk.maker.set_operand(node, 0, source);
+        walk.maker.erase(bound);
     }
-    let numbers = walk.operand(node, 0)?;
+    let numbers = walk.maker.operand(node, 0)?;
     if let Some(integers) = integers(walk, numbers).filter(|integers| integers.scale.is(&scale)) {
         return walk.pass_on(node, integers.value).then_some(());
     }
     let inner = walk.module().producer(numbers).filter(|_| walk.has_one_reader(numbers))?;
     let plain = walk.module().node(inner).bodies().next().is_none() && walk.module().node(inner).graph == walk.module().main();
     let made = plain.then(|| moved(walk, inner, &scale).or_else(|| kernel(walk, inner, Some(&scale))))??;
-    walk.rewriter.redefine(node, made.operator, made.operands, made.attributes);
+    walk.maker.redefine(node, made.operator, made.operands, made.attributes);
     Some(())
 }
 
 /// Rewrites a product of quantized integers whose result stays in floating point.
 fn to_numbers(walk: &mut Walk<'_, '_, '_>, node: Node) -> Option<()> {
-    let result = walk.only_result(node)?;
-    if let [Use::Operand(reader, 0)] = walk.rewriter.uses(result)
+    let result = walk.maker.only_result(node)?;
+    if let [Use::Operand(reader, 0)] = walk.maker.uses(result)
         && walk.name(*reader) == "QuantizeLinear"
     {
         return None;
     }
     let made = kernel(walk, node, None)?;
-    walk.rewriter.redefine(node, made.operator, made.operands, made.attributes);
+    walk.maker.redefine(node, made.operator, made.operands, made.attributes);
     Some(())
 }
 
 /// Returns the integers from which a value is dequantized, with their scale.
 fn integers(walk: &Walk<'_, '_, '_>, value: Value) -> Option<Integers> {
     let node = walk.producer(value, "DequantizeLinear")?;
-    let integers = walk.operand(node, 0)?;
+    let integers = walk.maker.operand(node, 0)?;
     Some(Integers { value: integers, scale: Scale::of(walk, node, integers)? })
 }
 
@@ -93,7 +93,7 @@ fn within(walk: &Walk<'_, '_, '_>, value: Value, scale: &Scale) -> Option<(Node,
         _ => return None,
     };
     let (from, to) = scale.range()?;
-    let source = walk.operand(node, 0).filter(|_| least <= from && to <= greatest)?;
+    let source = walk.maker.operand(node, 0).filter(|_| least <= from && to <= greatest)?;
     Some((node, source))
 }
 
@@ -102,7 +102,7 @@ fn moved(walk: &Walk<'_, '_, '_>, node: Node, scale: &Scale) -> Option<Made> {
     let data = walk.module().node(node);
     let oldest = ort_kernel(&data.operator.domain, &data.operator.name)?.moves_integers?;
     let known = data.outputs.iter().flatten().count() == 1 && data.operator.version >= oldest;
-    let integers = integers(walk, walk.operand(node, 0).filter(|_| known)?)?;
+    let integers = integers(walk, walk.maker.operand(node, 0).filter(|_| known)?)?;
     integers.scale.is(scale).then_some(())?;
     let mut operands = data.inputs.clone();
     operands[0] = Some(integers.value);
@@ -116,7 +116,7 @@ impl Walk<'_, '_, '_> {
         if data.operator.version < 11 {
             return Some((f64::from(data.float("min", f32::MIN)), f64::from(data.float("max", f32::MAX))));
         }
-        let bound = |position: usize, without: f64| match self.operand(node, position) {
+        let bound = |position: usize, without: f64| match self.maker.operand(node, position) {
             None => Some(without),
             Some(value) => scale::only_number(self, value),
         };

@@ -1,6 +1,7 @@
 //! Meaning of quantized integers: `number = scale * (integer - zero)`, with one scale for all integers
 //! or one per channel.
 
+use memc_edit::constant;
 use memc_ir::{ConstData, ConstOrigin, ElementType, Node, Payload, TensorType, Value};
 use memc_ops::{Data, Item};
 
@@ -30,7 +31,7 @@ impl Scale {
         let data = walk.module().node(node);
         (data.int("block_size", 0) == 0).then_some(())?;
         let element = walk.module().ty(integers).tensor()?.element;
-        let (scale, zero) = (walk.operand(node, 1)?, walk.operand(node, 2));
+        let (scale, zero) = (walk.maker.operand(node, 1)?, walk.maker.operand(node, 2));
         let stated = known(walk, scale)?;
         (stated.element == ElementType::Float && stated.dims.len() <= 1).then_some(())?;
         let scales: Vec<f64> = stated.items.iter().map(number).collect::<Option<_>>()?;
@@ -87,7 +88,7 @@ impl Walk<'_, '_, '_> {
         scale.zero.or_else(|| {
             // For a type wider than a byte, no node needs an omitted zero point.
             let ty = TensorType::fixed(scale.element, &[]);
-            scale.is_bytes().then(|| self.initializer("zero_point", ty, Payload::Raw(vec![0].into())))
+            scale.is_bytes().then(|| self.initializer("zero_point", constant(ty, vec![0])))
         })
     }
 
@@ -98,7 +99,7 @@ impl Walk<'_, '_, '_> {
     /// unknown, or if its rounding would show in results of scale `result`.
     pub(super) fn bias(&mut self, value: Value, factors: &[f64], result: Option<f64>) -> Option<Value> {
         let producer = self.producer(value, "DequantizeLinear");
-        let integers = producer.and_then(|node| self.operand(node, 0));
+        let integers = producer.and_then(|node| self.maker.operand(node, 0));
         let (numbers, source) = match (producer, integers) {
             (Some(node), Some(integers)) => (self.dequantized_constant(node, integers)?, Some(integers)),
             _ => (known(self, value)?.items.iter().map(number).collect::<Option<Vec<f64>>>()?, None),
@@ -113,10 +114,9 @@ impl Walk<'_, '_, '_> {
         }
         let greatest = factors.iter().copied().fold(0.0, f64::max);
         result.is_none_or(|result| greatest * f64::from(FINER) <= result).then_some(())?;
-        let raw: Vec<u8> = wanted.iter().flat_map(|number| number.to_le_bytes()).collect();
+        let raw = wanted.iter().flat_map(|number| number.to_le_bytes()).collect();
         let ty = TensorType::fixed(ElementType::Int32, &[wanted.len() as u64]);
-        let hint = format!("{}_integers", self.module().value(value).name);
-        Some(self.initializer(&hint, ty, Payload::Raw(raw.into())))
+        Some(self.initializer(&self.maker.hint(value, "integers"), constant(ty, raw)))
     }
 
     /// Returns the numbers of known quantized integers.

@@ -10,10 +10,11 @@ mod slices;
 
 use std::collections::BTreeMap;
 
-use memc_ir::{ConstData, ConstOrigin, Dim, NewNode, Node, Origin, Payload, SecondaryMap, Use, Value, ValueType};
+use memc_edit::{constant, int};
+use memc_ir::{ConstData, Dim, Node, SecondaryMap, Use, Value, ValueType};
 use memc_ops::{AtZero, lookup};
 
-use super::Walk;
+use super::{INFO, Walk};
 use region::{Kind, Member, Part, Region};
 use slices::{are_zero, kept_slices};
 
@@ -21,7 +22,7 @@ use slices::{are_zero, kept_slices};
 pub(super) fn cut(walk: &mut Walk<'_, '_, '_>, nodes: &[Node], stays: &SecondaryMap<Node, bool>) {
     let mut seen: SecondaryMap<Value, bool> = SecondaryMap::default();
     for node in nodes {
-        if walk.rewriter.is_erased(*node) {
+        if walk.maker.is_erased(*node) {
             continue;
         }
         let Some(result) = region::source(walk, *node).filter(|result| !seen[*result]) else { continue };
@@ -43,7 +44,7 @@ fn kept_channels(walk: &Walk<'_, '_, '_>, region: &Region) -> Option<Vec<usize>>
             if !goes.contains(&true) {
                 return None;
             }
-        } else if let Some(result) = walk.only_result(*node) {
+        } else if let Some(result) = walk.maker.only_result(*node) {
             zero.insert(result, own);
         }
     }
@@ -103,7 +104,7 @@ fn zeros_of(
 
 /// Returns, for each channel, whether a constant operand is zero there. `None` if its bytes cannot be read.
 fn zeros_of_constant(walk: &Walk<'_, '_, '_>, region: &Region, node: Node, part: Part) -> Option<Vec<bool>> {
-    let (ty, bytes) = walk.constant_bytes(walk.operand(node, part.position)?)?;
+    let (ty, bytes) = walk.constant_bytes(walk.maker.operand(node, part.position)?)?;
     are_zero(&ty, &bytes, part.axis, region.channels)
 }
 
@@ -121,31 +122,28 @@ fn apply(walk: &mut Walk<'_, '_, '_>, region: &Region, kept: &[usize]) -> Option
         };
         let inputs: Vec<Option<Value>> = data.inputs.iter().enumerate().map(operand).collect();
         if member.kind == Kind::Reader {
-            walk.rewriter.set_operands(*node, inputs);
+            walk.maker.set_operands(*node, inputs);
             continue;
         }
-        let Some(result) = walk.only_result(*node) else { continue };
+        let Some(result) = walk.maker.only_result(*node) else { continue };
         let mut attributes = data.attributes;
         if member.kind == Kind::Depthwise {
             attributes.retain(|(name, _)| name != "group");
-            attributes.push(("group".to_owned(), memc_ir::Attribute::Int(kept.len() as i64)));
+            attributes.extend(int("group", kept.len() as i64));
         }
         let ty = narrowed(walk.module().ty(result), region.axes.get(&result).copied(), kept.len());
-        let name = walk.rewriter.fresh_name(&format!("{}_cut", walk.module().value(result).name));
-        let new = NewNode { operator: data.operator, name: data.name, inputs, attributes, origin: ORIGIN };
-        let main = walk.module().main();
-        let made = walk.rewriter.insert(main, Some(*node), new, &[Some((name, ty))]);
-        if let Some(made) = walk.module().node(made).outputs.first().copied().flatten() {
+        let name = walk.maker.name_after(result, "cut");
+        let new = memc_edit::node(INFO.name, data.name, data.operator, inputs, attributes);
+        let made = walk.maker.insert_new(Some(*node), new, &[Some((name, ty))]);
+        if let Some(made) = walk.maker.result(made) {
             values.insert(result, made);
         }
     }
     for (node, _) in region.members.iter().rev().filter(|(_, member)| member.kind != Kind::Reader) {
-        walk.rewriter.erase(*node);
+        walk.maker.erase(*node);
     }
     Some(())
 }
-
-const ORIGIN: Origin = Origin::Pass { pass: std::borrow::Cow::Borrowed("canonicalize") };
 
 /// Returns a type with another extent along an axis.
 fn narrowed(ty: &ValueType, axis: Option<usize>, channels: usize) -> ValueType {
@@ -164,23 +162,22 @@ fn cut_constants(walk: &mut Walk<'_, '_, '_>, region: &Region, kept: &[usize]) -
     let mut made: Vec<((Value, usize), ConstData)> = Vec::new();
     let parts = region.members.iter().flat_map(|(node, member)| member.parts.iter().map(move |part| (*node, *part)));
     for (node, part) in parts {
-        let (Some(value), Some(axis)) = (walk.operand(node, part.position), part.axis) else { continue };
+        let (Some(value), Some(axis)) = (walk.maker.operand(node, part.position), part.axis) else { continue };
         if made.iter().any(|(known, _)| *known == (value, axis)) {
             continue;
         }
         let (ty, bytes) = walk.constant_bytes(value)?;
         let is_here = |site: &Use| matches!(site, Use::Operand(reader, _) if region.has(*reader));
-        let goes = walk.rewriter.uses(value).iter().all(is_here) || bytes.len() as u64 <= walk.ctx.options.max_fold_bytes.0;
+        let goes = walk.maker.uses(value).iter().all(is_here) || bytes.len() as u64 <= walk.ctx.options.max_fold_bytes.0;
         let (ty, raw) = kept_slices(&ty, &bytes, axis, kept)?;
         if !goes || !walk.affordable(raw.len() as u64) {
             return None;
         }
-        made.push(((value, axis), ConstData { ty, payload: Payload::Raw(raw.into()), origin: ConstOrigin::New }));
+        made.push(((value, axis), constant(ty, raw)));
     }
     let mut values = BTreeMap::new();
     for ((value, axis), constant) in made {
-        let hint = format!("{}_cut", walk.module().value(value).name);
-        values.insert((value, axis), walk.initializer(&hint, constant.ty, constant.payload));
+        values.insert((value, axis), walk.initializer(&walk.maker.hint(value, "cut"), constant));
     }
     Some(values)
 }

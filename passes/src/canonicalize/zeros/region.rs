@@ -59,7 +59,7 @@ impl Region {
 
 /// Returns the result of a node that makes channels.
 pub(super) fn source(walk: &Walk<'_, '_, '_>, node: Node) -> Option<Value> {
-    let result = walk.only_result(node)?;
+    let result = walk.maker.only_result(node)?;
     maker(walk, node, result).map(|_| result)
 }
 
@@ -127,8 +127,8 @@ impl Growth<'_, '_, '_, '_> {
     /// Adds the node that makes a value, and all its readers.
     fn value(&mut self, value: Value, axis: usize) {
         let walk = self.walk;
-        self.whole &= extent(walk, value, axis) == Some(self.channels) && !walk.rewriter.is_pinned(value);
-        let made = walk.module().producer(value).filter(|node| walk.only_result(*node) == Some(value));
+        self.whole &= extent(walk, value, axis) == Some(self.channels) && !walk.maker.is_pinned(value);
+        let made = walk.module().producer(value).filter(|node| walk.maker.only_result(*node) == Some(value));
         let Some(node) = made else {
             self.whole = false;
             return;
@@ -137,7 +137,7 @@ impl Growth<'_, '_, '_, '_> {
             Some((own, parts)) if own == axis => self.member(node, Kind::Source, parts),
             _ => self.inner(node, value, axis),
         }
-        for site in walk.rewriter.uses(value) {
+        for site in walk.maker.uses(value) {
             let Use::Operand(reader, position) = *site else { continue };
             if self.members.contains_key(&reader) {
                 continue;
@@ -182,7 +182,7 @@ fn rank(walk: &Walk<'_, '_, '_>, value: Value) -> Option<usize> {
 }
 
 fn constant_rank(walk: &Walk<'_, '_, '_>, node: Node, position: usize) -> Option<usize> {
-    let value = walk.operand(node, position).filter(|value| walk.constant_id(*value).is_some())?;
+    let value = walk.maker.operand(node, position).filter(|value| walk.constant_id(*value).is_some())?;
     rank(walk, value)
 }
 
@@ -192,19 +192,19 @@ fn maker(walk: &Walk<'_, '_, '_>, node: Node, result: Value) -> Option<(usize, V
     let data = walk.module().node(node);
     let weights = constant_rank(walk, node, 1)?;
     match walk.name(node) {
-        "MatMul" if weights == 2 && rank(walk, walk.operand(node, 0)?)? >= 2 => {
+        "MatMul" if weights == 2 && rank(walk, walk.maker.operand(node, 0)?)? >= 2 => {
             Some((last, vec![Part { position: 1, axis: Some(1) }]))
         }
         "Gemm" if data.operator.version >= 7 => {
             let mut parts = vec![Part { position: 1, axis: Some(usize::from(data.int("transB", 0) == 0)) }];
-            if walk.operand(node, 2).is_some() {
+            if walk.maker.operand(node, 2).is_some() {
                 parts.push(broadcast(walk, node, 2, 2, 1, extent(walk, result, 1)?)?);
             }
             Some((1, parts))
         }
         "Conv" if data.int("group", 1) == 1 => {
             let mut parts = vec![Part { position: 1, axis: Some(0) }];
-            if walk.operand(node, 2).is_some() {
+            if walk.maker.operand(node, 2).is_some() {
                 constant_rank(walk, node, 2).filter(|rank| *rank == 1)?;
                 parts.push(Part { position: 2, axis: Some(0) });
             }
@@ -233,7 +233,7 @@ fn reads(walk: &Walk<'_, '_, '_>, node: Node, value: Value, position: usize, axi
 
 /// Returns a constant operand that broadcasts to `rank` axes, with its own channel axis.
 fn broadcast(walk: &Walk<'_, '_, '_>, node: Node, position: usize, rank: usize, axis: usize, channels: u64) -> Option<Part> {
-    let value = walk.operand(node, position)?;
+    let value = walk.maker.operand(node, position)?;
     let dims = walk.module().constant(walk.constant_id(value)?).ty.known_dims()?;
     let missing = rank.checked_sub(dims.len())?;
     let own = axis.checked_sub(missing).filter(|own| dims[*own] != 1);
@@ -245,12 +245,12 @@ type Inner = (Member, Vec<(Value, usize)>);
 
 /// Returns a node that keeps the channels apart, with its values in the region.
 fn inside(walk: &Walk<'_, '_, '_>, node: Node, value: Value, axis: usize, channels: u64) -> Option<Inner> {
-    let result = walk.only_result(node)?;
+    let result = walk.maker.only_result(node)?;
     let data = walk.module().node(node);
     if data.bodies().next().is_some() {
         return None;
     }
-    let first = walk.operand(node, 0)?;
+    let first = walk.maker.operand(node, 0)?;
     match walk.name(node) {
         name if POOLS.contains(&name) && axis == 1 => {
             Some((Member { kind: Kind::Channels, parts: Vec::new() }, vec![(first, 1), (result, 1)]))
@@ -262,10 +262,10 @@ fn inside(walk: &Walk<'_, '_, '_>, node: Node, value: Value, axis: usize, channe
             (flat && plain).then(|| (Member { kind: Kind::Channels, parts: Vec::new() }, vec![(first, 1), (result, 1)]))
         }
         "Conv" if axis == 1 && data.int("group", 1) == channels as i64 => {
-            let weights = walk.module().constant(walk.constant_id(walk.operand(node, 1)?)?).ty.known_dims()?;
+            let weights = walk.module().constant(walk.constant_id(walk.maker.operand(node, 1)?)?).ty.known_dims()?;
             (weights.first() == Some(&channels) && weights.get(1) == Some(&1)).then_some(())?;
             let mut parts = vec![Part { position: 1, axis: Some(0) }];
-            if walk.operand(node, 2).is_some() {
+            if walk.maker.operand(node, 2).is_some() {
                 constant_rank(walk, node, 2)?;
                 parts.push(Part { position: 2, axis: Some(0) });
             }
@@ -280,7 +280,7 @@ fn elements(walk: &Walk<'_, '_, '_>, node: Node, value: Value, axis: usize, chan
     let data = walk.module().node(node);
     let info = lookup(&data.operator)?;
     let is_element_wise = matches!(info.split, SplitAxes::All) && !info.moves_elements() && info.algebra.is_some();
-    let (result, rank) = (walk.only_result(node).filter(|_| is_element_wise)?, rank(walk, value)?);
+    let (result, rank) = (walk.maker.only_result(node).filter(|_| is_element_wise)?, rank(walk, value)?);
     let mut parts = Vec::new();
     let mut values = vec![(result, axis)];
     for (position, operand) in data.inputs.iter().enumerate() {

@@ -1,19 +1,77 @@
 //! Extents that a run computes from the extents of graph inputs: operands of nodes whose shapes have
 //! symbols.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use memc_ir::{Atom, Attribute, Dim, DimExpr, ElementType, Factor, Module, Node, TensorType, Value, ValueType};
 
-use super::maker::Maker;
+use crate::maker::{Maker, int};
 
 /// First version of the operator set in which kernels take minima and maxima of integers.
 const INTEGERS: i64 = 12;
 
+/// Form of the nodes and constants that compute extents.
+#[derive(Clone, Copy, Debug)]
+pub struct ExtentForm {
+    /// Hints for the names of constants, shapes and computed extents.
+    pub number: &'static str,
+    /// See `number`.
+    pub shape: &'static str,
+    /// See `number`.
+    pub extent: &'static str,
+    /// Extents of each value: `[1]` for vectors, none for scalars.
+    pub dims: &'static [u64],
+    /// Node before which all nodes are inserted. Without one they are inserted at the end, and come first
+    /// once the maker is done.
+    pub before: Option<Node>,
+    /// Whether equal numbers, and shapes of one input, are made once.
+    pub is_shared: bool,
+}
+
+impl Default for ExtentForm {
+    fn default() -> Self {
+        Self { number: "extents", shape: "extents", extent: "extents", dims: &[1], before: None, is_shared: true }
+    }
+}
+
+/// Extents computed so far.
+#[derive(Debug, Default)]
+pub(crate) struct Computed {
+    values: BTreeMap<DimExpr, Value>,
+    quotients: BTreeMap<(DimExpr, DimExpr), Value>,
+    vectors: BTreeMap<Vec<DimExpr>, Value>,
+    shapes: BTreeMap<Value, Value>,
+    /// Nodes that compute them without a place in the graph, in running order.
+    nodes: Vec<Node>,
+}
+
+impl Computed {
+    /// Returns the nodes as a set.
+    pub(crate) fn nodes(&self) -> BTreeSet<Node> {
+        self.nodes.iter().copied().collect()
+    }
+}
+
 /// Returns whether a run can compute every extent of a module: each symbol of its domain is the extent of
 /// an axis of a graph input, and the operator set has the operators.
+#[must_use]
 pub fn are_computable(module: &Module) -> bool {
     let domain = module.domain();
     let version = module.opsets.get("").copied().unwrap_or_default();
     domain.is_empty() || version >= INTEGERS && domain.ranges.keys().all(|symbol| source(module, symbol).is_some())
+}
+
+/// Says why a run cannot compute an extent; `None` if it can.
+#[must_use]
+pub fn obstacle(module: &Module, extent: &DimExpr) -> Option<String> {
+    let version = module.opsets.get("").copied().unwrap_or_default();
+    if let Some(symbol) = extent.symbols().iter().find(|symbol| source(module, symbol).is_none()) {
+        return Some(format!("no graph input has an axis of extent `{symbol}`, from which a run could know it"));
+    }
+    let is_plain = |factor: &Factor| matches!(factor, Factor::Symbol(_));
+    (version < INTEGERS && !extent.terms().all(|(factors, _)| factors.iter().all(is_plain))).then(|| {
+        format!("a run cannot compute the extent {extent} in operator set {version}: convert the model to {INTEGERS} or later")
+    })
 }
 
 /// Returns a graph input and the axis of it whose extent is a symbol.
@@ -27,14 +85,15 @@ fn source(module: &Module, symbol: &str) -> Option<(Value, usize)> {
 }
 
 impl Maker<'_> {
-    /// Nodes that compute extents, in running order: they run before all other nodes.
-    pub(super) fn extent_nodes(&self) -> &[Node] {
+    /// Nodes that compute extents and have no place yet, in running order: they run before all other nodes.
+    #[must_use]
+    pub fn extent_nodes(&self) -> &[Node] {
         &self.computed.nodes
     }
 
-    /// Returns a vector of extents. With `derives`, one extent may be left to the node that reads it, as
-    /// a Reshape does with -1.
-    pub(super) fn extents(&mut self, dims: &[Dim], derives: bool) -> Value {
+    /// Returns a vector of extents, in the default form. With `derives`, one extent may be left to the node
+    /// that reads it, as a Reshape does with -1.
+    pub fn extents(&mut self, dims: &[Dim], derives: bool) -> Value {
         let number = |dim: &Dim| dim.known().map(|extent| i64::try_from(extent).unwrap_or(i64::MAX));
         let numbers: Vec<Option<i64>> = dims.iter().map(number).collect();
         let open = numbers.iter().filter(|number| number.is_none()).count();
@@ -48,15 +107,16 @@ impl Maker<'_> {
             return *known;
         }
         let parts = all.iter().map(|extent| Some(self.extent(extent))).collect();
-        let vector = self.compute("Concat", parts, vec![("axis".to_owned(), Attribute::Int(0))], all.len() as u64);
+        let vector = self.compute("Concat", parts, int("axis", 0), &[all.len() as u64]);
         self.computed.vectors.insert(all, vector);
         vector
     }
 
-    /// Returns an extent as a vector with one element.
-    pub(super) fn extent(&mut self, extent: &DimExpr) -> Value {
+    /// Returns an extent in the maker's form. An extent that a run cannot compute (see [`obstacle`]) has
+    /// zeros in place of symbols.
+    pub fn extent(&mut self, extent: &DimExpr) -> Value {
         if let Some(number) = extent.as_constant() {
-            return self.integers(&[number]);
+            return self.number(number);
         }
         if let Some(known) = self.computed.values.get(extent) {
             return *known;
@@ -64,7 +124,7 @@ impl Maker<'_> {
         let terms: Vec<(Vec<Factor>, i64)> = extent.terms().map(|(factors, times)| (factors.to_vec(), times)).collect();
         let mut sum = None;
         for (factors, times) in terms {
-            let mut product = if times == 1 && !factors.is_empty() { None } else { Some(self.integers(&[times])) };
+            let mut product = if times == 1 && !factors.is_empty() { None } else { Some(self.number(times)) };
             for factor in &factors {
                 let factor = self.factor(factor);
                 product = Some(product.map_or(factor, |product| self.both("Mul", product, factor)));
@@ -72,9 +132,16 @@ impl Maker<'_> {
             let Some(term) = product else { continue };
             sum = Some(sum.map_or(term, |sum| self.both("Add", sum, term)));
         }
-        let made = sum.unwrap_or_else(|| self.integers(&[0]));
+        let made = sum.unwrap_or_else(|| self.number(0));
         self.computed.values.insert(extent.clone(), made);
         made
+    }
+
+    fn number(&mut self, number: i64) -> Value {
+        match self.form.is_shared {
+            true => self.integers(&[number]),
+            false => self.integer_tensor(self.form.number, self.form.dims, &[number]),
+        }
     }
 
     fn factor(&mut self, factor: &Factor) -> Value {
@@ -93,18 +160,18 @@ impl Maker<'_> {
         if let Some(known) = self.computed.values.get(&key) {
             return *known;
         }
-        let Some((input, axis)) = source(self.module(), name) else { return self.integers(&[0]) };
-        let shape = match self.computed.shapes.get(&input) {
+        let Some((input, axis)) = source(self.module(), name) else { return self.number(0) };
+        let shape = match self.computed.shapes.get(&input).filter(|_| self.form.is_shared) {
             Some(known) => *known,
             None => {
                 let rank = self.module().ty(input).tensor().and_then(TensorType::rank).unwrap_or_default();
-                let shape = self.compute("Shape", vec![Some(input)], Vec::new(), rank as u64);
+                let shape = self.named(self.form.shape, "Shape", vec![Some(input)], Vec::new(), &[rank as u64]);
                 self.computed.shapes.insert(input, shape);
                 shape
             }
         };
-        let index = self.integers(&[axis as i64]);
-        let made = self.compute("Gather", vec![Some(shape), Some(index)], vec![("axis".to_owned(), Attribute::Int(0))], 1);
+        let index = self.number(axis as i64);
+        let made = self.compute("Gather", vec![Some(shape), Some(index)], int("axis", 0), self.form.dims);
         self.computed.values.insert(key, made);
         made
     }
@@ -131,11 +198,11 @@ impl Maker<'_> {
 
     fn chosen(&mut self, operator: &str, operands: &[DimExpr]) -> Value {
         let operands = operands.iter().map(|operand| Some(self.extent(operand))).collect();
-        self.compute(operator, operands, Vec::new(), 1)
+        self.compute(operator, operands, Vec::new(), self.form.dims)
     }
 
     fn both(&mut self, operator: &str, left: Value, right: Value) -> Value {
-        self.compute(operator, vec![Some(left), Some(right)], Vec::new(), 1)
+        self.compute(operator, vec![Some(left), Some(right)], Vec::new(), self.form.dims)
     }
 
     fn compute(
@@ -143,15 +210,27 @@ impl Maker<'_> {
         operator: &str,
         operands: Vec<Option<Value>>,
         attributes: Vec<(String, Attribute)>,
-        count: u64,
+        dims: &[u64],
     ) -> Value {
-        let name = self.rewriter.fresh_name("extents");
-        let ty = ValueType::Tensor(TensorType::fixed(ElementType::Int64, &[count]));
+        self.named(self.form.extent, operator, operands, attributes, dims)
+    }
+
+    fn named(
+        &mut self,
+        hint: &str,
+        operator: &str,
+        operands: Vec<Option<Value>>,
+        attributes: Vec<(String, Attribute)>,
+        dims: &[u64],
+    ) -> Value {
+        let name = self.fresh_name(hint);
+        let ty = ValueType::Tensor(TensorType::fixed(ElementType::Int64, dims));
         let first = operands.iter().flatten().next().copied();
-        let node = self.insert(None, self.onnx(operator), operands, attributes, &[Some((name, ty))]);
-        self.computed.nodes.push(node);
-        let result = self.module().node(node).results().next();
+        let node = self.insert(self.form.before, self.onnx(operator), operands, attributes, &[Some((name, ty))]);
+        if self.form.before.is_none() {
+            self.computed.nodes.push(node);
+        }
         // The node was made with one result.
-        result.or(first).unwrap_or_else(|| self.integers(&[0]))
+        self.result(node).or(first).unwrap_or_else(|| self.number(0))
     }
 }

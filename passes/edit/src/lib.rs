@@ -1,0 +1,11 @@
+//! Nodes and constants that passes write.
+//!
+//! A [`Maker`] is a rewriter with the name of a pass: it inserts nodes into the main graph with the pass as
+//! their origin, names results, and makes constants. It also compiles extents, which are expressions over
+//! free dimensions, to nodes that compute them from the shapes of graph inputs ([`Maker::extent`]).
+
+mod extents;
+mod maker;
+
+pub use extents::{ExtentForm, are_computable, obstacle};
+pub use maker::{Maker, constant, int, is_made_by, node};
