@@ -1,56 +1,12 @@
 //! Extents that a run computes from the extents of graph inputs: operands of nodes whose shapes have
 //! symbols.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use memc_ir::{Atom, Attribute, Dim, DimExpr, ElementType, Factor, Module, Node, TensorType, Value, ValueType};
+use memc_ir::{Atom, Dim, DimExpr, ElementType, Factor, Module, NewNode, Node, TensorType, Value, ValueType};
 
 use crate::maker::{Maker, int};
 
 /// First version of the operator set in which kernels take minima and maxima of integers.
 const INTEGERS: i64 = 12;
-
-/// Form of the nodes and constants that compute extents.
-#[derive(Clone, Copy, Debug)]
-pub struct ExtentForm {
-    /// Hints for the names of constants, shapes and computed extents.
-    pub number: &'static str,
-    /// See `number`.
-    pub shape: &'static str,
-    /// See `number`.
-    pub extent: &'static str,
-    /// Extents of each value: `[1]` for vectors, none for scalars.
-    pub dims: &'static [u64],
-    /// Node before which all nodes are inserted. Without one they are inserted at the end, and come first
-    /// once the maker is done.
-    pub before: Option<Node>,
-    /// Whether equal numbers, and shapes of one input, are made once.
-    pub is_shared: bool,
-}
-
-impl Default for ExtentForm {
-    fn default() -> Self {
-        Self { number: "extents", shape: "extents", extent: "extents", dims: &[1], before: None, is_shared: true }
-    }
-}
-
-/// Extents computed so far.
-#[derive(Debug, Default)]
-pub(crate) struct Computed {
-    values: BTreeMap<DimExpr, Value>,
-    quotients: BTreeMap<(DimExpr, DimExpr), Value>,
-    vectors: BTreeMap<Vec<DimExpr>, Value>,
-    shapes: BTreeMap<Value, Value>,
-    /// Nodes that compute them without a place in the graph, in running order.
-    nodes: Vec<Node>,
-}
-
-impl Computed {
-    /// Returns the nodes as a set.
-    pub(crate) fn nodes(&self) -> BTreeSet<Node> {
-        self.nodes.iter().copied().collect()
-    }
-}
 
 /// Returns whether a run can compute every extent of a module: each symbol of its domain is the extent of
 /// an axis of a graph input, and the operator set has the operators.
@@ -106,8 +62,8 @@ impl Maker<'_> {
         if let Some(known) = self.computed.vectors.get(&all) {
             return *known;
         }
-        let parts = all.iter().map(|extent| Some(self.extent(extent))).collect();
-        let vector = self.compute("Concat", parts, int("axis", 0), &[all.len() as u64]);
+        let parts: Vec<Value> = all.iter().map(|extent| self.extent(extent)).collect();
+        let vector = self.extent_of(self.onnx("Concat", parts, int("axis", 0)), &[all.len() as u64]);
         self.computed.vectors.insert(all, vector);
         vector
     }
@@ -140,7 +96,7 @@ impl Maker<'_> {
     fn number(&mut self, number: i64) -> Value {
         match self.form.is_shared {
             true => self.integers(&[number]),
-            false => self.integer_tensor(self.form.number, self.form.dims, &[number]),
+            false => self.integer_tensor(self.form.hints[0], self.form.dims, &[number]),
         }
     }
 
@@ -165,13 +121,13 @@ impl Maker<'_> {
             Some(known) => *known,
             None => {
                 let rank = self.module().ty(input).tensor().and_then(TensorType::rank).unwrap_or_default();
-                let shape = self.named(self.form.shape, "Shape", vec![Some(input)], Vec::new(), &[rank as u64]);
+                let shape = self.written(self.onnx("Shape", [input], Vec::new()), self.form.hints[1], &[rank as u64]);
                 self.computed.shapes.insert(input, shape);
                 shape
             }
         };
         let index = self.number(axis as i64);
-        let made = self.compute("Gather", vec![Some(shape), Some(index)], int("axis", 0), self.form.dims);
+        let made = self.extent_of(self.onnx("Gather", [shape, index], int("axis", 0)), self.form.dims);
         self.computed.values.insert(key, made);
         made
     }
@@ -197,36 +153,23 @@ impl Maker<'_> {
     }
 
     fn chosen(&mut self, operator: &str, operands: &[DimExpr]) -> Value {
-        let operands = operands.iter().map(|operand| Some(self.extent(operand))).collect();
-        self.compute(operator, operands, Vec::new(), self.form.dims)
+        let operands: Vec<Value> = operands.iter().map(|operand| self.extent(operand)).collect();
+        self.extent_of(self.onnx(operator, operands, Vec::new()), self.form.dims)
     }
 
     fn both(&mut self, operator: &str, left: Value, right: Value) -> Value {
-        self.compute(operator, vec![Some(left), Some(right)], Vec::new(), self.form.dims)
+        self.extent_of(self.onnx(operator, [left, right], Vec::new()), self.form.dims)
     }
 
-    fn compute(
-        &mut self,
-        operator: &str,
-        operands: Vec<Option<Value>>,
-        attributes: Vec<(String, Attribute)>,
-        dims: &[u64],
-    ) -> Value {
-        self.named(self.form.extent, operator, operands, attributes, dims)
+    fn extent_of(&mut self, new: NewNode, dims: &[u64]) -> Value {
+        self.written(new, self.form.hints[2], dims)
     }
 
-    fn named(
-        &mut self,
-        hint: &str,
-        operator: &str,
-        operands: Vec<Option<Value>>,
-        attributes: Vec<(String, Attribute)>,
-        dims: &[u64],
-    ) -> Value {
-        let name = self.fresh_name(hint);
-        let ty = ValueType::Tensor(TensorType::fixed(ElementType::Int64, dims));
-        let first = operands.iter().flatten().next().copied();
-        let node = self.insert(self.form.before, self.onnx(operator), operands, attributes, &[Some((name, ty))]);
+    /// Inserts a node; returns its result, a tensor of integers.
+    fn written(&mut self, new: NewNode, hint: &str, dims: &[u64]) -> Value {
+        let (name, ty) = (self.fresh_name(hint), ValueType::Tensor(TensorType::fixed(ElementType::Int64, dims)));
+        let first = new.inputs.iter().flatten().next().copied();
+        let node = self.insert(self.form.before, new, &[Some((name, ty))]);
         if self.form.before.is_none() {
             self.computed.nodes.push(node);
         }

@@ -5,7 +5,9 @@
 //! free dimensions, to nodes that compute them from the shapes of graph inputs ([`Maker::extent`]).
 
 mod extents;
+mod form;
 mod maker;
 
-pub use extents::{ExtentForm, are_computable, obstacle};
-pub use maker::{Maker, constant, int, is_made_by, node};
+pub use extents::{are_computable, obstacle};
+pub use form::ExtentForm;
+pub use maker::{Attributes, Maker, constant, int, is_made_by, named, node};

@@ -10,21 +10,24 @@ use memc_ir::{
 };
 use memc_ops::Stretch;
 
-use crate::extents::{Computed, ExtentForm};
+use crate::form::{Computed, ExtentForm};
 
 /// First version of the operator set in which the ranges of a slice are operands.
 const RANGES: i64 = 10;
 
-/// Returns a node without results that a pass makes.
+/// Attributes of a node, by name.
+pub type Attributes = Vec<(String, Attribute)>;
+
+/// Returns a node without a name that a pass makes.
 #[must_use]
-pub fn node(
-    pass: &'static str,
-    name: String,
-    operator: Operator,
-    inputs: Vec<Option<Value>>,
-    attributes: Vec<(String, Attribute)>,
-) -> NewNode {
-    NewNode { operator, name, inputs, attributes, origin: Origin::Pass { pass: Cow::Borrowed(pass) } }
+pub fn node(pass: &'static str, operator: Operator, inputs: Vec<Option<Value>>, attributes: Attributes) -> NewNode {
+    NewNode { operator, name: String::new(), inputs, attributes, origin: Origin::Pass { pass: Cow::Borrowed(pass) } }
+}
+
+/// Returns a node under a name.
+#[must_use]
+pub fn named(name: String, node: NewNode) -> NewNode {
+    NewNode { name, ..node }
 }
 
 /// Returns whether a pass made a node.
@@ -41,11 +44,12 @@ pub fn constant(ty: TensorType, raw: Vec<u8>) -> ConstData {
 
 /// Returns attributes that consist of one integer.
 #[must_use]
-pub fn int(name: &str, number: i64) -> Vec<(String, Attribute)> {
+pub fn int(name: &str, number: i64) -> Attributes {
     vec![(name.to_owned(), Attribute::Int(number))]
 }
 
-/// Rewriter that also makes nodes and constants of the main graph.
+/// Rewriter that also makes nodes and constants of the main graph. It dereferences to the plain rewriter for
+/// all other edits.
 #[derive(Debug)]
 pub struct Maker<'m> {
     rewriter: Rewriter<'m>,
@@ -100,43 +104,32 @@ impl<'m> Maker<'m> {
         self.rewriter.finish()
     }
 
-    /// Inserts a node right before `before`, or at the end.
-    pub fn insert(
-        &mut self,
-        before: Option<Node>,
+    /// Returns a node of an operator.
+    pub fn node(
+        &self,
         operator: Operator,
-        inputs: Vec<Option<Value>>,
-        attributes: Vec<(String, Attribute)>,
-        results: &[Option<(String, ValueType)>],
-    ) -> Node {
-        self.insert_new(before, node(self.pass, String::new(), operator, inputs, attributes), results)
+        inputs: impl IntoIterator<Item: Into<Option<Value>>>,
+        attributes: Attributes,
+    ) -> NewNode {
+        node(self.pass, operator, inputs.into_iter().map(Into::into).collect(), attributes)
     }
 
-    /// Inserts a described node right before `before`, or at the end.
-    pub fn insert_new(&mut self, before: Option<Node>, new: NewNode, results: &[Option<(String, ValueType)>]) -> Node {
+    /// Returns a node of an operator in ONNX's own domain.
+    pub fn onnx(&self, operator: &str, inputs: impl IntoIterator<Item: Into<Option<Value>>>, attributes: Attributes) -> NewNode {
+        self.node(Operator::onnx(operator, self.version), inputs, attributes)
+    }
+
+    /// Inserts a node right before `before`, or at the end.
+    pub fn insert(&mut self, before: Option<Node>, new: NewNode, results: &[Option<(String, ValueType)>]) -> Node {
         let main = self.module().main();
         self.rewriter.insert(main, before, new, results)
     }
 
-    /// Inserts a node with one result right before `before`, or at the end; returns the result, named by a
-    /// hint.
-    pub fn node(
-        &mut self,
-        before: Option<Node>,
-        operator: Operator,
-        inputs: Vec<Option<Value>>,
-        attributes: Vec<(String, Attribute)>,
-        (hint, ty): (&str, ValueType),
-    ) -> Option<Value> {
+    /// Inserts a node with one result; returns the result, which is named by a hint.
+    pub fn compute(&mut self, before: Option<Node>, new: NewNode, hint: &str, ty: ValueType) -> Option<Value> {
         let name = self.fresh_name(hint);
-        let made = self.insert(before, operator, inputs, attributes, &[Some((name, ty))]);
+        let made = self.insert(before, new, &[Some((name, ty))]);
         self.result(made)
-    }
-
-    /// Returns an operator of ONNX's own domain.
-    #[must_use]
-    pub fn onnx(&self, name: &str) -> Operator {
-        Operator::onnx(name, self.version)
     }
 
     /// Returns the operand of a node at a position.
@@ -190,14 +183,13 @@ impl<'m> Maker<'m> {
                 operands.push(Some(self.extent(&number)));
             }
         }
-        self.insert(before, self.onnx("Slice"), operands, attributes, &[Some((name, ty))])
+        self.insert(before, self.onnx("Slice", operands, attributes), &[Some((name, ty))])
     }
 
     /// Inserts a node that joins values along an axis. Its result is left open, so that an existing
     /// value can be moved there.
     pub fn concat(&mut self, before: Option<Node>, values: Vec<Value>, axis: usize) -> Node {
-        let inputs = values.into_iter().map(Some).collect();
-        self.insert(before, self.onnx("Concat"), inputs, int("axis", axis as i64), &[None])
+        self.insert(before, self.onnx("Concat", values, int("axis", axis as i64)), &[None])
     }
 
     /// Returns a constant vector of integers; equal vectors share one constant.

@@ -171,7 +171,7 @@ impl Editor<'_> {
         }
         let first = fragment.nodes.first().map_or(0, |node| self.anchors[*node]);
         let (operator, attributes) = (form_node.operator.clone(), form_node.attributes.clone());
-        let node = self.maker.insert(None, operator, operands, attributes, &fresh);
+        let node = self.maker.insert(None, self.maker.node(operator, operands, attributes), &fresh);
         self.anchors.set(node, anchor.unwrap_or(0).max(first) + 1);
         for (position, value) in taken {
             self.maker.move_result(value, node, position);
@@ -183,7 +183,7 @@ impl Editor<'_> {
     fn identity(&mut self, output: Value, value: Value) {
         let anchor = self.maker.module().producer(value).map_or(0, |node| self.anchors[node]);
         let operator = Operator::onnx("Identity", self.maker.version.max(1));
-        let node = self.maker.insert(None, operator, vec![Some(value)], Vec::new(), &[None]);
+        let node = self.maker.insert(None, self.maker.node(operator, [value], Vec::new()), &[None]);
         self.anchors.set(node, anchor + 1);
         self.maker.move_result(output, node, 0);
     }

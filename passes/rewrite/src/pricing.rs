@@ -84,7 +84,7 @@ fn alone(graph: &Graph<'_>, term: &Term, facts: &Facts) -> (Module, Node) {
 /// Returns an opaque node that stands for the graph around a fragment.
 pub(crate) fn border(inputs: Vec<Option<memc_ir::Value>>) -> NewNode {
     let operator = memc_ir::Operator { domain: "memc".into(), name: "Border".into(), overload: "".into(), version: 1 };
-    node(NAME, String::new(), operator, inputs, Vec::new())
+    node(NAME, operator, inputs, Vec::new())
 }
 
 /// Name of the pass that is the origin of nodes that rules made.
@@ -98,5 +98,5 @@ fn new_node(graph: &Graph<'_>, term: &Term, inputs: Vec<Option<memc_ir::Value>>)
         }
         _ => (border(Vec::new()).operator, Vec::new()),
     };
-    node(NAME, String::new(), operator, inputs, attributes)
+    node(NAME, operator, inputs, attributes)
 }

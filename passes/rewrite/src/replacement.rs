@@ -231,7 +231,7 @@ impl Replacement {
         for (number, form_node) in self.nodes.iter().enumerate() {
             let operands = form_node.inputs.iter().map(|source| source.and_then(|source| find(&results, source))).collect();
             let (operator, attributes) = (form_node.operator.clone(), form_node.attributes.clone());
-            let new = memc_edit::node(NAME, String::new(), operator, operands, attributes);
+            let new = memc_edit::node(NAME, operator, operands, attributes);
             let types: Vec<_> = (0..)
                 .zip(&form_node.results)
                 .map(|(position, ty): (u32, _)| Some((format!("p{number}.{position}"), ty.clone()?)))

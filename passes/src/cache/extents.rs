@@ -12,7 +12,7 @@ impl Writer<'_, '_> {
         let zero = self.maker.integer_tensor("cache_number", &[], &[0]);
         let one = self.maker.integer_tensor("cache_number", &[], &[1]);
         let limit = self.scalar(extent)?;
-        Ok(self.node("Range", vec![Some(zero), Some(limit), Some(one)], Vec::new(), self.first, "cache_row"))
+        Ok(self.early("Range", [zero, limit, one], Vec::new(), "cache_row"))
     }
 
     /// Returns an expression as a tensor without axes.
@@ -36,14 +36,14 @@ impl Writer<'_, '_> {
                 None => {
                     let one = self.maker.integer_tensor("cache_number", &[1], &[1]);
                     let scalar = self.scalar(item)?;
-                    self.node("Reshape", vec![Some(scalar), Some(one)], Vec::new(), self.first, hint)
+                    self.early("Reshape", [scalar, one], Vec::new(), hint)
                 }
             };
             parts.push(Some(part));
         }
         match parts.as_slice() {
             [Some(only)] => Ok(*only),
-            _ => Ok(self.node("Concat", parts, int("axis", 0), self.first, hint)),
+            _ => Ok(self.early("Concat", parts, int("axis", 0), hint)),
         }
     }
 
@@ -57,7 +57,7 @@ impl Writer<'_, '_> {
                 let vector = self.vector(hint, items)?;
                 let shape: Vec<i64> = dims.iter().map(|extent| i64::try_from(*extent).unwrap_or(i64::MAX)).collect();
                 let shape = self.maker.integer_tensor("cache_shape", &[shape.len() as u64], &shape);
-                Ok(self.node("Reshape", vec![Some(vector), Some(shape)], Vec::new(), self.first, hint))
+                Ok(self.early("Reshape", [vector, shape], Vec::new(), hint))
             }
         }
     }

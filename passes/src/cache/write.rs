@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use memc_edit::{ExtentForm, Maker, int};
-use memc_ir::{Attribute, Dim, DimExpr, ElementType, Module, Node, TensorType, Value, ValueType};
+use memc_edit::{Attributes, ExtentForm, Maker, int};
+use memc_ir::{Dim, DimExpr, ElementType, Module, NewNode, Node, Operator, TensorType, Value, ValueType};
 
 use super::lengths::{Elements, Lengths, Number};
 use super::pairs::{Cache, Caches};
@@ -40,14 +40,8 @@ pub(super) fn write(lengths: &Lengths, caches: &Caches, edits: &[Edit]) -> Resul
     }
     let main = module.main();
     let first = module.graph(main).nodes.first().copied();
-    let form = ExtentForm {
-        number: "cache_number",
-        shape: "cache_extents",
-        extent: "cache_extent",
-        dims: &[],
-        before: first,
-        is_shared: false,
-    };
+    let hints = ["cache_number", "cache_extents", "cache_extent"];
+    let form = ExtentForm { hints, dims: &[], before: first, is_shared: false };
     let mut maker = Maker::new(&mut module, INFO.name).with_extents(form);
     let name = maker.fresh_name(COUNT);
     let scalar = ValueType::Tensor(TensorType::fixed(ElementType::Int64, &[]));
@@ -87,14 +81,14 @@ impl Writer<'_, '_> {
         let Some(dims) = self.dims(cache.new) else { return Ok(()) };
         if self.maker.version >= TENSOR_SCATTER && cache.axis > 0 {
             let place = self.place_of_batch(&dims[0])?;
-            let operator = self.maker.onnx("TensorScatter");
-            let operands = vec![Some(cache.old), Some(cache.added), Some(place)];
+            let operator = Operator::onnx("TensorScatter", self.maker.version);
+            let operands = [cache.old, cache.added, place].map(Some).to_vec();
             self.maker.redefine(cache.node, operator, operands, int("axis", cache.axis as i64));
             return Ok(());
         }
         let places = self.places(&dims, cache.axis)?;
-        let operator = self.maker.onnx("ScatterND");
-        let operands = vec![Some(cache.old), Some(places), Some(cache.added)];
+        let operator = Operator::onnx("ScatterND", self.maker.version);
+        let operands = [cache.old, places, cache.added].map(Some).to_vec();
         self.maker.redefine(cache.node, operator, operands, Vec::new());
         Ok(())
     }
@@ -105,7 +99,7 @@ impl Writer<'_, '_> {
             return Ok(*found);
         }
         let extents = self.vector("cache_batch", std::slice::from_ref(batch))?;
-        let made = self.node("Expand", vec![Some(self.count), Some(extents)], Vec::new(), self.first, "cache_place");
+        let made = self.early("Expand", [self.count, extents], Vec::new(), "cache_place");
         self.places.insert((vec![batch.clone()], 0), made);
         Ok(made)
     }
@@ -135,16 +129,15 @@ impl Writer<'_, '_> {
         for (own, extent) in key.iter().enumerate() {
             let mut row = self.range(extent)?;
             if own == axis {
-                row = self.node("Add", vec![Some(row), Some(self.count)], Vec::new(), self.first, "cache_place");
+                row = self.early("Add", [row, self.count], Vec::new(), "cache_place");
             }
             let mut shape = vec![1i64; key.len() + 1];
             shape[own] = -1;
             let shape = self.maker.integer_tensor("cache_shape", &[shape.len() as u64], &shape);
-            let column = self.node("Reshape", vec![Some(row), Some(shape)], Vec::new(), self.first, "cache_place");
-            parts.push(Some(self.node("Expand", vec![Some(column), Some(whole)], Vec::new(), self.first, "cache_place")));
+            let column = self.early("Reshape", [row, shape], Vec::new(), "cache_place");
+            parts.push(Some(self.early("Expand", [column, whole], Vec::new(), "cache_place")));
         }
-        let along = int("axis", key.len() as i64);
-        Ok(self.node("Concat", parts, along, self.first, "cache_rows"))
+        Ok(self.early("Concat", parts, int("axis", key.len() as i64), "cache_rows"))
     }
 
     /// Returns the indices of new rows if all extents are known.
@@ -176,8 +169,8 @@ impl Writer<'_, '_> {
         let mut unit = vec![0i64; key.len()];
         unit[axis] = 1;
         let unit = self.maker.integer_tensor("cache_axis", &[depth], &unit);
-        let moved = self.node("Mul", vec![Some(self.count), Some(unit)], Vec::new(), self.first, "cache_moved");
-        Ok(self.node("Add", vec![Some(base), Some(moved)], Vec::new(), self.first, "cache_rows"))
+        let moved = self.early("Mul", [self.count, unit], Vec::new(), "cache_moved");
+        Ok(self.early("Add", [base, moved], Vec::new(), "cache_rows"))
     }
 
     fn edit(&mut self, edit: &Edit) -> Result<(), CacheError> {
@@ -212,17 +205,11 @@ impl Writer<'_, '_> {
             true => self.count,
             false => {
                 let slope = self.maker.integer_tensor("cache_slope", &dims, &number.slope);
-                self.node("Mul", vec![Some(self.count), Some(slope)], Vec::new(), self.first, "cache_moved")
+                self.early("Mul", [self.count, slope], Vec::new(), "cache_moved")
             }
         };
-        let made = self.node("Add", vec![Some(moved), Some(rest)], Vec::new(), self.first, "cache_number");
-        match ty.element {
-            ElementType::Int64 => Ok(made),
-            other => {
-                let to = int("to", i64::from(other.to_onnx()));
-                Ok(self.node("Cast", vec![Some(made)], to, self.first, "cache_number"))
-            }
-        }
+        let made = self.early("Add", [moved, rest], Vec::new(), "cache_number");
+        Ok(self.cast(made, ty.element, "cache_number"))
     }
 
     /// Returns a value whose rows that are not valid are minus infinity, or false, computed before a node.
@@ -234,7 +221,7 @@ impl Writer<'_, '_> {
         if element == Some(ElementType::Bool) {
             let Some(dims) = self.dims(value) else { return Ok(value) };
             let valid = self.valid(dims.len() - axis - 1, &dims[axis])?;
-            let made = self.node("And", vec![Some(valid), Some(value)], Vec::new(), Some(node), "cache_valid");
+            let made = self.made(Some(node), self.maker.onnx("And", [valid, value], Vec::new()), "cache_valid");
             self.hidden.insert((value, axis), made);
             return Ok(made);
         }
@@ -245,7 +232,7 @@ impl Writer<'_, '_> {
         let valid = self.valid(dims.len() - axis - 1, &dims[axis])?;
         let ty = TensorType::fixed(element.unwrap_or(ElementType::Float), &[]);
         let lowest = self.maker.tensor("cache_hidden", ty, lowest);
-        let made = self.node("Where", vec![Some(valid), Some(value), Some(lowest)], Vec::new(), Some(node), "cache_valid");
+        let made = self.made(Some(node), self.maker.onnx("Where", [valid, value, lowest], Vec::new()), "cache_valid");
         // Computed before the first reader, so later readers can use it.
         self.hidden.insert((value, axis), made);
         Ok(made)
@@ -255,7 +242,7 @@ impl Writer<'_, '_> {
     fn mask(&mut self, node: Node, position: usize, extents: [&DimExpr; 2]) -> Result<(), CacheError> {
         let valid = self.valid(0, extents[1])?;
         let shape = self.vector("cache_shape", &extents.map(DimExpr::clone))?;
-        let made = self.node("Expand", vec![Some(valid), Some(shape)], Vec::new(), self.first, "cache_mask");
+        let made = self.early("Expand", [valid, shape], Vec::new(), "cache_mask");
         let mut operands = self.module().node(node).inputs.clone();
         operands.resize(operands.len().max(position + 1), None);
         operands[position] = Some(made);
@@ -270,12 +257,12 @@ impl Writer<'_, '_> {
         }
         let rows = self.range(extent)?;
         let end = self.end(extent)?;
-        let mut made = self.node("Less", vec![Some(rows), Some(end)], Vec::new(), self.first, "cache_is_valid");
+        let mut made = self.early("Less", [rows, end], Vec::new(), "cache_is_valid");
         if after > 0 {
             let mut shape = vec![DimExpr::constant(1); after + 1];
             shape[0] = extent.clone();
             let shape = self.vector("cache_shape", &shape)?;
-            made = self.node("Reshape", vec![Some(made), Some(shape)], Vec::new(), self.first, "cache_is_valid");
+            made = self.early("Reshape", [made, shape], Vec::new(), "cache_is_valid");
         }
         self.valid.insert((after, extent.clone()), made);
         Ok(made)
@@ -285,22 +272,18 @@ impl Writer<'_, '_> {
     fn end(&mut self, extent: &DimExpr) -> Result<Value, CacheError> {
         let beyond = extent.sub(&self.caches.past).ok_or_else(too_large)?;
         let rest = self.scalar(&beyond)?;
-        Ok(self.node("Add", vec![Some(self.count), Some(rest)], Vec::new(), self.first, "cache_end"))
+        Ok(self.early("Add", [self.count, rest], Vec::new(), "cache_end"))
     }
 
     /// Adds the number of valid rows to negative indices of a Gather.
     fn count_from_end(&mut self, node: Node, extent: &DimExpr) -> Result<(), CacheError> {
         let Some(indices) = self.maker.operand(node, 1) else { return Ok(()) };
         let element = self.module().ty(indices).tensor().map_or(ElementType::Int64, |ty| ty.element);
-        let (mut end, mut zero) = (self.end(extent)?, self.maker.integer_tensor("cache_number", &[], &[0]));
-        if element != ElementType::Int64 {
-            let to = int("to", i64::from(element.to_onnx()));
-            [end, zero] = [end, zero].map(|value| self.node("Cast", vec![Some(value)], to.clone(), self.first, "cache_end"));
-        }
-        let is_from_end = self.node("Less", vec![Some(indices), Some(zero)], Vec::new(), Some(node), "cache_from_end");
-        let moved = self.node("Add", vec![Some(indices), Some(end)], Vec::new(), Some(node), "cache_from_end");
-        let made =
-            self.node("Where", vec![Some(is_from_end), Some(moved), Some(indices)], Vec::new(), Some(node), "cache_from_end");
+        let (end, zero) = (self.end(extent)?, self.maker.integer_tensor("cache_number", &[], &[0]));
+        let [end, zero] = [end, zero].map(|value| self.cast(value, element, "cache_end"));
+        let is_from_end = self.made(Some(node), self.maker.onnx("Less", [indices, zero], Vec::new()), "cache_from_end");
+        let moved = self.made(Some(node), self.maker.onnx("Add", [indices, end], Vec::new()), "cache_from_end");
+        let made = self.made(Some(node), self.maker.onnx("Where", [is_from_end, moved, indices], Vec::new()), "cache_from_end");
         self.maker.set_operand(node, 1, made);
         Ok(())
     }
@@ -316,12 +299,12 @@ impl Writer<'_, '_> {
             }
             _ => {
                 let (range, rest) = (self.range(rows)?, self.scalar(&rest)?);
-                self.node("Add", vec![Some(range), Some(rest)], Vec::new(), self.first, "cache_offsets")
+                self.early("Add", [range, rest], Vec::new(), "cache_offsets")
             }
         };
-        let indices = self.node("Add", vec![Some(self.count), Some(offsets)], Vec::new(), self.first, "cache_window");
+        let indices = self.early("Add", [self.count, offsets], Vec::new(), "cache_window");
         let attributes = int("axis", axis as i64);
-        let taken = self.node("Gather", vec![Some(whole), Some(indices)], attributes, Some(node), "cache_window");
+        let taken = self.made(Some(node), self.maker.onnx("Gather", [whole, indices], attributes), "cache_window");
         // Slice keeps all rows of the window, and its other limits.
         let read =
             |writer: &Self, position: usize| writer.maker.operand(node, position).and_then(|value| writer.lengths.exprs(value));
@@ -350,14 +333,11 @@ impl Writer<'_, '_> {
         };
         let [zero, step] = [0, step].map(|number| self.maker.integer_tensor("cache_number", &[], &[number]));
         let limit = self.scalar(distance)?;
-        let mut rows = self.node("Range", vec![Some(zero), Some(limit), Some(step)], Vec::new(), self.first, "cache_row");
-        let element = self.module().ty(like).tensor().map(|ty| ty.element);
-        if let Some(other) = element.filter(|element| *element != ElementType::Int64) {
-            let to = int("to", i64::from(other.to_onnx()));
-            rows = self.node("Cast", vec![Some(rows)], to, self.first, "cache_row");
-        }
+        let rows = self.early("Range", [zero, limit, step], Vec::new(), "cache_row");
+        let element = self.module().ty(like).tensor().map_or(ElementType::Int64, |ty| ty.element);
+        let rows = self.cast(rows, element, "cache_row");
         let start = self.number(like, start)?;
-        let made = self.node("Add", vec![Some(rows), Some(start)], Vec::new(), self.first, "cache_row");
+        let made = self.early("Add", [rows, start], Vec::new(), "cache_row");
         self.maker.replace_uses(result, made);
         self.maker.erase(node);
         Ok(())
@@ -386,16 +366,28 @@ impl Writer<'_, '_> {
         self.module().ty(value).tensor()?.known_dims()
     }
 
-    pub(super) fn node(
+    /// Inserts a node that depends on nothing but the number of rows; returns its result.
+    pub(super) fn early(
         &mut self,
-        name: &str,
-        inputs: Vec<Option<Value>>,
-        attributes: Vec<(String, Attribute)>,
-        before: Option<Node>,
+        operator: &str,
+        inputs: impl IntoIterator<Item: Into<Option<Value>>>,
+        attributes: Attributes,
         hint: &str,
     ) -> Value {
-        let operator = self.maker.onnx(name);
-        self.maker.node(before, operator, inputs, attributes, (hint, ValueType::Unknown)).unwrap_or(self.count)
+        self.made(self.first, self.maker.onnx(operator, inputs, attributes), hint)
+    }
+
+    /// Inserts a node; returns its result.
+    fn made(&mut self, before: Option<Node>, new: NewNode, hint: &str) -> Value {
+        self.maker.compute(before, new, hint, ValueType::Unknown).unwrap_or(self.count)
+    }
+
+    /// Returns integers as another type.
+    fn cast(&mut self, value: Value, element: ElementType, hint: &str) -> Value {
+        match element {
+            ElementType::Int64 => value,
+            other => self.early("Cast", [value], int("to", i64::from(other.to_onnx())), hint),
+        }
     }
 }
 

@@ -8,7 +8,7 @@
 //! Exporters also test the operand of the Relu. `x > 0` equals `Relu(x) > 0`, and `x <= 0` equals
 //! `Relu(x) <= 0`: Relu keeps positive numbers and NaN, and its other results compare as zero.
 
-use memc_ir::{ElementType, Node, TensorType, Use, Value, ValueType};
+use memc_ir::{ElementType, NewNode, Node, TensorType, Use, Value, ValueType};
 use memc_ops::{Item, View, holds_zeros, lookup, same_type};
 
 use super::Walk;
@@ -58,16 +58,14 @@ fn by_comparison(walk: &mut Walk<'_, '_, '_>, node: Node) -> Option<()> {
     // Compare the pooled values, mask the pooled gradient, and flatten it.
     let (data, old) = (walk.module().node(comparison).clone(), walk.module().node(flattening).clone());
     let ty = ValueType::Tensor(TensorType { element: ElementType::Bool, ..walk.module().ty(found.pooled).tensor()?.clone() });
-    let result = (&*walk.maker.hint(found.pooled, "mask"), ty);
-    let mask = walk.maker.node(Some(scatter), data.operator, operands, data.attributes, result)?;
+    let (new, hint) = (walk.maker.node(data.operator, operands, data.attributes), walk.maker.hint(found.pooled, "mask"));
+    let mask = walk.maker.compute(Some(scatter), new, &hint, ty)?;
     let zero_first = (zero_at == 0) != inversion.is_some();
     let (yes, no) = if zero_first { (zero, found.gradient) } else { (found.gradient, zero) };
-    let (choice, operands) = (walk.module().node(node).operator.clone(), vec![Some(mask), Some(yes), Some(no)]);
-    let result = (&*walk.maker.hint(found.gradient, "masked"), walk.module().ty(found.gradient).clone());
-    let masked = walk.maker.node(Some(scatter), choice, operands, Vec::new(), result)?;
-    let result = (&*walk.maker.hint(updates, "masked"), walk.module().ty(updates).clone());
-    let operands = vec![Some(masked), *old.inputs.get(1)?];
-    let flattened = walk.maker.node(Some(scatter), old.operator, operands, old.attributes, result)?;
+    let choice = walk.module().node(node).operator.clone();
+    let masked = masked(walk, scatter, walk.maker.node(choice, [mask, yes, no], Vec::new()), found.gradient)?;
+    let operands = [Some(masked), *old.inputs.get(1)?];
+    let flattened = self::masked(walk, scatter, walk.maker.node(old.operator, operands, old.attributes), updates)?;
     walk.maker.set_operand(scatter, 2, flattened);
     // The old mask would mask again; leave it out.
     walk.pass_on(node, whole);
@@ -85,9 +83,9 @@ fn by_gradient(walk: &mut Walk<'_, '_, '_>, node: Node) -> Option<()> {
     let scatter = walk.producer(whole, "MaxPoolGrad")?;
     let found = scattered(walk, walk.maker.operand(scatter, 0)?, walk.maker.operand(scatter, 1)?)?;
     tested(walk, &found, node).filter(|_| can_replace(walk, node, whole, found.rectified))?;
-    let (operator, operands) = (walk.module().node(node).operator.clone(), vec![Some(found.gradient), Some(found.pooled)]);
-    let result = (&*walk.maker.hint(found.gradient, "masked"), walk.module().ty(found.gradient).clone());
-    let masked = walk.maker.node(Some(scatter), operator, operands, Vec::new(), result)?;
+    let operator = walk.module().node(node).operator.clone();
+    let new = walk.maker.node(operator, [found.gradient, found.pooled], Vec::new());
+    let masked = masked(walk, scatter, new, found.gradient)?;
     walk.maker.set_operand(scatter, 0, masked);
     walk.pass_on(node, whole);
     Some(())
@@ -194,4 +192,10 @@ fn equal_types(walk: &Walk<'_, '_, '_>, left: Value, right: Value) -> bool {
 
 fn is_positive_zero(walk: &Walk<'_, '_, '_>, value: Value) -> bool {
     one_number(walk, value).is_some_and(|number| number == 0.0 && number.is_sign_positive())
+}
+
+/// Inserts a node that masks a value before another node; returns its result.
+fn masked(walk: &mut Walk<'_, '_, '_>, before: Node, new: NewNode, value: Value) -> Option<Value> {
+    let ty = walk.module().ty(value).clone();
+    walk.maker.compute(Some(before), new, &walk.maker.hint(value, "masked"), ty)
 }

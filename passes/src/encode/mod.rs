@@ -8,8 +8,8 @@ mod cost;
 mod position;
 mod rows;
 
-use memc_edit::Maker;
-use memc_ir::{Alias, AliasKind, Attribute, Bytes, ConstData, ElementType, Module, Node, TensorType, Value, ValueType};
+use memc_edit::{Attributes, Maker, named};
+use memc_ir::{Alias, AliasKind, Bytes, ConstData, ElementType, Module, Node, TensorType, Value, ValueType};
 
 use crate::options::{Lossy, Options};
 
@@ -69,7 +69,7 @@ enum Operand {
 struct Step {
     operator: &'static str,
     operands: Vec<Operand>,
-    attributes: Vec<(String, Attribute)>,
+    attributes: Attributes,
     /// Type of the result.
     ty: TensorType,
 }
@@ -211,22 +211,18 @@ impl<'m> Writer<'m> {
         let original = self.maker.module().value(value).name.clone();
         let mut made: Vec<(Node, Value)> = Vec::with_capacity(steps.len());
         for step in steps {
-            let inputs: Vec<Option<Value>> = step
-                .operands
-                .iter()
-                .map(|operand| match operand {
-                    Operand::Value => Some(value),
-                    Operand::Code(at) => codes.get(*at).copied(),
-                    Operand::Step(at) => made.get(*at).map(|(_, value)| *value),
-                    Operand::Constant(at) => Some(self.constant(&recipe.constants[*at])),
-                })
-                .collect();
+            let operand = |operand: &Operand| match operand {
+                Operand::Value => Some(value),
+                Operand::Code(at) => codes.get(*at).copied(),
+                Operand::Step(at) => made.get(*at).map(|(_, value)| *value),
+                Operand::Constant(at) => Some(self.constant(&recipe.constants[*at])),
+            };
+            let inputs: Vec<Option<Value>> = step.operands.iter().map(operand).collect();
             let name = self.maker.fresh_name(&format!("{original}.{ending}"));
-            let (operator, first) = (self.maker.onnx(step.operator), inputs.first().copied().flatten());
-            let new = memc_edit::node(NAME, name.clone(), operator, inputs, step.attributes.clone());
-            let node = self.maker.insert_new(None, new, &[Some((name, ValueType::Tensor(step.ty.clone())))]);
+            let new = named(name.clone(), self.maker.onnx(step.operator, inputs, step.attributes.clone()));
+            let node = self.maker.insert(None, new, &[Some((name, ValueType::Tensor(step.ty.clone())))]);
             let result = self.maker.result(node).unwrap_or(value);
-            if let (true, Some(of)) = (is_view(step), first) {
+            if let (true, Some(of)) = (is_view(step), self.maker.operand(node, 0)) {
                 self.aliases.push((result, Alias { of, kind: AliasKind::View, offset: Bytes(0) }));
             }
             made.push((node, result));

@@ -245,12 +245,11 @@ impl Walk<'_, '_, '_> {
         if !by_column {
             attributes.extend(int("block_size", BLOCK as i64));
         }
-        let result =
-            (&*self.maker.hint(weight.value, "decoded"), ValueType::Tensor(TensorType::fixed(ElementType::Float, &dims)));
+        let (hint, ty) = (self.maker.hint(weight.value, "decoded"), TensorType::fixed(ElementType::Float, &dims));
         let order = &self.module().graph(self.module().main()).nodes;
         let first = order.iter().copied().find(|node| weight.readers.contains(node));
-        let (operator, inputs) = (self.maker.onnx("DequantizeLinear"), vec![Some(codes), Some(scales)]);
-        if let Some(result) = self.maker.node(first, operator, inputs, attributes, result) {
+        let new = self.maker.onnx("DequantizeLinear", [codes, scales], attributes);
+        if let Some(result) = self.maker.compute(first, new, &hint, ValueType::Tensor(ty)) {
             for node in &weight.readers {
                 self.maker.set_operand(*node, 1, result);
             }

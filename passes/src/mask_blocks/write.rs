@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Range, RangeInclusive};
 
 use memc_edit::Maker;
-use memc_ir::{Attribute, Dim, Module, Node, NodeData, TensorType, Value, ValueType};
+use memc_ir::{Attribute, Dim, Module, NewNode, Node, NodeData, TensorType, Value, ValueType};
 use memc_ops::Data;
 
 use super::grid::{Core, Kind, Role};
@@ -194,9 +194,9 @@ impl Writer<'_, '_, '_> {
     }
 
     /// Inserts a node for the present block; returns its result.
-    fn insert(&mut self, data: &NodeData, operands: Vec<Option<Value>>, of: Value, ty: ValueType) -> Option<Value> {
+    fn insert(&mut self, new: NewNode, of: Value, ty: ValueType) -> Option<Value> {
         let name = self.maker.name_after(of, &format!("rows{}", self.block));
-        let node = self.maker.insert(None, data.operator.clone(), operands, data.attributes.clone(), &[Some((name, ty))]);
+        let node = self.maker.insert(None, new, &[Some((name, ty))]);
         self.made.push(node);
         self.maker.module().node(node).results().next()
     }
@@ -232,7 +232,8 @@ impl Writer<'_, '_, '_> {
                 let kind = self.core.kinds.get(&result).copied().unwrap_or(Kind::Grid);
                 let ty = self.ty(result, kind);
                 let operands = if *role == Role::Reshape { self.reshaped(operands, &data, &ty) } else { operands };
-                if let Some(made) = self.insert(&data, operands, result, ty) {
+                let new = self.maker.node(data.operator, operands, data.attributes);
+                if let Some(made) = self.insert(new, result, ty) {
                     self.own.insert((result, self.block), made);
                 }
             }
@@ -299,7 +300,8 @@ impl Writer<'_, '_, '_> {
         }
         let axis = self.axis(result, sum);
         let ty = self.along(result, axis, &own);
-        let Some(made) = self.insert(data, operands, result, ty) else { return };
+        let new = self.maker.node(data.operator.clone(), operands, data.attributes.clone());
+        let Some(made) = self.insert(new, result, ty) else { return };
         if sum.over_columns {
             self.joined.entry(node).or_default().pieces.insert(own.start, made);
         } else {
@@ -339,10 +341,8 @@ impl Writer<'_, '_, '_> {
             self.joined.entry(node).or_default().pieces.insert(own.end, end);
         }
         let terms = [cut(self, sum, &range, &shared), cut(self, made, &own, &shared)];
-        let add = self.maker.onnx("Add");
-        let data = NodeData { operator: add, attributes: Vec::new(), ..self.maker.module().node(node).clone() };
         let ty = self.along(result, axis, &shared);
-        let Some(mut total) = self.insert(&data, terms.map(Some).to_vec(), result, ty) else { return };
+        let Some(mut total) = self.insert(self.maker.onnx("Add", terms, Vec::new()), result, ty) else { return };
         if own.start < range.start {
             let start = cut(self, made, &own, &(own.start..range.start));
             let concat = self.maker.concat(None, vec![start, total], axis);
@@ -406,7 +406,7 @@ impl Writer<'_, '_, '_> {
         }
         let ty = self.along(own, rank - 1, &(0..extent));
         let name = self.maker.name_after(value, &format!("padded{}", self.block));
-        let node = self.maker.insert(None, self.maker.onnx("Pad"), operands, attributes, &[Some((name, ty))]);
+        let node = self.maker.insert(None, self.maker.onnx("Pad", operands, attributes), &[Some((name, ty))]);
         self.made.push(node);
         self.maker.module().node(node).results().next()
     }

@@ -5,9 +5,10 @@ mod weights;
 
 use std::collections::BTreeMap;
 
-use memc_edit::{Maker, int};
+use memc_edit::{Attributes, Maker, int};
 use memc_ir::{
-    Attribute, Bytes, Dim, ElementType, Module, Node, NodeData, Operator, SecondaryMap, Stage, TensorType, Use, Value, ValueType,
+    Attribute, Bytes, Dim, ElementType, Module, NewNode, Node, NodeData, Operator, SecondaryMap, Stage, TensorType, Use, Value,
+    ValueType,
 };
 use memc_ops::profile::ort_kernel;
 use memc_ops::{feeds_unrepeatable, may_train};
@@ -220,14 +221,16 @@ impl Walk<'_, '_, '_> {
 
     /// Replaces a node by a convolution in blocks, merged with the activation that is the only reader of
     /// its result.
-    fn convolve(&mut self, node: Node, operands: Vec<Option<Value>>, mut attributes: Vec<(String, Attribute)>) -> Option<()> {
+    fn convolve(&mut self, node: Node, operands: Vec<Option<Value>>, mut attributes: Attributes) -> Option<()> {
         let result = self.maker.only_result(node)?;
         let follower = self.activation(result).filter(|_| attributes.iter().all(|(name, _)| name != "activation"));
-        let Some((reader, end)) = follower else { return self.replace(node, result, blocked("Conv"), operands, attributes) };
+        let Some((reader, end)) = follower else {
+            return self.replace(node, result, self.maker.node(blocked("Conv"), operands, attributes));
+        };
         let name = self.data(reader).operator.name.as_bytes().to_vec();
         attributes.push(("activation".to_owned(), Attribute::String(name.into())));
         attributes.sort_by(|a, b| a.0.cmp(&b.0));
-        let made = self.insert(node, end, blocked("Conv"), operands, attributes)?;
+        let made = self.insert(node, end, self.maker.node(blocked("Conv"), operands, attributes))?;
         self.blocked.set(end, Some(made));
         self.done.extend([Done { node, result, blocked: made }, Done { node: reader, result: end, blocked: made }]);
         Some(())
@@ -250,7 +253,7 @@ impl Walk<'_, '_, '_> {
         let image = self.blocked[input].filter(|_| channels.is_multiple_of(self.block))?;
         let data = self.data(node);
         let (name, attributes) = (data.operator.name.clone(), data.attributes.clone());
-        self.replace(node, result, blocked(&name), vec![Some(image)], attributes)
+        self.replace(node, result, self.maker.node(blocked(&name), [image], attributes))
     }
 
     /// Applies an element-wise operator to images in blocks, if all of them have the type of the result.
@@ -270,7 +273,7 @@ impl Walk<'_, '_, '_> {
                 None => None,
             });
         }
-        self.replace(node, result, data.operator, operands, data.attributes)
+        self.replace(node, result, self.maker.node(data.operator, operands, data.attributes))
     }
 
     /// Joins images in blocks along their channels.
@@ -281,35 +284,21 @@ impl Walk<'_, '_, '_> {
         let full = |value: Value| self.image(value).is_some_and(|(_, channels)| channels.is_multiple_of(self.block));
         let part = |value: Option<Value>| self.blocked[value.filter(|value| full(*value))?];
         let operands: Option<Vec<Value>> = data.inputs.iter().map(|value| part(*value)).collect();
-        self.replace(node, result, data.operator, operands?.into_iter().map(Some).collect(), data.attributes)
+        self.replace(node, result, self.maker.node(data.operator, operands?, data.attributes))
     }
 
     /// Inserts a node over images in blocks before the node that it replaces.
-    fn replace(
-        &mut self,
-        node: Node,
-        result: Value,
-        operator: Operator,
-        inputs: Vec<Option<Value>>,
-        attributes: Vec<(String, Attribute)>,
-    ) -> Option<()> {
-        let blocked = self.insert(node, result, operator, inputs, attributes)?;
+    fn replace(&mut self, node: Node, result: Value, new: NewNode) -> Option<()> {
+        let blocked = self.insert(node, result, new)?;
         self.blocked.set(result, Some(blocked));
         self.done.push(Done { node, result, blocked });
         Some(())
     }
 
     /// Inserts a node whose result is the counterpart in blocks of `value`, and returns that result.
-    fn insert(
-        &mut self,
-        before: Node,
-        value: Value,
-        operator: Operator,
-        inputs: Vec<Option<Value>>,
-        attributes: Vec<(String, Attribute)>,
-    ) -> Option<Value> {
-        let result = (&*self.maker.hint(value, "blocks"), self.blocked_type(value)?);
-        self.maker.node(Some(before), operator, inputs, attributes, result)
+    fn insert(&mut self, before: Node, value: Value, new: NewNode) -> Option<Value> {
+        let ty = self.blocked_type(value)?;
+        self.maker.compute(Some(before), new, &self.maker.hint(value, "blocks"), ty)
     }
 
     /// Returns whether a value has a counterpart in blocks, or can be converted into one.
@@ -323,7 +312,7 @@ impl Walk<'_, '_, '_> {
         if let Some(known) = self.blocked[value] {
             return Some(known);
         }
-        let made = self.insert(before, value, blocked("ReorderInput"), vec![Some(value)], Vec::new())?;
+        let made = self.insert(before, value, self.maker.node(blocked("ReorderInput"), [value], Vec::new()))?;
         self.blocked.set(value, Some(made));
         Some(made)
     }
@@ -374,7 +363,7 @@ impl Walk<'_, '_, '_> {
             }
             let Some((_, channels)) = self.image(result) else { continue };
             let channels = int("channels", i64::try_from(channels).unwrap_or(i64::MAX));
-            let made = self.maker.insert(Some(node), blocked("ReorderOutput"), vec![Some(from)], channels, &[None]);
+            let made = self.maker.insert(Some(node), self.maker.node(blocked("ReorderOutput"), [from], channels), &[None]);
             self.maker.move_result(result, made, 0);
             self.maker.erase(node);
         }
@@ -383,7 +372,7 @@ impl Walk<'_, '_, '_> {
 }
 
 /// Sets an integer attribute, replacing any old value.
-fn set(attributes: &mut Vec<(String, Attribute)>, name: &str, value: u64) -> Option<()> {
+fn set(attributes: &mut Attributes, name: &str, value: u64) -> Option<()> {
     attributes.retain(|(other, _)| other != name);
     attributes.push((name.to_owned(), Attribute::Int(i64::try_from(value).ok()?)));
     attributes.sort_by(|a, b| a.0.cmp(&b.0));

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use memc_edit::{Maker, int};
-use memc_ir::{Attribute, Dim, Module, Node, NodeData, Operator, SecondaryMap, TensorType, Use, Value, ValueType};
+use memc_ir::{Attribute, Dim, Module, NewNode, Node, NodeData, Operator, SecondaryMap, TensorType, Use, Value, ValueType};
 use memc_ops::{Data, Item, Piece, Pieces, Repeat, Stretch, lookup};
 
 use super::spans::Reaching;
@@ -210,7 +210,7 @@ impl Writer<'_, '_, '_, '_, '_> {
         let pads = taken.and_then(|taken| taken.pads);
         let attributes = self.attributes(data.attributes, pieces, pads);
         let operator = pieces.operator.clone().unwrap_or(data.operator);
-        let copy = self.append(operator, operands, attributes, &types);
+        let copy = self.append(self.maker.node(operator, operands, attributes), &types);
         let results = self.module().node(copy).outputs.clone();
         // Record the copy's results, without positions beyond the wanted ones.
         for ((old, new), piece) in data.outputs.iter().zip(results).zip(&pieces.results) {
@@ -323,9 +323,9 @@ impl Writer<'_, '_, '_, '_, '_> {
     fn weights(&mut self, value: Value) -> Value {
         let Some(node) = self.module().producer(value).filter(|node| self.moves_weights(*node)) else { return value };
         let data = self.module().node(node).clone();
-        let operands = data.inputs.iter().map(|operand| operand.map(|operand| self.whole(operand))).collect();
+        let operands: Vec<_> = data.inputs.iter().map(|operand| operand.map(|operand| self.whole(operand))).collect();
         let result = Some((self.name(value), self.module().ty(value).clone()));
-        let made = self.append(data.operator, operands, data.attributes, &[result]);
+        let made = self.append(self.maker.node(data.operator, operands, data.attributes), &[result]);
         let copy = self.module().node(made).results().next().unwrap_or(value);
         self.own.insert(value, copy);
         copy
@@ -398,14 +398,14 @@ impl Writer<'_, '_, '_, '_, '_> {
                 let rank = self.module().ty(value).tensor()?.rank()?;
                 let own = (axis + from.len()).checked_sub(rank);
                 own.is_none_or(|own| from[own] == Dim::Known(1)).then_some(())?;
-                Some(Some(source))
+                Some(source)
             }
             _ => return None,
         };
         let ty = self.ty(value, Piece::Along(axis), &Some(wanted.clone()));
-        let operands = source.into_iter().chain([Some(self.stated(&ty, &operator))]).collect();
-        let result = Some((self.name(value), ty));
-        Some(self.append(operator, operands, attributes, &[result]))
+        let operands = source.into_iter().chain([self.stated(&ty, &operator)]);
+        let (new, result) = (self.maker.node(operator, operands, attributes), Some((self.name(value), ty)));
+        Some(self.append(new, &[result]))
     }
 
     /// Returns a value divided by the number of parts, computed once before all parts.
@@ -414,10 +414,10 @@ impl Writer<'_, '_, '_, '_, '_> {
             return *known;
         }
         let (name, ty) = (self.name(value), self.module().ty(value).clone());
-        let operands = vec![Some(value), self.reciprocal(value)];
-        let made = self.maker.insert(None, self.maker.onnx("Mul"), operands, Vec::new(), &[Some((name, ty))]);
+        let operands = [Some(value), self.reciprocal(value)];
+        let made = self.maker.insert(None, self.maker.onnx("Mul", operands, Vec::new()), &[Some((name, ty))]);
         self.once.push(made);
-        let result = self.module().node(made).outputs.first().copied().flatten().unwrap_or(value);
+        let result = self.maker.result(made).unwrap_or(value);
         self.shared.insert(Shared::Divided(value), result);
         result
     }
@@ -459,7 +459,7 @@ impl Writer<'_, '_, '_, '_, '_> {
         }
         let Some(sum) = given.pop() else { return };
         let result = Some((self.name(whole), self.module().ty(whole).clone()));
-        let made = self.append(self.maker.onnx("Add"), vec![Some(sum), Some(own)], Vec::new(), &[result]);
+        let made = self.append(self.maker.onnx("Add", [sum, own], Vec::new()), &[result]);
         let sum = self.module().node(made).results().collect();
         self.joined.insert(whole, sum);
         self.close(whole, piece);
@@ -472,8 +472,8 @@ impl Writer<'_, '_, '_, '_, '_> {
         }
         let Some(sum) = self.joined.remove(&whole).and_then(|given| given.last().copied()) else { return };
         if piece == Piece::Mean {
-            let operands = vec![Some(sum), self.reciprocal(whole)];
-            let mean = self.append(self.maker.onnx("Mul"), operands, Vec::new(), &[None]);
+            let operands = [Some(sum), self.reciprocal(whole)];
+            let mean = self.append(self.maker.onnx("Mul", operands, Vec::new()), &[None]);
             self.maker.move_result(whole, mean, 0);
         } else if let Some(last) = self.module().producer(sum) {
             self.maker.leave_out(last, 0);
@@ -528,22 +528,27 @@ impl Writer<'_, '_, '_, '_, '_> {
         let mut apart = Vec::with_capacity(shares.len());
         for share in shares {
             let (ty, name) = (in_blocks(self.module().ty(*share), axis, blocks), self.name(whole));
-            apart.push(self.reshaped(*share, Some((name, ty))));
+            apart.push(self.reshaped(*share, (name, ty)));
         }
         let (ty, name) = (in_blocks(self.module().ty(whole), axis, blocks), self.name(whole));
-        let apart = apart.into_iter().filter_map(|node| self.module().node(node).results().next()).map(Some).collect();
-        let joined = self.append(self.maker.onnx("Concat"), apart, int("axis", axis as i64 + 1), &[Some((name, ty))]);
-        let joined = self.module().node(joined).results().next().unwrap_or(whole);
-        let (operator, ty) = (self.maker.onnx("Reshape"), self.module().ty(whole).clone());
-        let operands = vec![Some(joined), Some(self.stated(&ty, &operator))];
-        self.maker.insert(None, operator, operands, Vec::new(), &[None])
+        let apart = apart.into_iter().filter_map(|node| self.maker.result(node));
+        let joined = self.maker.onnx("Concat", apart, int("axis", axis as i64 + 1));
+        let joined = self.append(joined, &[Some((name, ty))]);
+        let joined = self.maker.result(joined).unwrap_or(whole);
+        let reshape = self.reshape(joined, &self.module().ty(whole).clone());
+        self.maker.insert(None, reshape, &[None])
     }
 
     /// Inserts a Reshape of a value to the extents of the result's type.
-    fn reshaped(&mut self, value: Value, result: Option<(String, ValueType)>) -> Node {
-        let operator = self.maker.onnx("Reshape");
-        let stated = result.as_ref().map(|(_, ty)| self.stated(ty, &operator));
-        self.append(operator, vec![Some(value), stated], Vec::new(), &[result])
+    fn reshaped(&mut self, value: Value, (name, ty): (String, ValueType)) -> Node {
+        let reshape = self.reshape(value, &ty);
+        self.append(reshape, &[Some((name, ty))])
+    }
+
+    fn reshape(&mut self, value: Value, ty: &ValueType) -> NewNode {
+        let dims = ty.tensor().and_then(|tensor| tensor.shape.clone()).unwrap_or_default();
+        let stated = self.maker.extents(&dims, true);
+        self.maker.onnx("Reshape", [value, stated], Vec::new())
     }
 
     /// Returns an operand that states the extents of a type. A Reshape may derive one of them from the
@@ -567,14 +572,8 @@ impl Writer<'_, '_, '_, '_, '_> {
     }
 
     /// Appends a new node to the present part.
-    fn append(
-        &mut self,
-        operator: Operator,
-        operands: Vec<Option<Value>>,
-        attributes: Vec<(String, Attribute)>,
-        results: &[Option<(String, ValueType)>],
-    ) -> Node {
-        let made = self.maker.insert(None, operator, operands, attributes, results);
+    fn append(&mut self, new: NewNode, results: &[Option<(String, ValueType)>]) -> Node {
+        let made = self.maker.insert(None, new, results);
         self.order.push(made);
         made
     }

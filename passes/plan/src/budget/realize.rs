@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use memc_edit::{Attributes, named};
 use memc_ir::{Alias, Attribute, Module, Node, Operator, SecondaryMap, Value, ValueType};
 use memc_ops::families::memory::MEMORY;
 use memc_solve::budget::Event;
@@ -208,8 +209,8 @@ impl Realizer<'_, '_> {
                 Some((numbered(&mut self.names, &original.name, "recompute", again), original.ty.clone()))
             })
             .collect();
-        let new = memc_edit::node(super::INFO.name, name, data.operator, operands, data.attributes);
-        let copy = self.writer.maker().insert_new(None, new, &results);
+        let new = named(name, memc_edit::node(super::INFO.name, data.operator, operands, data.attributes));
+        let copy = self.writer.maker().insert(None, new, &results);
         self.writer.maker().set_recompute_of(copy, Some(data.recompute_of.unwrap_or(node)));
         self.order.push(copy);
         let copies = self.writer.module().node(copy).outputs.clone();
@@ -255,15 +256,14 @@ impl Realizer<'_, '_> {
         operator: &str,
         original: Value,
         operand: Value,
-        attributes: Vec<(String, Attribute)>,
+        attributes: Attributes,
         suffix: &str,
     ) -> Option<Value> {
-        let module = self.writer.module();
-        let data = module.value(original).clone();
+        let data = self.module().value(original).clone();
         let name = numbered(&mut self.names, &data.name, suffix, 1);
         let operator = Operator { domain: MEMORY.into(), ..Operator::onnx(operator, 1) };
-        let new = memc_edit::node(super::INFO.name, name.clone(), operator, vec![Some(operand)], attributes);
-        let node = self.writer.maker().insert_new(None, new, &[Some((name, data.ty))]);
+        let new = named(name.clone(), memc_edit::node(super::INFO.name, operator, vec![Some(operand)], attributes));
+        let node = self.writer.maker().insert(None, new, &[Some((name, data.ty))]);
         self.order.push(node);
         let result = self.writer.maker().result(node);
         self.known.extend(result.map(|result| (result, original)));

@@ -10,11 +10,11 @@ mod slices;
 
 use std::collections::BTreeMap;
 
-use memc_edit::{constant, int};
+use memc_edit::{constant, int, named};
 use memc_ir::{ConstData, Dim, Node, SecondaryMap, Use, Value, ValueType};
 use memc_ops::{AtZero, lookup};
 
-use super::{INFO, Walk};
+use super::Walk;
 use region::{Kind, Member, Part, Region};
 use slices::{are_zero, kept_slices};
 
@@ -133,8 +133,8 @@ fn apply(walk: &mut Walk<'_, '_, '_>, region: &Region, kept: &[usize]) -> Option
         }
         let ty = narrowed(walk.module().ty(result), region.axes.get(&result).copied(), kept.len());
         let name = walk.maker.name_after(result, "cut");
-        let new = memc_edit::node(INFO.name, data.name, data.operator, inputs, attributes);
-        let made = walk.maker.insert_new(Some(*node), new, &[Some((name, ty))]);
+        let new = named(data.name, walk.maker.node(data.operator, inputs, attributes));
+        let made = walk.maker.insert(Some(*node), new, &[Some((name, ty))]);
         if let Some(made) = walk.maker.result(made) {
             values.insert(result, made);
         }
