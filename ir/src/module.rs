@@ -85,9 +85,9 @@ pub enum Origin {
         /// Position in the file's list of nodes of that graph.
         index: u32,
     },
-    /// A node of a model-local function, inlined at a call.
+    /// A node of a model-local function or of a body, inlined at the node that called or held it.
     Inlined {
-        /// Name of the calling node.
+        /// Name of that node.
         call: String,
     },
     /// A node that a pass created.

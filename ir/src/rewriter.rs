@@ -302,6 +302,41 @@ impl<'m> Rewriter<'m> {
         self.forget(node);
         true
     }
+    /// Moves the nodes and constants of a body in front of the node that holds it, and returns the results
+    /// of the body. Names stay, so callers rename values that would hide others.
+    ///
+    /// The body is left empty, and its formal inputs keep their uses: replace them first. The node that
+    /// holds it can be erased once its results have no uses.
+    pub fn inline(&mut self, node: Node, body: GraphId) -> Vec<Value> {
+        self.edits += 1;
+        let graph = self.module.nodes[node].graph;
+        let call = self.module.nodes[node].name.clone();
+        let emptied = &mut self.module.graphs[body];
+        let (nodes, constants) = (std::mem::take(&mut emptied.nodes), std::mem::take(&mut emptied.constants));
+        let outputs = std::mem::take(&mut emptied.outputs);
+        for value in &outputs {
+            self.uses[*value].retain(|site| !matches!(site, Use::Output(of, _) if *of == body));
+        }
+        for inner in &nodes {
+            let data = &mut self.module.nodes[*inner];
+            (data.graph, data.origin) = (graph, Origin::Inlined { call: call.clone() });
+        }
+        for value in &constants {
+            if let Definition::Constant(_, constant) = self.module.values[*value].definition {
+                self.module.values[*value].definition = Definition::Constant(graph, constant);
+            }
+        }
+        let into = &mut self.module.graphs[graph];
+        into.constants.extend(constants);
+        let at = into.nodes.iter().position(|other| *other == node).unwrap_or(into.nodes.len());
+        into.nodes.splice(at..at, nodes);
+        outputs
+    }
+    /// Gives a value another name.
+    pub fn rename(&mut self, value: Value, name: String) {
+        self.edits += 1;
+        self.module.values[value].name = name;
+    }
     /// Removes the uses of a node and of the nodes in its bodies, and marks their results as erased.
     fn forget(&mut self, node: Node) {
         let mut doomed = vec![node];

@@ -1,10 +1,11 @@
-//! `fold`: replaces nodes whose results are known by constants.
+//! `fold`: replaces nodes whose results are known by constants, and nodes with known branches by these.
 
 use std::collections::BTreeSet;
 
 use memc_ir::{Bytes, ConstData, Module, Node, Payload, Rewriter, Stage, Use, Value};
 use memc_ops::{SplitAxes, held_constant, lookup};
 
+use crate::inline;
 use crate::pass::{Changed, PassContext, PassError, PassInfo};
 
 /// Description of the pass.
@@ -19,13 +20,14 @@ pub const INFO: PassInfo = PassInfo {
 };
 
 fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassError> {
+    let inlined = inline::known(module, ctx);
     let nodes = module.graph(module.main()).nodes.clone();
     let kept = memc_ops::feeds_unrepeatable(module, &nodes);
     let mut rewriter = Rewriter::new(module);
     for node in nodes {
         fold(&mut rewriter, node, kept[node], ctx);
     }
-    Ok(Changed::edits(rewriter.finish()))
+    Ok(Changed::edits(inlined + rewriter.finish()))
 }
 
 /// Turns all read results of a node into constants, or none of them.

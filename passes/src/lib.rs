@@ -16,6 +16,7 @@ pub mod encode;
 pub mod encode_weights;
 pub mod fold;
 pub mod in_place;
+mod inline;
 pub mod mask_blocks;
 pub mod memo;
 pub mod micro_batch;

@@ -8,7 +8,8 @@ use memc::{Planned, Request, Runtime, plan};
 use memc_onnx_import::ImportOptions;
 use memc_onnx_proto::ModelFile;
 use memc_onnx_proto::onnx::ModelProto;
-use models_made::{bytes, call, fixed, function, node, with};
+use memc_onnx_proto::onnx::tensor_proto::DataType;
+use models_made::{body, branch, bytes, call, fixed, function, node, raw, stated, with};
 
 /// Plans a model, and asserts that the checker accepts the plan.
 fn planned(model: &ModelProto) -> Planned {
@@ -57,4 +58,31 @@ fn workspace_of_nodes_without_names_counts() {
     let optimized = planned_by(&model, Request::new().runtime(Runtime::Ort));
     let scratch = optimized.layout.tensors.iter().find(|tensor| tensor.name.starts_with("scratch:")).unwrap();
     assert!(optimized.layout.baseline.own_peak["device"] >= 16 + scratch.bytes);
+}
+
+/// An If whose condition is a constant, with a branch that computes `yes` and one that computes `no`.
+fn branching(condition: bool, yes: &str, no: &str) -> ModelProto {
+    let branches = [("then_branch", yes), ("else_branch", no)];
+    let branches = branches.map(|(name, op)| body(name, branch(vec![node(op, &["x"], &["z"])], "z")));
+    let mut flag = raw("flag", &[], &[u8::from(condition)]);
+    flag.data_type = Some(DataType::Bool as i32);
+    with(vec![stated(node("If", &["flag"], &["i"]), branches.to_vec()), node("Relu", &["i"], &["y"])], |graph| {
+        graph.initializer = vec![flag];
+    })
+}
+
+#[test]
+fn an_inlined_branch_is_proven_equal_and_the_other_one_is_not() {
+    let given = branching(true, "Exp", "Neg");
+    let optimized = planned_by(&given, Request::new().exact(true));
+    let out = ModelFile::from_bytes(optimized.model.to_vec()).unwrap();
+    assert!(out.graph().node.iter().all(|node| node.op_type() != "If"));
+    let proven = |given: &ModelProto| {
+        let given = ModelFile::from_bytes(bytes(given)).unwrap();
+        let mut layout = optimized.layout.clone();
+        layout.model.input_sha256 = memc::sha256(given.bytes());
+        memc_check::check(&given, &out, &layout, Default::default()).is_proven()
+    };
+    assert!(proven(&given) && proven(&branching(false, "Neg", "Exp")));
+    assert!(!proven(&branching(false, "Exp", "Neg")) && !proven(&branching(true, "Neg", "Exp")));
 }

@@ -68,7 +68,10 @@ fn survives_text(module: &Module) -> Result<(), String> {
 /// results must be equal bit for bit, and the derived output types.
 fn process(case: &Path, made: &Path) -> Result<(), String> {
     let file = ModelFile::open(case.join("model.onnx")).map_err(|error| error.to_string())?;
-    let options = ImportOptions { allow_unbound: true, ..ImportOptions::default() };
+    let dims = fs::read_to_string(case.join("dims.txt")).unwrap_or_default();
+    let dims =
+        dims.lines().filter_map(|line| line.split_once('=')).map(|(name, extent)| (name.to_owned(), extent.parse().unwrap()));
+    let options = ImportOptions { allow_unbound: true, dims: dims.collect(), ..ImportOptions::default() };
     let imported = import(&file, &options).map_err(|error| error.diagnostic().to_string())?;
     survives_text(&imported.module)?;
     planned(&file, &options, false)?;
@@ -91,6 +94,9 @@ fn planned(file: &ModelFile, import: &ImportOptions, exact: bool) -> Result<Mode
     let report = memc_check::check(file, &written, &optimized.layout, memc_check::Options::default());
     if let Some(violation) = report.violations.first() {
         return Err(format!("check: {}", violation.diagnostic));
+    }
+    if exact && !report.is_proven() {
+        return Err(format!("check: not proven equal: {:?}", report.summary.unproven_outputs));
     }
     match report.summary.spaces.values().find(|space| space.order_bound > space.peak) {
         Some(space) => Err(format!("check: {space:?}")),

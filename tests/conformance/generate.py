@@ -3,7 +3,7 @@
     generate.py FOLDER
 
 Each case becomes FOLDER/KIND/NAME/model.onnx with input_I.pb and output_I.pb of its first data set. Node cases are made
-by the package's own generators; simple and pytorch cases lie in the package.
+by the package's own generators; simple and pytorch cases lie in the package; models with bodies are random.
 """
 import os
 import shutil
@@ -15,6 +15,8 @@ from google.protobuf.message import Message
 from onnx import TensorProto, numpy_helper
 from onnx.backend.test.case.model import collect_testcases as model_cases
 from onnx.backend.test.case.node import collect_testcases as node_cases
+
+import bodies
 
 warnings.filterwarnings("ignore")
 
@@ -32,6 +34,9 @@ def encode(value, info):
         return numpy_helper.from_optional(value, info.name).SerializeToString()
     return numpy_helper.from_array(value, info.name).SerializeToString()
 
+
+# Number of random models with bodies.
+BODIES = 60
 
 # A field that no version of ONNX has, as a number (far above all that are taken), a wire type and a text of seven letters.
 UNKNOWN = b"\xfa\x7d\x07unknown"
@@ -71,6 +76,18 @@ def copy_case(folder, source):
         shutil.copy(os.path.join(data, name), folder)
 
 
+def write_bodies(folder, seed):
+    """A random model with bodies; its dimensions are bound to the extents in dims.txt."""
+    model, inputs, dims = bodies.make(seed)
+    os.makedirs(folder)
+    write_model(folder, model)
+    for index, (value, info) in enumerate(zip(inputs, model.graph.input)):
+        with open(os.path.join(folder, f"input_{index}.pb"), "wb") as file:
+            file.write(encode(value, info))
+    with open(os.path.join(folder, "dims.txt"), "w", encoding="utf-8") as file:
+        file.writelines(f"{name}={extent}\n" for name, extent in dims.items())
+
+
 def main():
     target = sys.argv[1]
     shutil.rmtree(target, ignore_errors=True)
@@ -87,7 +104,9 @@ def main():
             if os.path.exists(os.path.join(source, "model.onnx")):
                 copy_case(os.path.join(target, kind, name), source)
                 seen += 1
-    print(f"{seen} cases")
+    for seed in range(BODIES):
+        write_bodies(os.path.join(target, "bodies", f"bodies_{seed}"), seed)
+    print(f"{seen + BODIES} cases")
 
 
 if __name__ == "__main__":

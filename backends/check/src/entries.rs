@@ -183,15 +183,17 @@ fn classes(ctx: &Ctx<'_>, value: Value) -> &'static [Class] {
     &[Class::Transient]
 }
 
-/// Reports types of the output model that contradict its operators, unless the input model has an equal
-/// contradiction.
+/// Reports types of the output model that contradict its operators, unless the input model has a
+/// contradiction for the same value: its type there may be less complete.
 fn conflicts(ctx: &Ctx<'_>, findings: &mut Findings) {
     let conflicts = |side: &Side<'_>| -> BTreeSet<String> {
         side.diagnostics.iter().filter(|found| found.code == "W0101").map(|found| found.message.clone()).collect()
     };
+    let value = |message: &str| message.split('`').nth(1).map(str::to_owned);
     let (ours, theirs) = (conflicts(ctx.out), conflicts(ctx.given));
+    let known: BTreeSet<Option<String>> = theirs.iter().map(|message| value(message)).collect();
     for message in &ours {
-        if theirs.contains(message) {
+        if known.contains(&value(message)) {
             findings.remark(format!("in both models: {message}"));
         } else {
             findings.add(Kind::ShapeConflict, At::default(), message.clone());

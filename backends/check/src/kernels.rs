@@ -42,9 +42,10 @@ impl Kernels {
     }
 }
 
-/// Workspace of one kernel. `None` if the check has no formula for it, or an extent is unknown.
+/// Workspace of one kernel. `None` if the check has no formula for it, an extent is unknown, or the operands
+/// do not fit the operator: no kernel runs then.
 pub(crate) fn least(module: &Module, node: Node, extents: &BTreeMap<String, u64>, kernels: Kernels) -> Option<u64> {
-    if kernels == Kernels::Unknown {
+    if kernels == Kernels::Unknown || module.misfits.contains(&node) {
         return None;
     }
     let kernel = Kernel { module, data: module.node(node), extents };

@@ -23,6 +23,7 @@ mod entries;
 mod extents;
 mod fetches;
 mod findings;
+mod flat;
 mod form;
 mod formula;
 mod header;
@@ -77,11 +78,13 @@ pub struct Options {
     pub exact: bool,
     /// Whether the files that both models name are the same files, so that their contents need no comparison.
     pub one_folder: bool,
+    /// Whether to compare the hashes of the files; a caller that has just computed them need not.
+    pub hashes: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { equivalence: true, exact: false, one_folder: true }
+        Self { equivalence: true, exact: false, one_folder: true, hashes: true }
     }
 }
 
@@ -113,7 +116,10 @@ pub fn check_with(
 ) -> Report {
     let mut findings = Findings::default();
     let mut summary = Summary::default();
-    header::check(given, out, layout, &mut findings);
+    header::check(out, layout, &mut findings);
+    if options.hashes {
+        header::hashes(given, out, layout, &mut findings);
+    }
     let extents = Extents::of(layout, &mut findings);
     let sides = extents.as_ref().and_then(|extents| import(given, out, layout, extents, &mut findings));
     if let Some((mut given, mut out)) = sides {

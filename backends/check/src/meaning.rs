@@ -10,6 +10,7 @@ use crate::codes::Kind;
 use crate::ctx::Ctx;
 use crate::encodings;
 use crate::findings::{At, Findings};
+use crate::flat;
 use crate::numbering::{Names, Numbering, Numbers};
 use crate::report::Summary;
 use crate::side::Side;
@@ -20,7 +21,9 @@ const EXACT: &str = "exact";
 /// Checks encodings, recomputation and equivalence. Returns the number of nodes that recompute a value.
 pub(crate) fn check(ctx: &Ctx<'_>, options: Options, findings: &mut Findings, summary: &mut Summary) -> u64 {
     let mut numbering = Numbering::default();
-    let theirs = numbering.model(ctx.given, 0, Names { original: &|_| None, wide: &|_| None, fixed: &|_| None });
+    let flat = flat::flat(ctx.given);
+    let given = flat.as_ref().unwrap_or(ctx.given);
+    let theirs = numbering.model(given, 0, Names { original: &|_| None, wide: &|_| None, fixed: &|_| None });
     let original = |value: Value| ctx.tensor_of[value].and_then(|index| ctx.tensor(index).recompute_of.as_deref());
     let ours = numbering.model(ctx.out, 1, Names { original: &original, wide: &|_| None, fixed: &|_| None });
     let pairs = encodings::pairs(ctx, findings);
@@ -34,26 +37,26 @@ pub(crate) fn check(ctx: &Ctx<'_>, options: Options, findings: &mut Findings, su
     let again =
         (!rounded.is_empty()).then(|| numbering.model(ctx.out, 1, Names { original: &original, wide: &wide, fixed: &|_| None }));
     let near = again.as_ref().unwrap_or(&ours);
-    let recomputed = copies(ctx, &theirs, near, findings);
-    let rewritten = rewrites(ctx, &theirs, findings);
+    let recomputed = copies(ctx, given, &theirs, near, findings);
+    let rewritten = rewrites(ctx, given, &theirs, findings);
     if options.equivalence {
-        random(ctx, findings);
+        random(ctx, given, findings);
         let fixed = |value: Value| rewritten.get(&value).copied();
         let is_fixed = !rewritten.is_empty() && !is_exact(ctx);
         let beside = is_fixed.then(|| numbering.model(ctx.out, 1, Names { original: &original, wide: &wide, fixed: &fixed }));
-        outputs(ctx, options, &theirs, [&ours, near, beside.as_ref().unwrap_or(near)], findings, summary);
+        outputs(ctx, options, given, &theirs, [&ours, near, beside.as_ref().unwrap_or(near)], findings, summary);
     }
     recomputed
 }
 
-fn copies(ctx: &Ctx<'_>, theirs: &Numbers, ours: &Numbers, findings: &mut Findings) -> u64 {
+fn copies(ctx: &Ctx<'_>, given: &Side<'_>, theirs: &Numbers, ours: &Numbers, findings: &mut Findings) -> u64 {
     let out = ctx.out;
     let mut rows: BTreeSet<usize> = BTreeSet::new();
     for (index, tensor) in ctx.layout.tensors.iter().enumerate() {
         let Some(name) = &tensor.recompute_of else { continue };
         let (side, numbers) = match out.named.get(name).and_then(|value| out.producer[*value]) {
             Some(_) => (out, ours),
-            None => (ctx.given, theirs),
+            None => (given, theirs),
         };
         let copy = ctx.value_of[index].and_then(|value| Some((value, out.producer[value]?)));
         rows.extend(copy.map(|(_, row)| row));
@@ -95,11 +98,11 @@ fn position(side: &Side<'_>, value: Value) -> Option<u32> {
 }
 
 /// Checks that random and stateful operators do not run more often than in the input model.
-fn random(ctx: &Ctx<'_>, findings: &mut Findings) {
+fn random(ctx: &Ctx<'_>, given: &Side<'_>, findings: &mut Findings) {
     let mut left: BTreeMap<String, u64> = BTreeMap::new();
-    for row in 0..ctx.given.rows.len() {
-        if ctx.given.unrepeatable(row) {
-            *left.entry(ctx.given.operator(row)).or_default() += 1;
+    for row in 0..given.rows.len() {
+        if given.unrepeatable(row) {
+            *left.entry(given.operator(row)).or_default() += 1;
         }
     }
     for (step, row) in ctx.order.iter().enumerate() {
@@ -125,7 +128,7 @@ fn is_exact(ctx: &Ctx<'_>) -> bool {
 
 /// Checks the rows of `rewrites`. Returns the number of each value that a fragment of the output model
 /// computes in place of a value of the input model.
-fn rewrites(ctx: &Ctx<'_>, theirs: &Numbers, findings: &mut Findings) -> BTreeMap<Value, u32> {
+fn rewrites(ctx: &Ctx<'_>, model: &Side<'_>, theirs: &Numbers, findings: &mut Findings) -> BTreeMap<Value, u32> {
     let mut numbers = BTreeMap::new();
     for (number, row) in (1..).zip(&ctx.layout.rewrites) {
         let mut refuse =
@@ -134,12 +137,12 @@ fn rewrites(ctx: &Ctx<'_>, theirs: &Numbers, findings: &mut Findings) -> BTreeMa
             refuse("", format!("it is the fragment of row {number}, or a rule has no uses"));
         }
         for pair in &row.outputs {
-            let values = ctx.given.named.get(&pair.given).zip(ctx.out.named.get(&pair.written));
+            let values = model.named.get(&pair.given).zip(ctx.out.named.get(&pair.written));
             let Some((given, written)) = values.filter(|(_, written)| ctx.out.producer[**written].is_some()) else {
                 refuse(&pair.written, format!("`{}` and `{}` are no results of the two models", pair.given, pair.written));
                 continue;
             };
-            let known = ctx.given.known[*given].as_ref().zip(ctx.out.known[*written].as_ref());
+            let known = model.known[*given].as_ref().zip(ctx.out.known[*written].as_ref());
             if known.is_some_and(|(given, written)| given != written) {
                 refuse(&pair.written, format!("`{}` and `{}` have different types", pair.given, pair.written));
                 continue;
@@ -155,16 +158,17 @@ fn rewrites(ctx: &Ctx<'_>, theirs: &Numbers, findings: &mut Findings) -> BTreeMa
 fn outputs(
     ctx: &Ctx<'_>,
     options: Options,
+    given: &Side<'_>,
     theirs: &Numbers,
     [ours, near, beside]: [&Numbers; 3],
     findings: &mut Findings,
     summary: &mut Summary,
 ) {
-    let before = &ctx.given.module.graph(ctx.given.module.main()).outputs;
+    let before = &given.module.graph(given.module.main()).outputs;
     let after = &ctx.out.module.graph(ctx.out.module.main()).outputs;
     let changed = |numbers: &Numbers| -> Vec<String> {
         let pairs = before.iter().zip(after).filter(|(old, new)| theirs.values[**old] != numbers.values[**new]);
-        pairs.map(|(old, _)| ctx.given.name(*old).to_owned()).collect()
+        pairs.map(|(old, _)| given.name(*old).to_owned()).collect()
     };
     let (unequal, rewritten, unproven) = (changed(ours), changed(near), changed(beside));
     let without = |names: &[String], others: &[String]| -> Vec<String> {

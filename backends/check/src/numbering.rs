@@ -11,7 +11,7 @@
 
 use std::collections::HashMap;
 
-use memc_ir::{Attribute, Definition, GraphId, Node, SecondaryMap, Value, ValueType};
+use memc_ir::{Attribute, Definition, GraphId, Node, Operator, SecondaryMap, Value, ValueType};
 use memc_ops::{OpInfo, View, lookup};
 use prost::Message as _;
 
@@ -295,14 +295,20 @@ impl Numbering {
             let instance = side.node_unrepeatable(*node).then(|| first.map_or("", |value| side.name(value)).to_owned());
             for value in data.results() {
                 let Definition::Result(_, result) = side.module.value(value).definition else { continue };
+                let same = is_identity(&data.operator).then(|| part.operands.first().copied()).flatten();
                 let (head, operands, instance) = (part.head, part.operands.clone(), instance.clone());
-                let number = self.intern(Key::Result { head, operands, result: result as usize, instance });
+                let number =
+                    same.unwrap_or_else(|| self.intern(Key::Result { head, operands, result: result as usize, instance }));
                 walk.values.set(value, number);
             }
         }
         text.number(graph.inputs.len() as i64);
         text.list(11, &graph.outputs, |text, value| text.number(i64::from(walk.values[*value])));
     }
+}
+
+fn is_identity(operator: &Operator) -> bool {
+    operator.domain.is_empty() && &*operator.name == "Identity"
 }
 
 /// Bytes with an unambiguous encoding: equal texts mean equal heads.

@@ -67,6 +67,14 @@ pub(crate) fn order(out: &Side<'_>, layout: &Layout, findings: &mut Findings) ->
     sound.then_some(order)
 }
 
+/// Returns names without those that are left out at the end.
+fn without_end(mut names: Vec<&str>) -> Vec<&str> {
+    while names.last() == Some(&"") {
+        names.pop();
+    }
+    names
+}
+
 /// Checks operators, order and anchors.
 pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
     let out = ctx.out;
@@ -81,8 +89,8 @@ pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
         // The file omits them; a planner's layout in memory has them.
         let data = out.module.node(out.rows[*row].node);
         let differ = |stated: &[String], found: &[Option<Value>]| {
-            let found = found.iter().map(|value| value.map_or("", |value| out.name(value)));
-            !stated.is_empty() && !stated.iter().map(String::as_str).eq(found)
+            let found = found.iter().map(|value| value.map_or("", |value| out.name(value))).collect();
+            !stated.is_empty() && without_end(stated.iter().map(String::as_str).collect()) != without_end(found)
         };
         if differ(&entry.reads, &data.inputs) || differ(&entry.writes, &data.outputs) {
             let message = format!("step {step} states other operands or results than `{}` has", entry.node);

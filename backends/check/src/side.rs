@@ -142,18 +142,33 @@ impl<'f> Side<'f> {
     pub(crate) fn open(file: &'f ModelFile, dims: &BTreeMap<String, u64>, extents: &'f Extents) -> Result<Self, ImportError> {
         let open = if extents.is_empty() { BTreeSet::new() } else { memc_onnx_import::open_dimensions(file)? };
         let imported = import(file, &extents.options(dims, &open))?;
+        Ok(Self::of(file, extents, imported.module, imported.data, imported.diagnostics))
+    }
+
+    /// Returns this side with an edited module, of which inference found `elements`.
+    pub(crate) fn with(&self, module: Module, elements: SecondaryMap<Value, Option<Arc<Data>>>) -> Self {
+        Self { outside: self.outside.clone(), ..Self::of(self.file, self.extents, module, elements, Vec::new()) }
+    }
+
+    fn of(
+        file: &'f ModelFile,
+        extents: &'f Extents,
+        module: Module,
+        data: SecondaryMap<Value, Option<Arc<Data>>>,
+        diagnostics: Vec<Diagnostic>,
+    ) -> Self {
         let mut side = Self {
             file,
             extents,
-            module: imported.module,
-            diagnostics: imported.diagnostics,
+            module,
+            diagnostics,
             rows: Vec::new(),
             values: Vec::new(),
             named: HashMap::new(),
             producer: SecondaryMap::default(),
             known: SecondaryMap::default(),
             is_output: SecondaryMap::default(),
-            data: imported.data,
+            data,
             overridable: SecondaryMap::default(),
             outside: BTreeMap::new(),
         };
@@ -163,7 +178,7 @@ impl<'f> Side<'f> {
         for row in 0..side.rows.len() {
             side.rows[row].unrepeatable = side.may_differ(row);
         }
-        Ok(side)
+        side
     }
 
     /// Names of the files that hold constants.
@@ -260,6 +275,10 @@ impl<'f> Side<'f> {
     /// Returns the elements of a value that no caller can change, if they are known.
     pub(crate) fn elements(&self, value: Value) -> Option<&Arc<Data>> {
         self.data[value].as_ref().filter(|_| !self.overridable[value])
+    }
+    /// Returns the known elements of all values.
+    pub(crate) fn all_elements(&self) -> &SecondaryMap<Value, Option<Arc<Data>>> {
+        &self.data
     }
     /// Whether a row reads elements that a caller may replace.
     pub(crate) fn reads_overridable(&self, row: usize) -> bool {

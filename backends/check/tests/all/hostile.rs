@@ -149,7 +149,7 @@ proptest! {
         if let Ok(layout) = memc_layout::read(&text) {
             let given = ModelFile::from_bytes(case.given.encode_to_vec()).unwrap();
             let out = ModelFile::from_bytes(case.out.encode_to_vec()).unwrap();
-            let report = check(&given, &out, &layout, Options { equivalence: true, exact: true, one_folder: true });
+            let report = check(&given, &out, &layout, Options { exact: true, ..Options::default() });
             serde_json::to_string(&report.summary).unwrap();
         }
     }
