@@ -146,6 +146,14 @@ pub enum Error {
         /// Name of the graph.
         graph: String,
     },
+    /// The plan fails its own check (a defect of memc).
+    #[error("the plan fails its own check: {violations} violations")]
+    Refuted {
+        /// Number of violations.
+        violations: usize,
+        /// The first violations, as lines of text.
+        notes: Vec<String>,
+    },
     /// A part of memc panicked (a defect of memc).
     #[error("memc failed: {message}")]
     Panic {
@@ -216,7 +224,7 @@ impl Error {
             | Self::State { .. }
             | Self::Request(_) => 2,
             Self::Budget { .. } | Self::Slow { .. } | Self::Weights { .. } => 3,
-            Self::Pipeline(_) | Self::LayoutWrite(_) | Self::Panic { .. } => 70,
+            Self::Pipeline(_) | Self::LayoutWrite(_) | Self::Refuted { .. } | Self::Panic { .. } => 70,
             Self::Import(_)
             | Self::Export(_)
             | Self::Layout { .. }
@@ -257,6 +265,7 @@ impl Error {
             ))
             | Self::LayoutWrite(_)
             | Self::Panic { .. } => "E0904",
+            Self::Refuted { .. } => "E0905",
             Self::Pipeline(PipelineError::Broken { .. }) => "E0901",
             Self::Pipeline(PipelineError::Defect { error, .. }) => match **error {
                 PipelineError::Broken { .. } => "E0901",
@@ -317,6 +326,11 @@ impl Error {
             Self::Pipeline(_) | Self::LayoutWrite(_) => {
                 Some("this is a defect of memc: please report it with the reproducer".to_owned())
             }
+            Self::Refuted { .. } => {
+                let text =
+                    "this is a defect of memc, nothing was written: please report these lines, with the model if it may be shown";
+                Some(text.to_owned())
+            }
             Self::Panic { .. } => {
                 Some("this is a defect of memc: please report these lines, with the model if it may be shown".to_owned())
             }
@@ -325,7 +339,7 @@ impl Error {
                 Some("make the values that you need graph outputs; a model that holds only functions needs no plan".to_owned())
             }
             Self::WeightFile { .. } => {
-                Some("nothing was written; put the file there, or leave out `--copy-weights` to plan without weights".to_owned())
+                Some("nothing was written; check its permissions, or plan with `--weights-in-place`".to_owned())
             }
             Self::File { what: "write", .. } => Some("nothing was written; check the folder and its permissions".to_owned()),
             Self::File { .. } => Some("check the path and its permissions; the file must be UTF-8 text".to_owned()),
@@ -355,7 +369,7 @@ impl Error {
             source = error.source();
         }
         match self {
-            Self::Budget { notes, .. } => diagnostic.notes.extend(notes.iter().cloned()),
+            Self::Budget { notes, .. } | Self::Refuted { notes, .. } => diagnostic.notes.extend(notes.iter().cloned()),
             Self::Panic { place, .. } => {
                 let place = place.as_ref().map(|place| format!(", at {place}")).unwrap_or_default();
                 diagnostic.notes.push(format!("memc {}{place}", env!("CARGO_PKG_VERSION")));

@@ -64,7 +64,16 @@ impl Weights {
 
     /// Verifies a layout against both models and these weights.
     pub fn check(&self, given: &ModelFile, out: &ModelFile, layout: &Layout) -> Report {
-        let options = Options { one_folder: self.given.is_of_folder(&self.out), ..Options::default() };
+        self.check_with(given, out, layout, Options::default())
+    }
+
+    /// Verifies a plan that was just made, whose hashes need no second look.
+    pub(crate) fn check_new(&self, given: &ModelFile, out: &ModelFile, layout: &Layout) -> Report {
+        self.check_with(given, out, layout, Options { hashes: false, ..Options::default() })
+    }
+
+    fn check_with(&self, given: &ModelFile, out: &ModelFile, layout: &Layout, options: Options) -> Report {
+        let options = Options { one_folder: self.given.is_of_folder(&self.out), ..options };
         memc_check::check_with(given, out, layout, options, &|which, location, offset, length| {
             let files = match which {
                 Which::Given => &self.given,

@@ -66,7 +66,7 @@ pub use memc_ops::Assumption;
 pub use memc_passes::{Encoding, Io, Lossy, Observer, Rewriting, Silent, StateNames, WeightCode};
 pub use memc_plan::Entry;
 pub use memc_solve::Stop;
-pub use outputs::{Outputs, read};
+pub use outputs::{Outputs, read, remove_partial_files};
 pub use outside::{ExternalData, ExternalDataError};
 pub use panics::{caught, watch as watch_panics};
 pub use plan::{plan, plan_watched};

@@ -1,10 +1,24 @@
 //! Output files, written whole or not at all.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use crate::error::Error;
+
+/// Partial files of all [`Outputs`] of the process.
+static PARTIAL: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+/// Removes the partial files of outputs that are under way; for a process that ends now.
+///
+/// Does nothing if another thread changes the list at this moment.
+pub fn remove_partial_files() {
+    if let Ok(partial) = PARTIAL.try_lock() {
+        partial.iter().for_each(|path| drop(fs::remove_file(path)));
+    }
+}
 
 /// Files under way: each lies beside its place under another name until all are complete.
 #[derive(Debug, Default)]
@@ -28,10 +42,34 @@ impl Outputs {
         if name.is_empty() || kind.is_some_and(|kind| kind.is_dir()) {
             return Err(told(std::io::Error::new(std::io::ErrorKind::IsADirectory, "it is a folder")));
         }
-        let partial = path.with_file_name(format!(".{name}.{}.partial", std::process::id()));
+        let partial = partial(path);
+        self.start(&partial, path);
         let outcome = fs::File::create_new(&partial).and_then(|file| fill(file, write));
-        self.pending.push((partial, path.to_owned()));
         outcome.map_err(told)
+    }
+
+    fn start(&mut self, partial: &Path, path: &Path) {
+        PARTIAL.lock().unwrap_or_else(PoisonError::into_inner).insert(partial.to_owned());
+        self.pending.push((partial.to_owned(), path.to_owned()));
+    }
+
+    /// Adds a file of equal contents and permissions: a link to the given one where the file system allows
+    /// it, else a copy, which shares its blocks where the file system can.
+    ///
+    /// # Errors
+    /// The system refuses to read or to write a file.
+    pub fn add_copy(&mut self, from: &Path, to: &Path) -> Result<(), Error> {
+        let told = |what, path: &Path, source| Error::File { what, path: path.to_owned(), source };
+        // A link to a symbolic link would lead out of the folder, which runtimes refuse.
+        let from = &from.canonicalize().map_err(|source| told("read", from, source))?;
+        let partial = partial(to);
+        self.start(&partial, to);
+        if fs::hard_link(from, &partial).is_err() {
+            // Opens the file first, so that the error names the right one.
+            fs::File::open(from).map_err(|source| told("read", from, source))?;
+            fs::copy(from, &partial).map_err(|source| told("write", to, source))?;
+        }
+        Ok(())
     }
 
     /// Puts all files in their places.
@@ -41,10 +79,19 @@ impl Outputs {
     pub fn commit(mut self) -> Result<(), Error> {
         while let Some((partial, path)) = self.pending.first().cloned() {
             fs::rename(&partial, &path).map_err(|source| Error::File { what: "write", path, source })?;
+            // Renaming one of two links to one file leaves both.
+            let _ = fs::remove_file(&partial);
+            PARTIAL.lock().unwrap_or_else(PoisonError::into_inner).remove(&partial);
             self.pending.remove(0);
         }
         Ok(())
     }
+}
+
+/// Name of a file until it is complete.
+fn partial(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!(".{name}.{}.partial", std::process::id()))
 }
 
 fn fill(file: fs::File, write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> std::io::Result<()> {
@@ -58,6 +105,7 @@ impl Drop for Outputs {
         for (partial, _) in &self.pending {
             // The file may not exist.
             let _ = fs::remove_file(partial);
+            PARTIAL.lock().unwrap_or_else(PoisonError::into_inner).remove(partial);
         }
     }
 }

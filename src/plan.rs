@@ -7,7 +7,7 @@ use memc_cost::Measured;
 use memc_ir::{Bytes, Diagnostic, DimExpr, Module, Severity};
 use memc_onnx_export::{ExportOptions, Exported};
 use memc_onnx_import::Imported;
-use memc_onnx_proto::ModelFile;
+use memc_onnx_proto::{ModelFile, ReadError};
 use memc_ops::profile::{Language, SessionNeeds};
 use memc_ops::{Profile, is_seeded};
 use memc_passes::analysis::near_constants;
@@ -21,7 +21,7 @@ use crate::anchor::anchor;
 use crate::baseline::baseline;
 use crate::buckets::buckets;
 use crate::error::Error;
-use crate::external::ExternalFiles;
+use crate::external::{ExternalFiles, Weights};
 use crate::layout::{Context, layout};
 use crate::limits::{keep_budget, keep_weights};
 use crate::outside::ExternalData;
@@ -183,6 +183,12 @@ fn planned(
     let constants = options.plan.weights.as_ref().map(|_| near_constants(&module));
     keep_budget(&plan, constants.unwrap_or_default(), options.plan.stop.is_due())?;
     keep_weights(&plan, options)?;
+    if request.check {
+        // Weights that move into another file keep their old place here: they are copied byte for byte.
+        let inside = ExportOptions { outside: None, ..export.clone() };
+        let moved = request.external_data.as_ref().map(|_| memc_onnx_export::export(file, &module, &inside)).transpose()?;
+        prove(file, moved.as_ref().unwrap_or(&model), &plan)?;
+    }
     let before = match planned.base.filter(|_| request.compare) {
         Some(base) => {
             let model = memc_onnx_export::export(file, &base, &export)?;
@@ -207,6 +213,26 @@ fn planned(
         log,
         diagnostics,
     })
+}
+
+/// Largest number of violations that an error shows.
+const MAX_NOTES: usize = 8;
+
+/// Checks a plan from the bytes to write alone, as `memc check` does.
+fn prove(given: &ModelFile, written: &Exported, layout: &memc_layout::Layout) -> Result<(), Error> {
+    let mut bytes = Vec::new();
+    written.write_to(&mut bytes).map_err(|source| Error::File {
+        what: "read",
+        path: "the weights of the model".into(),
+        source,
+    })?;
+    let unreadable = |error: ReadError| Error::Refuted { violations: 1, notes: vec![error.to_string()] };
+    let out = ModelFile::from_bytes(bytes).map_err(unreadable)?;
+    let unread = |error: memc_layout::ReadError| Error::Refuted { violations: 1, notes: vec![error.to_string()] };
+    let layout = memc_layout::read(&memc_layout::to_json(layout)?).map_err(unread)?;
+    let report = Weights::beside(given, &out).check_new(given, &out, &layout);
+    let notes = report.violations.iter().take(MAX_NOTES).map(|violation| violation.diagnostic.to_string()).collect();
+    if report.holds() { Ok(()) } else { Err(Error::Refuted { violations: report.violations.len(), notes }) }
 }
 
 /// Returns the dimensions that equal expressions over free dimensions, with bound ones replaced.

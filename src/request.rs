@@ -177,6 +177,8 @@ pub struct Request {
     pub compare: bool,
     /// Whether to verify the module after every pass.
     pub verify: bool,
+    /// Whether to check the plan as `memc check` does before it is returned; on by default.
+    pub check: bool,
 }
 
 impl Default for Request {
@@ -209,6 +211,7 @@ impl Default for Request {
             time_limit: None,
             compare: false,
             verify: false,
+            check: true,
         }
     }
 }

@@ -1,13 +1,16 @@
 //! `place`: gives every buffer its offset in the arena.
 
-use memc_ir::{ArenaSize, Bytes, Module, Plan, SecondaryMap, Space, SpaceData, Stage, Step, Storage, Value};
+use std::collections::HashMap;
+
+use memc_ir::{ArenaSize, Bytes, Module, Node, Plan, SecondaryMap, Space, SpaceData, Stage, Step, Storage, Value};
 use memc_solve::{Limit, Outcome, Status, place};
 
 use crate::analysis::buffers::{buffers, far_buffers, peak};
 use crate::analysis::class::classes;
 use crate::analysis::liveness::Liveness;
 use crate::analysis::open::has_open;
-use crate::analysis::scratch::scratch;
+use crate::analysis::scratch::{kernel_expr, scratch};
+use crate::options::Options;
 use crate::pass::{Changed, PassContext, PassError, PassInfo, SCHEDULE, SolverReport};
 use crate::slices::in_time;
 
@@ -25,6 +28,7 @@ pub const INFO: PassInfo = PassInfo {
 fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassError> {
     let before = module.plan.clone();
     module.plan.scratch = scratch(module, ctx.options);
+    keep_fixed(module, &before, ctx.options);
     let space = space(module, &ctx.options.space);
     let liveness = Liveness::of(module, module.main(), ctx.options.profile);
     let buffers = buffers(module, &liveness, &classes(module), ctx.options.io);
@@ -80,6 +84,22 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
         effort: outcome.effort,
     });
     Ok(Changed::edits(edits))
+}
+
+/// Keeps workspace that does not follow free dimensions as large as in an earlier plan of these nodes: a
+/// layout states one number for it, which holds for narrower ranges, too.
+fn keep_fixed(module: &mut Module, before: &Plan, options: &Options) {
+    if module.domain().is_empty() {
+        return;
+    }
+    let known: HashMap<(Node, bool), Bytes> =
+        before.scratch.iter().map(|scratch| ((scratch.node, scratch.body), scratch.bytes)).collect();
+    let mut rows = std::mem::take(&mut module.plan.scratch);
+    for row in &mut rows {
+        let kept = known.get(&(row.node, row.body)).filter(|_| kernel_expr(module, row, options).is_none());
+        row.bytes = kept.map_or(row.bytes, |kept| row.bytes.max(*kept));
+    }
+    module.plan.scratch = rows;
 }
 
 /// Returns the lowest placement found with `effort`.
@@ -155,7 +175,7 @@ fn space(module: &mut Module, wanted: &SpaceData) -> Space {
 
 /// Returns the step of each scratch entry's node.
 pub(crate) fn steps_of_scratch(module: &Module) -> Vec<Step> {
-    let mut step_of: SecondaryMap<memc_ir::Node, u32> = SecondaryMap::default();
+    let mut step_of: SecondaryMap<Node, u32> = SecondaryMap::default();
     for (index, node) in module.graph(module.main()).nodes.iter().enumerate() {
         step_of.set(*node, index as u32);
     }

@@ -103,8 +103,7 @@ def _options(config):
     if given.get("runtime") == "ort" and config.recipe == "smallest":
         # Olive's sessions cannot set the order of nodes.
         given["anchors"] = True
-    # Olive keeps each model in a folder of its own.
-    return {"copy_weights": True, **given, **(config.options or {})}
+    return {**given, **(config.options or {})}
 
 
 def _settings(settings, result, config):

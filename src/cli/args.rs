@@ -285,12 +285,16 @@ pub struct Optimize {
     /// Pin the order with dead-end nodes, for runtimes that choose an order of their own
     #[arg(long, help_heading = heading::OUTPUT, hide_short_help = true)]
     pub anchors: bool,
-    /// Copy the weight files that the written model reads, if it goes into another folder
+    /// Leave weight files where they are, if the written model goes into another folder. Without this
+    /// option they go along: as links to the given files where the file system allows it, else as copies
     #[arg(long, help_heading = heading::OUTPUT, hide_short_help = true)]
-    pub copy_weights: bool,
+    pub weights_in_place: bool,
+    /// Allow outputs that replace the given model
+    #[arg(long, help_heading = heading::OUTPUT, hide_short_help = true)]
+    pub force: bool,
     /// Move the weights into one file beside the planned model, each tensor of at least SIZE at a
     /// multiple of SIZE (64KiB by default), so that runtimes map weights instead of copying them
-    #[arg(long, value_name = "FILE[,align=SIZE]", conflicts_with = "copy_weights", help_heading = heading::OUTPUT, hide_short_help = true)]
+    #[arg(long, value_name = "FILE[,align=SIZE]", help_heading = heading::OUTPUT, hide_short_help = true)]
     pub external_data: Option<ExternalData>,
     /// Write the files that the outputs follow from as a rule for make
     #[arg(long, value_name = "FILE.d", help_heading = heading::OUTPUT, hide_short_help = true)]

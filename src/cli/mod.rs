@@ -9,7 +9,6 @@ mod depfile;
 mod diff;
 mod exit;
 mod knowledge;
-mod limits;
 mod observe;
 mod optimize;
 mod options;
@@ -21,6 +20,7 @@ mod progress;
 mod report;
 #[cfg(feature = "ort")]
 mod run;
+mod signals;
 mod solve;
 mod text;
 mod this_machine;
@@ -67,12 +67,12 @@ impl From<Error> for Failure {
 
 /// Runs the command with the arguments of the process.
 pub fn main() -> ExitCode {
+    signals::watch();
     run(std::env::args_os())
 }
 
 /// Parses words, the first of which names the program, and runs the command.
 pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
-    limits::heed_file_size();
     memc::watch_panics();
     let words: Vec<OsString> = words.into_iter().collect();
     let line = line(&words);

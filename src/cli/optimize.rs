@@ -104,13 +104,27 @@ pub fn check(arguments: &Optimize) -> Result<(), Failure> {
     if arguments.external_data.is_some() && arguments.output.as_deref().is_none_or(is_stream) {
         return Err(usage("`--external-data` needs a folder to write to".to_owned(), "name the planned model: `-o OUT.onnx`"));
     }
-    if arguments.copy_weights && arguments.output.as_deref().is_none_or(is_stream) {
-        return Err(usage("`--copy-weights` needs a folder to copy to".to_owned(), "name the planned model: `-o OUT.onnx`"));
+    if !arguments.force
+        && let Some(path) = outputs(arguments).find(|path| is_same_file(path, &arguments.input))
+    {
+        let message = format!("{} is the given model, which would be lost", path.display());
+        return Err(usage(message, "name another file, or replace the given model with `--force`"));
     }
     for name in arguments.print_ir_after.iter().filter(|name| *name != "all") {
         knowledge::known_pass(name)?;
     }
     Ok(())
+}
+
+/// The files that a run writes, without weights.
+fn outputs(arguments: &Optimize) -> impl Iterator<Item = &Path> {
+    let models = arguments.output.iter().filter(|output| !is_stream(output));
+    models.chain(&arguments.layout).chain(&arguments.report).chain(&arguments.depfile).map(PathBuf::as_path)
+}
+
+/// Whether two paths name one file that exists.
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
 }
 
 /// The request that the arguments state.
@@ -285,8 +299,8 @@ pub fn write(
         outputs.add(path, |out| out.write_all(rule.as_bytes()))?;
     }
     let weights = output.map(|output| Elsewhere::of(&optimized.model.weight_files, &arguments.input, output));
-    if let Some(weights) = weights.as_ref().filter(|_| arguments.copy_weights) {
-        weights.copy(&mut outputs)?;
+    if let Some(weights) = weights.as_ref().filter(|_| !arguments.weights_in_place) {
+        weights.send_along(&mut outputs)?;
     }
     outputs.commit()?;
     if arguments.output.as_deref().is_some_and(is_stream) {

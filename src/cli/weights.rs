@@ -1,8 +1,7 @@
-//! Weight files that a written model names: copied beside it, or reported missing.
+//! Weight files that a written model names: they go along with it, or are reported missing.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
-use std::io::ErrorKind;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use memc::Error;
@@ -27,24 +26,15 @@ impl Elsewhere {
         Self { files: places.collect() }
     }
 
-    /// Adds a copy of each file to the outputs; existing files are replaced.
+    /// Adds each file to the outputs; existing files are replaced. Files that are missing beside the given
+    /// model too (stripped weights) are left out.
     ///
     /// # Errors
-    /// A file is missing beside the given model, or the system refuses to read it or to make its folder.
-    pub fn copy(&self, outputs: &mut Outputs) -> Result<(), Error> {
-        let told = |what, path: &Path, source| Error::File { what, path: path.to_owned(), source };
-        let mut open = Vec::with_capacity(self.files.len());
-        for (name, from, to) in &self.files {
-            let file = File::open(from).and_then(|file| if from.is_file() { Ok(file) } else { Err(ErrorKind::NotFound.into()) });
-            let file = file.map_err(|source| match source.kind() {
-                ErrorKind::NotFound => Error::WeightFile { name: name.clone(), path: from.clone() },
-                _ => told("read", from, source),
-            })?;
-            open.push((file, to));
-        }
-        for (mut file, to) in open {
-            fs::create_dir_all(folder(to)).map_err(|source| told("write", to, source))?;
-            outputs.add(to, |out| std::io::copy(&mut file, out).map(drop))?;
+    /// The system refuses to read a file or to make its folder.
+    pub fn send_along(&self, outputs: &mut Outputs) -> Result<(), Error> {
+        for (_, from, to) in self.files.iter().filter(|(_, from, _)| from.is_file()) {
+            fs::create_dir_all(folder(to)).map_err(|source| Error::File { what: "write", path: to.clone(), source })?;
+            outputs.add_copy(from, to)?;
         }
         Ok(())
     }
@@ -57,7 +47,7 @@ impl Elsewhere {
         let first = missed.first()?;
         let more = if missed.len() > 1 { format!(" and {} more", missed.len() - 1) } else { String::new() };
         let text = format!("the written model reads weights from `{first}`{more}, which is not beside it");
-        let help = "use `--copy-weights`, or write the model into the folder of the given one";
+        let help = "leave out `--weights-in-place`, or write the model into the folder of the given one";
         Some(Diagnostic::new("W0401", Severity::Warning, text).with_help(help))
     }
 }

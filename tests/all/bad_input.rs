@@ -6,7 +6,7 @@ use crate::command;
 use crate::models_made;
 
 use command::{Folder, Ran};
-use memc_onnx_proto::onnx::ModelProto;
+use memc_onnx_proto::onnx::{ModelProto, OperatorSetIdProto};
 use models_made::*;
 
 /// Runs `memc optimize` on bytes that it must reject.
@@ -190,11 +190,41 @@ fn weights_that_a_model_in_another_folder_would_miss() {
     assert!(!optimize("out/out.onnx").contains("W0401"), "nobody has them");
     folder.write("given/sub/w.bin", [7; 16]);
     assert!(!optimize("given/out.onnx").contains("W0401"), "they are beside it");
-    assert!(optimize("out/out.onnx").contains("W0401"));
+    assert!(optimize("out/out.onnx --weights-in-place").contains("W0401"));
     assert!(!folder.path("out/sub").exists(), "nobody asked");
-    assert!(!optimize("out/out.onnx --copy-weights").contains("W0401"));
+    // They go along, once and again, and an old file is replaced.
+    for _ in 0..2 {
+        assert!(!optimize("out/out.onnx").contains("W0401"));
+        assert_eq!(std::fs::read(folder.path("out/sub/w.bin")).unwrap(), [7; 16]);
+        assert_eq!(std::fs::read_dir(folder.path("out/sub")).unwrap().count(), 1, "no partial file is left");
+    }
+    std::fs::remove_file(folder.path("out/sub/w.bin")).unwrap();
+    folder.write("out/sub/w.bin", [8; 16]);
+    optimize("out/out.onnx");
     assert_eq!(std::fs::read(folder.path("out/sub/w.bin")).unwrap(), [7; 16]);
-    assert!(!optimize("out/out.onnx").contains("W0401"), "they are there");
+    assert_eq!(std::fs::read(folder.path("given/sub/w.bin")).unwrap(), [7; 16]);
+    assert!(!optimize("out/out.onnx --weights-in-place").contains("W0401"), "they are there");
+}
+
+#[test]
+fn a_version_below_zero_is_refused_in_every_domain() {
+    let mut model = with(vec![node("Relu", &["x"], &["y"])], |_| ());
+    model.opset_import.push(OperatorSetIdProto { domain: Some("elsewhere".into()), version: Some(-3) });
+    refuse_model("negative-version", &model, "E0105", "version -3 of the operator set `elsewhere` is below zero");
+}
+
+#[test]
+fn the_given_model_is_replaced_only_by_force() {
+    let folder = Folder::new("force");
+    let model = with(vec![node("Relu", &["x"], &["y"])], |_| ());
+    folder.write("in.onnx", bytes(&model));
+    for options in ["-o in.onnx", "-o ./in.onnx", "-o out.onnx --layout in.onnx.json --depfile in.onnx"] {
+        let refused = folder.memc(&format!("optimize in.onnx {options}")).refused(2, "E0306");
+        assert!(refused.err.contains("--force"), "{}", refused.err);
+        assert_eq!(std::fs::read(folder.path("in.onnx")).unwrap(), bytes(&model));
+    }
+    folder.memc("optimize in.onnx -o in.onnx --force").done();
+    assert_ne!(std::fs::read(folder.path("in.onnx")).unwrap(), bytes(&model));
 }
 
 #[test]

@@ -21,6 +21,14 @@ pub enum ImportError {
         /// Newest supported version.
         newest: i64,
     },
+    /// The file states a version below zero for an operator set.
+    #[error("version {found} of the operator set `{domain}` is below zero")]
+    NegativeVersion {
+        /// Domain of the operator set.
+        domain: String,
+        /// The version that the file states.
+        found: i64,
+    },
     /// The nodes of a graph depend on each other in a cycle.
     #[error("the graph `{graph}` is cyclic: node {node} depends on its own result")]
     Cycle {
@@ -277,7 +285,7 @@ impl ImportError {
             Self::Read(ReadError::NotOnnx(_)) => "E0102",
             Self::Read(ReadError::NoGraph | ReadError::GraphRepeated { .. }) => "E0104",
             Self::Read(ReadError::Broken(_) | ReadError::Decode(_)) => "E0103",
-            Self::Version { .. } => "E0105",
+            Self::Version { .. } | Self::NegativeVersion { .. } => "E0105",
             Self::Cycle { .. } => "E0106",
             Self::DuplicateName { .. } => "E0107",
             Self::UnknownValue { .. } => "E0108",

@@ -77,9 +77,15 @@ fn versions(file: &ModelFile) -> Result<BTreeMap<String, i64>, ImportError> {
     // If a domain has several entries, the last one counts, as in runtimes.
     let entry = |import: &OperatorSetIdProto| (normal_domain(import.domain()).to_owned(), import.version());
     let opsets: BTreeMap<String, i64> = model.opset_import.iter().map(entry).collect();
-    match opsets.get("") {
-        Some(version) if !(1..=NEWEST_OPSET).contains(version) => refuse("operator set", *version, 1, NEWEST_OPSET),
-        _ => Ok(opsets),
+    if let Some(version) = opsets.get("").filter(|version| !(1..=NEWEST_OPSET).contains(*version)) {
+        return refuse("operator set", *version, 1, NEWEST_OPSET);
+    }
+    let of_functions = model.functions.iter().flat_map(|function| &function.opset_import);
+    match model.opset_import.iter().chain(of_functions).find(|import| import.version() < 0) {
+        Some(import) => {
+            Err(ImportError::NegativeVersion { domain: normal_domain(import.domain()).to_owned(), found: import.version() })
+        }
+        None => Ok(opsets),
     }
 }
 

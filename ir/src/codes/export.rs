@@ -33,5 +33,5 @@ pub(super) const WARNINGS: &[CodeInfo] = &[CodeInfo {
     meaning: "The model keeps weights in external files beside it; the written model goes into another folder and reads files of these names \
         there.",
     example: "memc optimize model.onnx -o elsewhere/out.onnx, of a model with model.onnx.data beside it",
-    action: "Use `--copy-weights`, or write the model into the folder of the given one. ONNX Runtime follows no symbolic links out of the folder.",
+    action: "Leave out `--weights-in-place`, or write the model into the folder of the given one. ONNX Runtime follows no symbolic links out of the folder.",
 }];

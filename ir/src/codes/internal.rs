@@ -22,4 +22,13 @@ pub(super) const ERRORS: &[CodeInfo] = &[
         example: "a solver that returned fewer offsets than buffers",
         action: "Report it, with the notes and the reproducer that memc left beside the output.",
     },
+    CodeInfo {
+        code: "E0905",
+        title: "a plan fails its own check",
+        fault: Fault::Memc,
+        meaning: "Before memc writes anything, it checks its plan as `memc check` does. This plan has violations, which are listed as \
+            notes; nothing was written.",
+        example: "two tensors that are live at one step share bytes",
+        action: "Report it, with the notes, the command, and the model if it may be shown.",
+    },
 ];
