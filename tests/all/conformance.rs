@@ -219,6 +219,8 @@ fn conformance_models_are_planned_and_keep_their_results() {
     assert!(failed.is_empty(), "{} cases with wrong shapes or attributes:\n{}", failed.len(), failed.join("\n"));
     let listed = refused.join("\n");
     assert!(refused.len() * 100 <= all.len() * REFUSED_PER_CENT, "{} of {} refused:\n{listed}", refused.len(), all.len());
+    // Nodes with bodies that take their place are no losses.
+    written.retain(|name| !name.starts_with("bodies"));
     assert_eq!(losses(&scratch, &written), "", "fields were lost");
     let found: serde_json::Value = serde_json::from_str(&python("compare.py", &[&root, &made])).unwrap();
     eprintln!("{} cases, {} refused\n{listed}\n{found:#}", all.len(), refused.len());

@@ -133,7 +133,7 @@ fn diagnostics_of_small_inputs() {
             "optimize sound.onnx -o out.onnx --integer-kernels",
             "optimize sound.onnx -o out.onnx --budget 12apples",
             "optimize hungry.onnx -o out.onnx --runtime ort --budget 12287",
-            "optimize beside.onnx -o elsewhere/out.onnx",
+            "optimize beside.onnx -o elsewhere/out.onnx --weights-in-place",
             "opt alias.mem --passes in-place,place",
             "check sound.onnx planned.onnx later.json",
             "check sound.onnx wide.onnx planned.layout.json",
