@@ -147,7 +147,7 @@ pub enum Error {
         graph: String,
     },
     /// The plan fails its own check (a defect of memc).
-    #[error("the plan fails its own check: {violations} violations")]
+    #[error("the plan fails its own check; violations: {violations}")]
     Refuted {
         /// Number of violations.
         violations: usize,
@@ -327,8 +327,7 @@ impl Error {
                 Some("this is a defect of memc: please report it with the reproducer".to_owned())
             }
             Self::Refuted { .. } => {
-                let text =
-                    "this is a defect of memc, nothing was written: please report these lines, with the model if it may be shown";
+                let text = "this is a defect of memc, and no plan was written: please report these lines, with the model if it may be shown";
                 Some(text.to_owned())
             }
             Self::Panic { .. } => {
@@ -339,7 +338,7 @@ impl Error {
                 Some("make the values that you need graph outputs; a model that holds only functions needs no plan".to_owned())
             }
             Self::WeightFile { .. } => {
-                Some("nothing was written; check its permissions, or plan with `--weights-in-place`".to_owned())
+                Some("nothing was written; put the file there, or leave out `--external-data` to plan without weights".to_owned())
             }
             Self::File { what: "write", .. } => Some("nothing was written; check the folder and its permissions".to_owned()),
             Self::File { .. } => Some("check the path and its permissions; the file must be UTF-8 text".to_owned()),

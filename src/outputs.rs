@@ -117,3 +117,23 @@ impl Drop for Outputs {
 pub fn read(path: &Path) -> Result<String, Error> {
     fs::read_to_string(path).map_err(|source| Error::File { what: "read", path: path.to_owned(), source })
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn partial_files_are_removed_when_the_process_ends() {
+        let folder = std::env::temp_dir().join(format!("memc-outputs-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let mut outputs = Outputs::default();
+        outputs.add(&folder.join("a"), |out| out.write_all(b"half")).unwrap();
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+        remove_partial_files();
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+        drop(outputs);
+        fs::remove_dir(&folder).unwrap();
+    }
+}

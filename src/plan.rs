@@ -389,3 +389,21 @@ fn hashes(file: &ModelFile, model: &Exported) -> (String, String) {
         (input.join().unwrap_or_else(|_| memc_onnx_export::sha256(file.bytes())), output)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn a_plan_that_fails_its_check_is_an_error() {
+        let model = ModelFile::open("examples/models/mlp_step.onnx").unwrap();
+        let mut planned = plan(&model, &Request::new()).unwrap();
+        prove(&model, &planned.model, &planned.layout).unwrap();
+        planned.layout.arenas[0].size -= 1;
+        let error = prove(&model, &planned.model, &planned.layout).unwrap_err();
+        assert_eq!((error.exit_code(), error.diagnostic().code), (70, "E0905"));
+        assert!(!error.diagnostic().notes.is_empty());
+    }
+}

@@ -10,6 +10,7 @@ pub fn watch() {
 
 #[cfg(unix)]
 mod unix {
+    use std::ffi::c_int;
     use std::fs::File;
     use std::io::{self, Write as _};
     use std::mem::ManuallyDrop;
@@ -34,9 +35,24 @@ mod unix {
         let _ = flag::register(SIGXFSZ, Arc::<AtomicBool>::default());
         // SAFETY: the answer takes no lock that the stopped code may hold, and ends the process.
         let _ = unsafe { low_level::register(SIGBUS, cut) };
-        if let Ok(mut signals) = Signals::new([SIGTERM, SIGINT, SIGHUP]) {
+        let ends = [SIGTERM, SIGINT, SIGHUP].into_iter().filter(|signal| !is_ignored(*signal));
+        if let Ok(mut signals) = Signals::new(ends) {
             std::thread::spawn(move || signals.forever().try_for_each(end));
         }
+    }
+
+    /// Whether the caller wants a signal ignored, as `nohup` does, and shells for commands in the background.
+    fn is_ignored(number: c_int) -> bool {
+        const IGNORE: usize = 1;
+        unsafe extern "C" {
+            fn signal(number: c_int, answer: usize) -> usize;
+        }
+        // SAFETY: ignoring a signal installs no code, and the answer before is put back (signal(2)).
+        let before = unsafe { signal(number, IGNORE) };
+        if before != IGNORE {
+            unsafe { signal(number, before) };
+        }
+        before == IGNORE
     }
 
     /// Ends the process as the signal would, without partial files.

@@ -514,3 +514,22 @@ fn a_pipe_is_written_into_and_stays_a_pipe() {
     assert!(std::fs::metadata(&pipe).unwrap().file_type().is_fifo(), "no file took its place");
     assert!(reader.join().unwrap().contains("Relu"));
 }
+
+/// A signal ends memc without partial files, unless the caller has it ignored.
+#[cfg(unix)]
+#[test]
+fn a_signal_leaves_no_partial_files() {
+    let folder = Folder::new("signals");
+    let ended = |name: &str, before: &str, signal: &str| {
+        std::fs::copy(command::model(name), folder.path("in.onnx")).unwrap();
+        let memc = env!("CARGO_BIN_EXE_memc");
+        let script = format!("{before}\n{memc} -q optimize in.onnx -o out.onnx & p=$!; sleep 0.1; kill -{signal} $p; wait $p");
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", &script]).current_dir(folder.path("")).stderr(std::process::Stdio::null());
+        shell.status().unwrap().code()
+    };
+    assert_eq!(ended("unet_grad_tiny", "", "TERM"), Some(128 + 15));
+    assert_eq!(folder.names(), ["in.onnx"]);
+    assert_eq!(ended("light_squeezenet", "trap '' HUP", "HUP"), Some(0));
+    assert_eq!(folder.names(), ["in.onnx", "out.layout.json", "out.onnx"]);
+}

@@ -9,7 +9,7 @@ use memc_onnx_import::ImportOptions;
 use memc_onnx_proto::ModelFile;
 use memc_onnx_proto::onnx::ModelProto;
 use memc_onnx_proto::onnx::tensor_proto::DataType;
-use models_made::{body, branch, bytes, call, fixed, function, node, raw, stated, with};
+use models_made::{body, branch, bytes, call, fixed, flag, function, node, of_type, raw, stated, with};
 
 /// Plans a model, and asserts that the checker accepts the plan.
 fn planned(model: &ModelProto) -> Planned {
@@ -85,4 +85,44 @@ fn an_inlined_branch_is_proven_equal_and_the_other_one_is_not() {
     };
     assert!(proven(&given) && proven(&branching(false, "Neg", "Exp")));
     assert!(!proven(&branching(false, "Exp", "Neg")) && !proven(&branching(true, "Neg", "Exp")));
+}
+
+/// Plans a model with `--exact`; returns whether the plan is proven, and the operators of the written model.
+fn proven(model: &ModelProto) -> (bool, Vec<String>) {
+    let given = ModelFile::from_bytes(bytes(model)).unwrap();
+    let optimized = planned_by(model, Request::new().exact(true));
+    let out = ModelFile::from_bytes(optimized.model.to_vec()).unwrap();
+    let report = memc_check::check(&given, &out, &optimized.layout, Default::default());
+    (report.is_proven(), out.graph().node.iter().map(|node| node.op_type().to_owned()).collect())
+}
+
+#[test]
+fn a_condition_that_a_caller_may_replace_keeps_both_branches() {
+    let mut model = branching(true, "Exp", "Neg");
+    model.graph.as_mut().unwrap().input.push(flag());
+    assert_eq!(proven(&model), (true, vec!["If".into(), "Relu".into()]));
+}
+
+/// A Loop that never runs; the model leaves out its first collected result and reads the second one.
+fn idle_loop() -> ModelProto {
+    let mut inner = branch(vec![node("Relu", &["v"], &["r"]), node("Identity", &["go"], &["on"])], "on");
+    inner.input = vec![of_type(fixed("count", &[]), 7), of_type(fixed("go", &[]), 9), fixed("v", &[4])];
+    inner.output = vec![of_type(fixed("on", &[]), 9), fixed("r", &[4]), fixed("r", &[4]), fixed("r", &[4])];
+    let idle = stated(node("Loop", &["trips", "", "x"], &["l", "", "s"]), vec![body("body", inner)]);
+    with(vec![idle, node("ReduceSum", &["s"], &["sum"]), node("Add", &["l", "sum"], &["y"])], |graph| {
+        let mut trips = raw("trips", &[], &[0; 8]);
+        trips.data_type = Some(DataType::Int64 as i32);
+        graph.initializer = vec![trips];
+    })
+}
+
+#[test]
+fn a_loop_that_never_runs_may_leave_out_results() {
+    let (is_proven, operators) = proven(&idle_loop());
+    assert!(is_proven && !operators.contains(&"Loop".to_owned()), "{operators:?}");
+    // The check sees through bodies that a pipeline leaves where they are.
+    let file = ModelFile::from_bytes(bytes(&idle_loop())).unwrap();
+    let kept = plan(&file, &Request::new().passes(memc_plan::FILE_ORDER)).unwrap();
+    let out = ModelFile::from_bytes(kept.model.to_vec()).unwrap();
+    assert!(memc_check::check(&file, &out, &kept.layout, Default::default()).is_proven());
 }

@@ -26,14 +26,6 @@ fn constant(name: &str, value: TensorProto) -> NodeProto {
     stated(node("Constant", &[], &[name]), vec![tensor("value", value)])
 }
 
-/// Returns a value with another element type: 7 for integers, 9 for Booleans.
-fn of_type(mut info: ValueInfoProto, element: i32) -> ValueInfoProto {
-    if let Some(Kind::TensorType(tensor)) = info.r#type.as_mut().and_then(|ty| ty.value.as_mut()) {
-        tensor.elem_type = Some(element);
-    }
-    info
-}
-
 /// Returns the model that `memc optimize` wrote.
 fn written(folder: &Folder) -> ModelProto {
     ModelProto::decode(std::fs::read(folder.path("out.onnx")).unwrap().as_slice()).unwrap()
@@ -327,10 +319,6 @@ fn naming(op: &str, reads: &str, result: &str) -> GraphProto {
 /// Returns an If over `%flag`.
 fn choose(then_branch: GraphProto, else_branch: GraphProto, result: &str) -> NodeProto {
     stated(node("If", &["flag"], &[result]), vec![body("then_branch", then_branch), body("else_branch", else_branch)])
-}
-
-fn flag() -> ValueInfoProto {
-    of_type(fixed("flag", &[]), 9)
 }
 
 /// Returns the body of a Loop that carries a vector: `result = Add(carried, one)`.

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use crate::command;
+use crate::models_made;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,6 +11,7 @@ use std::process::Command;
 use command::Folder;
 use memc::{Extent, Model, Planned, Request, plan};
 use memc_layout::{Layout, Placement, Rule};
+use models_made::{body, branch, bytes, flag, node, stated, symbolic, with};
 
 const BERT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/models/bert_base_dynamic.onnx");
 
@@ -73,6 +75,23 @@ fn buckets_have_offsets_for_their_extents() {
     }
     assert_eq!(arenas[0], arenas[1]);
     assert!(arenas[1] < arenas[2] && arenas[2] < arenas[3] && arenas[4] < arenas[5], "{arenas:?}");
+}
+
+#[test]
+fn bodies_keep_their_bytes_in_smaller_buckets() {
+    let branches = [("then_branch", "Exp"), ("else_branch", "Neg")].map(|(name, op)| {
+        let nodes = vec![node(op, &["r"], &["e"]), node("Add", &["e", "r"], &["q"]), node("Mul", &["q", "e"], &["z"])];
+        body(name, branch(nodes, "z"))
+    });
+    let either = stated(node("If", &["flag"], &["i"]), branches.to_vec());
+    let model = with(vec![node("Relu", &["x"], &["r"]), either, node("Add", &["i", "r"], &["y"])], |graph| {
+        graph.input = vec![symbolic("x", &["n", "64"]), flag()];
+        graph.output = vec![symbolic("y", &["n", "64"])];
+    });
+    let folder = Folder::new("buckets-bodies");
+    folder.write("in.onnx", bytes(&model));
+    folder.memc("optimize in.onnx -o out.onnx --dim n=2,8").done();
+    folder.memc("check in.onnx out.onnx out.layout.json").done();
 }
 
 /// Refuses a placement in which two owners share a byte.

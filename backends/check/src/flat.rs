@@ -98,34 +98,38 @@ fn replace(rewriter: &mut Rewriter<'_>, node: Node, runs: &Runs) -> Option<()> {
     }
     .then_some(())?;
     let values = match runs {
-        Runs::Branch(body) => rewriter.inline(node, *body),
+        Runs::Branch(body) => rewriter.inline(node, *body).into_iter().map(Some).collect(),
         Runs::Once(body) => {
             let carried = carried?;
             formals(rewriter, &data, *body, &carried)?;
             let mut outputs = rewriter.inline(node, *body).into_iter().skip(1);
-            let mut values: Vec<Value> = outputs.by_ref().take(carried.len()).collect();
-            values.extend(outputs.map(|value| stacked(rewriter, &data, node, value)));
+            let mut values: Vec<Option<Value>> = outputs.by_ref().take(carried.len()).map(Some).collect();
+            values.extend(outputs.map(|value| Some(stacked(rewriter, &data, node, value))));
             values
         }
         Runs::Never => {
-            let mut values = carried?;
-            let collected: Vec<Value> = data.outputs.iter().skip(values.len()).map_while(|result| *result).collect();
-            let empty: Option<Vec<ConstData>> = collected.iter().map(|value| empty(rewriter.module(), *value)).collect();
-            for data in empty? {
+            let carried = carried?;
+            let collected = data.outputs.iter().enumerate().skip(carried.len());
+            let collected = collected.filter_map(|(position, result)| Some((position, (*result)?)));
+            let empty = collected.map(|(position, result)| Some((position, empty(rewriter.module(), result)?)));
+            let empty: Vec<(usize, ConstData)> = empty.collect::<Option<_>>()?;
+            let mut values: Vec<Option<Value>> = carried.into_iter().map(Some).collect();
+            values.resize(values.len().max(data.outputs.len()), None);
+            for (position, constant) in empty {
                 let name = rewriter.fresh_name("empty");
-                values.push(rewriter.initializer(rewriter.module().node(node).graph, &name, data));
+                values[position] = Some(rewriter.initializer(data.graph, &name, constant));
             }
             values
         }
     };
     for (result, value) in data.outputs.iter().zip(values) {
-        let Some(result) = *result else { continue };
+        let Some((result, value)) = result.zip(value) else { continue };
         let new = made(&data, "Identity", vec![Some(value)], Vec::new());
         let same = rewriter.insert(data.graph, Some(node), new, &[None]);
         rewriter.move_result(result, same, 0);
     }
-    rewriter.erase(node);
-    Some(())
+    // A node that stays is not looked at again.
+    rewriter.erase(node).then_some(())
 }
 
 /// Returns a constant without elements of a value's type; `None` if the type has some.

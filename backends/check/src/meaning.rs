@@ -43,8 +43,20 @@ pub(crate) fn check(ctx: &Ctx<'_>, options: Options, findings: &mut Findings, su
         random(ctx, given, findings);
         let fixed = |value: Value| rewritten.get(&value).copied();
         let is_fixed = !rewritten.is_empty() && !is_exact(ctx);
-        let beside = is_fixed.then(|| numbering.model(ctx.out, 1, Names { original: &original, wide: &wide, fixed: &fixed }));
-        outputs(ctx, options, given, &theirs, [&ours, near, beside.as_ref().unwrap_or(near)], findings, summary);
+        let names = Names { original: &original, wide: &wide, fixed: &fixed };
+        let none = Names { wide: &|_| None, fixed: &|_| None, ..names };
+        let beside = is_fixed.then(|| numbering.model(ctx.out, 1, names));
+        let plain = [&ours, near, beside.as_ref().unwrap_or(near)];
+        // The output model may have known bodies, too.
+        match flat::flat(ctx.out) {
+            None => outputs(options, [given, ctx.out], &theirs, plain, findings, summary),
+            Some(out) => {
+                let fixed = if is_fixed { names.fixed } else { none.fixed };
+                let all = [none, Names { fixed: none.fixed, ..names }, Names { fixed, ..names }];
+                let all = all.map(|names| numbering.model(&out, 1, names));
+                outputs(options, [given, &out], &theirs, [&all[0], &all[1], &all[2]], findings, summary);
+            }
+        }
     }
     recomputed
 }
@@ -156,16 +168,15 @@ fn rewrites(ctx: &Ctx<'_>, model: &Side<'_>, theirs: &Numbers, findings: &mut Fi
 /// Compares the outputs by three numberings of the output model: the first tells equal outputs, the second
 /// also outputs that differ by rounded values alone, the third those that differ by fragments, too.
 fn outputs(
-    ctx: &Ctx<'_>,
     options: Options,
-    given: &Side<'_>,
+    [given, out]: [&Side<'_>; 2],
     theirs: &Numbers,
     [ours, near, beside]: [&Numbers; 3],
     findings: &mut Findings,
     summary: &mut Summary,
 ) {
     let before = &given.module.graph(given.module.main()).outputs;
-    let after = &ctx.out.module.graph(ctx.out.module.main()).outputs;
+    let after = &out.module.graph(out.module.main()).outputs;
     let changed = |numbers: &Numbers| -> Vec<String> {
         let pairs = before.iter().zip(after).filter(|(old, new)| theirs.values[**old] != numbers.values[**new]);
         pairs.map(|(old, _)| given.name(*old).to_owned()).collect()

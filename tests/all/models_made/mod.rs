@@ -102,6 +102,19 @@ pub fn fixed(name: &str, dims: &[i64]) -> ValueInfoProto {
     value(name, dims.iter().map(|dim| tensor_shape_proto::dimension::Value::DimValue(*dim)).collect())
 }
 
+/// Returns a value with another element type: 7 for integers, 9 for Booleans.
+pub fn of_type(mut info: ValueInfoProto, element: i32) -> ValueInfoProto {
+    if let Some(type_proto::Value::TensorType(tensor)) = info.r#type.as_mut().and_then(|ty| ty.value.as_mut()) {
+        tensor.elem_type = Some(element);
+    }
+    info
+}
+
+/// Returns a Boolean scalar.
+pub fn flag() -> ValueInfoProto {
+    of_type(fixed("flag", &[]), 9)
+}
+
 /// A value of symbolic extents.
 pub fn symbolic(name: &str, dims: &[&str]) -> ValueInfoProto {
     value(name, dims.iter().map(|dim| tensor_shape_proto::dimension::Value::DimParam((*dim).to_owned())).collect())
