@@ -135,8 +135,10 @@ pub fn plan_with_transfers(given: &ModelFile, space: &str, alignment: u64, pause
     let path = given.path().unwrap().with_extension("moved.onnx");
     fs::write(&path, prost::Message::encode_to_vec(&moved)).unwrap();
     let moved = ModelFile::open(&path).unwrap();
-    // The far places come below, so this plan alone is none.
-    let request = Request { check: false, ..request.passes(memc_plan::FILE_ORDER) };
+    // The far places come below, so this plan alone is none: it fails its check.
+    let request = request.passes(memc_plan::FILE_ORDER);
+    assert!(matches!(memc::plan(&moved, &request), Err(memc::Error::Refuted { .. })));
+    let request = Request { check: false, ..request };
     let second = memc::plan(&moved, &request).unwrap();
     let path = given.path().unwrap().with_extension(format!("{space}.onnx"));
     second.model.write_to(&mut fs::File::create(&path).unwrap()).unwrap();
