@@ -5,16 +5,14 @@ use std::collections::BTreeMap;
 use memc_ir::{Diagnostic, Dim, DimExpr, Limit, Module, Range, Ranges, Value};
 use memc_onnx_import::{ImportError, ImportOptions, Imported, import};
 use memc_onnx_proto::ModelFile;
-use memc_passes::buffer::{CacheError, GrownCache};
-use memc_passes::cache::{is_growing, past_of};
-use memc_passes::{Options, PassContext, PassError, Pipeline, PipelineError, Silent};
+use memc_passes::buffer::CacheError;
+use memc_passes::cache::{self, is_growing, past_of};
+use memc_passes::{Claims, Options, PassContext, PassError, Pipeline, PipelineError, Silent};
 use memc_plan::registry::REGISTRY;
 
 use crate::error::Error;
 use crate::request::{Known, Request};
 
-/// Pass that keeps caches in one buffer.
-const PASS: &str = "cache";
 /// Most dimensions beside that of the rows that are tried as dimensions that grow with it.
 const MAX_TIED: usize = 6;
 
@@ -22,7 +20,7 @@ const MAX_TIED: usize = 6;
 pub(crate) struct Kept {
     pub(crate) module: Module,
     pub(crate) data: Known,
-    pub(crate) caches: Vec<GrownCache>,
+    pub(crate) claims: Claims,
     pub(crate) remarks: Vec<Diagnostic>,
     /// Dimensions that equal expressions over free dimensions: those of the request, and those that follow
     /// from the capacity.
@@ -53,14 +51,14 @@ pub(crate) fn keep(file: &ModelFile, request: &Request, options: &mut Options, g
     };
     let Imported { mut module, data, equal, .. } = import(file, &open)?;
     options.growing = growing.clone();
-    let (data, mut caches, remarks) = {
+    let (data, mut claims, remarks) = {
         let mut ctx = PassContext::new(options, data);
-        Pipeline::parse(PASS, module.stage, REGISTRY)?.run(&mut module, &mut ctx, request.verify, &mut Silent)?;
-        (ctx.data, ctx.said.caches, ctx.said.remarks)
+        Pipeline::parse(cache::INFO.name, module.stage, REGISTRY)?.run(&mut module, &mut ctx, request.verify, &mut Silent)?;
+        (ctx.data, ctx.said.claims, ctx.said.remarks)
     };
     let fixed = tied.iter().filter_map(|(name, of)| Some((name.clone(), u64::try_from(of.as_constant()?).ok()?)));
     module.dims.extend(fixed);
-    for cache in &mut caches {
+    for cache in claims.caches_mut() {
         cache.grows.extend(tied.clone());
     }
     let grows = |of: &DimExpr| of.symbols().iter().any(|symbol| growing.contains_key(symbol.as_ref()));
@@ -69,7 +67,7 @@ pub(crate) fn keep(file: &ModelFile, request: &Request, options: &mut Options, g
     options.growing.clear();
     // Sizes that depend on the number of rows alone are known now.
     (module.claimed, module.assumed) = (given.claimed.clone(), given.assumed.clone());
-    Ok(Some(Kept { module, data, caches, remarks, equal }))
+    Ok(Some(Kept { module, data, claims, remarks, equal }))
 }
 
 /// Returns options that leave the rows of a model with bound dimensions free.

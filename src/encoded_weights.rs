@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 
 use memc_ir::{ConstData, Module, Payload};
 use memc_layout as file;
-use memc_passes::EncodedWeight;
+use memc_passes::{Claims, EncodedWeight};
 
 /// Returns the rows of a written module.
-pub(crate) fn encoded_weights(module: &Module, encoded: &[EncodedWeight]) -> Vec<file::EncodedWeight> {
-    if encoded.is_empty() {
+pub(crate) fn encoded_weights(module: &Module, claims: &Claims) -> Vec<file::EncodedWeight> {
+    if claims.encoded_weights().next().is_none() {
         return Vec::new();
     }
     let (constants, scales) = (constants(module), scales(module));
-    encoded.iter().flat_map(|weight| rows(module, weight, &constants, &scales)).collect()
+    claims.encoded_weights().flat_map(|weight| rows(module, weight, &constants, &scales)).collect()
 }
 
 /// A constant of the main graph, with its place among the initializers.

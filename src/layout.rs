@@ -12,7 +12,7 @@ use memc_passes::analysis::state::{Reason, StatePair, shared, unpaired};
 use memc_passes::analysis::windows::{KnownData, SubView, first_byte, windows};
 use memc_passes::analysis::{self, Liveness, StorageClass};
 use memc_passes::buffer::GrownCache;
-use memc_passes::{Encoded, EncodedWeight, Io, Options, Replaced};
+use memc_passes::{Claims, Encoded, Io, Options, Replaced};
 
 use crate::encoded_weights::encoded_weights;
 
@@ -47,14 +47,8 @@ pub(crate) struct Context<'a> {
     pub trace: Option<file::Trace>,
     /// Other budgets, with arena and time of their plans.
     pub pareto: Vec<file::ParetoPoint>,
-    /// Windows that were rewritten.
-    pub rewrites: &'a [Replaced],
-    /// Values that lie as codes between two uses.
-    pub encoded: &'a [Encoded],
-    /// Weights that were written in few bits.
-    pub encoded_weights: &'a [EncodedWeight],
-    /// Caches that are kept in one buffer.
-    pub caches: &'a [GrownCache],
+    /// What the passes promise about their changes.
+    pub claims: &'a Claims,
     /// The input as imported, for modelled cost.
     pub given: &'a Module,
 }
@@ -99,7 +93,7 @@ pub(crate) fn layout(module: &Module, exported: &Exported, context: &Context<'_>
         caches: writer.caches(),
         stated: writer.stated(),
         encodings: writer.encodings(),
-        encoded_weights: encoded_weights(module, context.encoded_weights),
+        encoded_weights: encoded_weights(module, context.claims),
         formula: BTreeMap::new(),
         layouts: Vec::new(),
     };
@@ -439,7 +433,7 @@ impl<'a> Writer<'a> {
             count: cache.count.clone(),
             grows: cache.grows.iter().filter_map(|(name, of)| Some((name.clone(), most(of)?))).collect(),
         };
-        self.context.caches.iter().map(row).collect()
+        self.context.claims.caches().map(row).collect()
     }
 
     /// Outputs that share no storage with state although requested, with the reason of each.
@@ -508,19 +502,17 @@ impl<'a> Writer<'a> {
                 .map(|(_, data)| data.name.clone())
                 .collect::<BTreeSet<_>>()
         };
-        let (before, after) = match self.context.rewrites {
-            [] => return Vec::new(),
-            _ => (
-                names(self.context.given),
-                self.values().map(|value| self.module.value(value).name.clone()).collect::<BTreeSet<_>>(),
-            ),
-        };
+        if !self.context.claims.has_rewritten() {
+            return Vec::new();
+        }
+        let before = names(self.context.given);
+        let after: BTreeSet<String> = self.values().map(|value| self.module.value(value).name.clone()).collect();
         let rewrite = |(number, window): (u64, &Replaced)| {
             let known = window.outputs.iter().filter(|(given, written)| before.contains(given) && after.contains(written));
             let pairs = known.map(|(given, written)| file::RewrittenValue { given: given.clone(), written: written.clone() });
             file::Rewrite { window: number, rules: window.rules.clone(), outputs: pairs.collect() }
         };
-        (1..).zip(self.context.rewrites).map(rewrite).collect()
+        (1..).zip(self.context.claims.rewritten()).map(rewrite).collect()
     }
 
     /// Values that lie as codes, if the written model has all of their values.
@@ -537,8 +529,7 @@ impl<'a> Writer<'a> {
             form: encoded.form.name().to_owned(),
             exact: encoded.form.is_exact(),
         };
-        let encoded = if names.is_empty() { &[] } else { self.context.encoded };
-        encoded.iter().filter(is_written).map(row).collect()
+        self.context.claims.encoded().filter(is_written).map(row).collect()
     }
 
     fn subgraphs(&self) -> Vec<file::Subgraph> {

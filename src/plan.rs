@@ -12,9 +12,8 @@ use memc_ops::profile::{Language, SessionNeeds};
 use memc_ops::{Profile, is_seeded};
 use memc_passes::analysis::near_constants;
 use memc_passes::micro_batch::is_divided;
-use memc_passes::{Budgeted, Observer, PassContext, Pipeline, PipelineError, SolverReport};
-use memc_plan::registry::REGISTRY;
-use memc_plan::{Entry, planned_peak};
+use memc_passes::{Budgeted, Claims, Observer, PassContext, PipelineError, Silent, SolverReport, Transform, Turn, cache};
+use memc_plan::{Entry, planned_peak, registry, transforms};
 use memc_solve::Stop;
 
 use crate::anchor::anchor;
@@ -29,15 +28,6 @@ use crate::panics::caught;
 use crate::planned::Planned;
 use crate::planning::{Chosen, Source, unused};
 use crate::request::{Request, Resolved};
-
-/// Pass that keeps caches in one buffer each. It changes the inputs of the model, so it runs first, and once.
-const CACHE: &str = "cache";
-
-/// Passes that run once before planning, as they help every plan.
-const FIRST: &str = "tie";
-
-/// Pass that runs once after planning for ranges of dimensions.
-const LAST: &str = "settle";
 
 /// Plans a model.
 ///
@@ -54,7 +44,7 @@ const LAST: &str = "settle";
 /// The request contradicts itself, the model is refused, a pass fails, or no plan keeps the budget. A
 /// panic is an error as well.
 pub fn plan(model: &ModelFile, request: &Request) -> Result<Planned, Error> {
-    plan_watched(model, request, &mut memc_passes::Silent, &mut |_| {})
+    plan_watched(model, request, &mut Silent, &mut |_| {})
 }
 
 /// Plans a model and reports progress: `tell` receives each candidate as soon as it is judged,
@@ -91,10 +81,12 @@ fn planned(
     plan.state = crate::state::expand(&given, &plan.state)?;
     crate::state::validate(&given, &plan.state)?;
     let original = given.clone();
-    let mut caches = Vec::new();
+    let (mut claims, mut first) = (Claims::default(), Vec::new());
+    // Caches change the inputs of the model, so they come before everything else.
     if let Some(kept) = crate::caches::keep(file, request, &mut plan, &given)? {
-        (given, data, caches, equal) = (kept.module, kept.data, kept.caches, kept.equal);
+        (given, data, claims, equal) = (kept.module, kept.data, kept.claims, kept.equal);
         diagnostics.extend(kept.remarks);
+        first.push(cache::INFO.name);
     }
     if let Some(measurements) = &request.measured {
         let measured = Measured::new(measurements.timings.clone(), &given, &plan.cost.target.machine);
@@ -106,25 +98,25 @@ fn planned(
         diagnostics.push(remark);
     }
     let options = &Resolved { request, plan };
-    if request.passes.is_none() {
-        let mut ctx = PassContext::new(&options.plan, data.clone());
-        Pipeline::parse(FIRST, given.stage, REGISTRY)?.run(&mut given, &mut ctx, request.verify, &mut memc_passes::Silent)?;
+    // A trace names the pass that has already kept the caches.
+    let passes = request.passes.as_deref().map(|text| first.first().and_then(|cache| after(text, cache)).unwrap_or(text));
+    let external = ExternalFiles::beside(file.path());
+    if passes.is_none() {
+        let mut ctx = PassContext { external: Some(&external), ..PassContext::new(&options.plan, data) };
+        first.extend(transform(Turn::First, &mut given, &mut ctx, request.verify, &mut Silent)?);
+        data = ctx.data;
+        claims.extend(ctx.said.claims);
         diagnostics.append(&mut ctx.said.remarks);
     }
-    let external = ExternalFiles::beside(file.path());
-    let cache = Some(CACHE).filter(|_| !caches.is_empty());
-    // A trace names the pass that has already kept the caches.
-    let passes = request.passes.as_deref().map(|text| cache.and_then(|cache| after(text, cache)).unwrap_or(text));
     let source = Source { file, given: &given, data: &data, external: &external, passes };
     let Chosen { planned, limits, pareto, log, without } = source.plan(options, observer, tell)?;
     diagnostics.extend(unused(&without));
-    let is_ranged = request.passes.is_none() && !given.domain().is_empty();
-    let last = is_ranged.then_some(LAST);
-    let trace = request.passes.is_none().then(|| trace(&planned, cache, last));
-    let mut module = planned.module;
-    if let Some(last) = last {
-        let mut ctx = PassContext::new(&options.plan, data.clone());
-        Pipeline::parse(last, module.stage, REGISTRY)?.run(&mut module, &mut ctx, request.verify, observer)?;
+    let (mut module, mut trace) = (planned.module, None);
+    if passes.is_none() {
+        let mut ctx = PassContext { external: Some(&external), ..PassContext::new(&options.plan, data.clone()) };
+        let last = transform(Turn::Last, &mut module, &mut ctx, request.verify, observer)?;
+        let passes: Vec<&str> = first.into_iter().chain([planned.trace.as_str()]).chain(last).collect();
+        trace = Some(memc_layout::Trace { strategy: planned.strategy.to_owned(), passes: passes.join(",") });
     }
     let baseline = baseline(file, &original, &module, options)?;
     let mut unpinned = Vec::new();
@@ -153,6 +145,8 @@ fn planned(
     diagnostics.extend(raised(&module, baseline.own_peak, options));
 
     let passes = trace.as_ref().map_or(planned.trace, |trace| trace.passes.clone());
+    let mut all = claims.clone();
+    all.extend(planned.said.claims);
     let mut context = Context {
         options: &options.plan,
         stated: &stated,
@@ -168,10 +162,7 @@ fn planned(
         solvers: planned.said.reports.iter().map(solver).chain(planned.said.budgeted.iter().map(budget_solver)).collect(),
         pareto,
         trace,
-        rewrites: &planned.said.rewrites,
-        encoded: &planned.said.encoded,
-        encoded_weights: &planned.said.encoded_weights,
-        caches: &caches,
+        claims: &all,
         given: &original,
     };
     let outside = request.external_data.as_ref().map(ExternalData::options);
@@ -195,7 +186,7 @@ fn planned(
             (context.solvers, context.overhead_lower_bound) = (Vec::new(), None);
             context.pareto.clear();
             context.trace = None;
-            (context.rewrites, context.encoded, context.encoded_weights) = (&[], &[], &[]);
+            context.claims = &claims;
             Some(layout(&base, &model, &context))
         }
         None => None,
@@ -206,7 +197,7 @@ fn planned(
         layout: plan,
         before,
         unpinned,
-        rewrites: planned.said.rewrites,
+        claims: all,
         reports: planned.said.reports,
         trace: passes,
         strategy: planned.strategy,
@@ -266,11 +257,22 @@ fn after<'t>(text: &'t str, first: &str) -> Option<&'t str> {
     text.trim_start().strip_prefix(first)?.trim_start().strip_prefix(',')
 }
 
-/// How the plan was found, as the layout says it: all passes from the given model on.
-fn trace(planned: &memc_plan::Planned, cache: Option<&str>, last: Option<&str>) -> memc_layout::Trace {
-    let passes: Vec<&str> = cache.into_iter().chain([FIRST, planned.trace.as_str()]).chain(last).collect();
-    let passes = passes.join(",");
-    memc_layout::Trace { strategy: planned.strategy.to_owned(), passes }
+/// Runs the transforms of a turn; returns their pipelines.
+///
+/// # Errors
+/// A transform fails.
+fn transform(
+    turn: Turn,
+    module: &mut Module,
+    ctx: &mut PassContext<'_>,
+    verify: bool,
+    observer: &mut dyn Observer,
+) -> Result<Vec<&'static str>, Error> {
+    let rows: Vec<&Transform> = transforms::at(turn, module, ctx.options).collect();
+    for row in &rows {
+        registry::parse(row.passes, module.stage, ctx.options)?.run(module, ctx, verify, observer)?;
+    }
+    Ok(rows.into_iter().map(|row| row.passes).collect())
 }
 
 /// How a search ended, as the layout says it.

@@ -5,7 +5,7 @@ use std::path::Path;
 use memc_ir::{Diagnostic, Module, Node};
 use memc_layout::Layout;
 use memc_onnx_export::Exported;
-use memc_passes::{Replaced, SolverReport};
+use memc_passes::{Claims, SolverReport};
 use memc_plan::Entry;
 use memc_report::HtmlOptions;
 
@@ -27,8 +27,8 @@ pub struct Planned {
     /// Nodes that carry no anchor, around which a runtime with an order of its own may leave the
     /// schedule.
     pub unpinned: Vec<Node>,
-    /// Rewritten fragments, in the order of their rewriting.
-    pub rewrites: Vec<Replaced>,
+    /// What the passes promise about their changes.
+    pub claims: Claims,
     /// Answers of the solvers.
     pub reports: Vec<SolverReport>,
     /// The pipeline that makes this plan of the given model.

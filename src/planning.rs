@@ -5,7 +5,7 @@ use memc_ir::{Bytes, Diagnostic, Module, Severity, Stage};
 use memc_layout::ParetoPoint;
 use memc_onnx_proto::ModelFile;
 use memc_passes::{Memo, Observer, PassContext, PassError, Pipeline, PipelineError, Settings, Silent};
-use memc_plan::registry::REGISTRY;
+use memc_plan::registry::{self, REGISTRY};
 use memc_plan::{Entry, Found, Model, Planned, Refusal, Tuning, Wish};
 
 use crate::baseline::baseline;
@@ -118,7 +118,7 @@ fn run<'m>(
 ) -> Result<(Module, PassContext<'m>), Error> {
     let mut module = model.module.clone();
     let mut ctx = PassContext { external: model.external, ..PassContext::new(model.options, model.data.clone()) };
-    let pipeline = Pipeline::parse(text, module.stage, REGISTRY)?.with(settings);
+    let pipeline = registry::parse(text, module.stage, model.options)?.with(settings);
     pipeline.run(&mut module, &mut ctx, model.verify, observer)?;
     Ok((module, ctx))
 }

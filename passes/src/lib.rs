@@ -9,6 +9,7 @@ pub mod analysis;
 pub mod buffer;
 pub mod cache;
 pub mod canonicalize;
+pub mod claims;
 pub mod cse;
 pub mod dce;
 pub mod direct;
@@ -31,16 +32,16 @@ pub mod settings;
 pub mod settle;
 mod slices;
 pub mod tie;
+pub mod transform;
 pub mod tuning;
 pub mod view;
 pub mod window;
 
+pub use claims::{Claim, Claims, Encoded, EncodedWeight, WeightErrors};
 pub use memc_rewrite::Replaced;
 pub use memo::Memo;
 pub use options::{Encoding, Io, Lossy, Options, Rewriting, StateNames, WeightCode};
-pub use pass::{
-    Budgeted, Changed, Encoded, EncodedWeight, ExternalData, PassContext, PassError, PassInfo, Said, Shortage, SolverReport,
-    StepBytes, WeightErrors,
-};
+pub use pass::{Budgeted, Changed, ExternalData, PassContext, PassError, PassInfo, Said, Shortage, SolverReport, StepBytes};
 pub use pipeline::{Observer, PassStep, Pipeline, PipelineError, Silent};
 pub use settings::{Seek, SettingError, Settings};
+pub use transform::{LeaveOut, Transform, Turn};

@@ -3,11 +3,10 @@
 use std::fmt::{self, Debug};
 use std::sync::Arc;
 
-use memc_ir::{Bytes, ConstData, ConstId, Diagnostic, Module, Payload, SecondaryMap, Stage, Step, Value};
+use memc_ir::{Bytes, ConstData, Diagnostic, Module, Payload, SecondaryMap, Stage, Step, Value};
 use memc_ops::Data;
-use memc_rewrite::Replaced;
 
-use crate::encode::Form;
+use crate::claims::Claims;
 use crate::memo::Memo;
 use crate::options::{Options, Rewriting};
 use crate::settings::Settings;
@@ -200,83 +199,10 @@ pub struct Said {
     pub remarks: Vec<Diagnostic>,
     /// Reports of the solvers.
     pub reports: Vec<SolverReport>,
-    /// Rewritten fragments, in the order of rewriting.
-    pub rewrites: Vec<Replaced>,
-    /// Weights that were written in few bits.
-    pub encoded_weights: Vec<EncodedWeight>,
-    /// Caches that are kept in one buffer.
-    pub caches: Vec<crate::buffer::GrownCache>,
+    /// What the passes promise about their changes.
+    pub claims: Claims,
     /// Cost of keeping a limit; `None` without one.
     pub budgeted: Option<Budgeted>,
-    /// Values that lie as codes between two uses, in the order of their decoding.
-    pub encoded: Vec<Encoded>,
-}
-
-/// A value that lies as a code between two uses, by the names of the values.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Encoded {
-    /// Name of the value.
-    pub of: String,
-    /// Names of its codes.
-    pub codes: Vec<String>,
-    /// Name of the value that is made from the codes.
-    pub decoded: String,
-    /// Kind of the code.
-    pub form: Form,
-}
-
-/// A matrix of weights that was written in few bits.
-#[derive(Clone, PartialEq, Debug)]
-pub struct EncodedWeight {
-    /// Name of the matrix.
-    pub of: String,
-    /// Name of the constant with the codes.
-    pub codes: String,
-    /// Name of the constant with the scales.
-    pub scales: String,
-    /// Bits of a code.
-    pub bits: u32,
-    /// Number of weights of a column that share a scale; `None` for whole columns.
-    pub block: Option<u64>,
-    /// Size of the matrix.
-    pub before: Bytes,
-    /// Size of codes and scales together.
-    pub after: Bytes,
-    /// The constant with all codes. Passes that split products may replace it by constants with some of
-    /// them.
-    pub whole: ConstId,
-    /// Number of weights that are summed to one result, and number of results.
-    pub extents: [u64; 2],
-    /// Whether the weights of one result are neighbours.
-    pub transposed: bool,
-    /// Errors of all weights.
-    pub errors: WeightErrors,
-}
-
-/// Sums over weights and their decoded numbers.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct WeightErrors {
-    /// Sum of squared errors.
-    pub errors: f64,
-    /// Sum of squared weights.
-    pub squares: f64,
-    /// Largest error of one weight.
-    pub largest: f64,
-}
-
-impl WeightErrors {
-    /// Adds a weight with its decoded number.
-    pub fn add(&mut self, number: f32, decoded: f32) {
-        let error = f64::from(number) - f64::from(decoded);
-        self.errors += error * error;
-        self.squares += f64::from(number) * f64::from(number);
-        self.largest = self.largest.max(error.abs());
-    }
-
-    /// Returns the root of the sum of squared errors, as a share of that of the squared weights.
-    pub fn relative(self) -> f64 {
-        if self.squares > 0.0 { (self.errors / self.squares).sqrt() } else { 0.0 }
-    }
 }
 
 /// Cost of keeping a budget, by the model of time.

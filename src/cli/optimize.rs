@@ -43,7 +43,7 @@ pub fn run(arguments: &Optimize, voice: &Voice) -> Outcome {
         voice.say(&curve(&optimized.layout));
     }
     let mut rules: BTreeMap<&str, u64> = BTreeMap::new();
-    for (rule, count) in optimized.rewrites.iter().flat_map(|window| &window.rules) {
+    for (rule, count) in optimized.claims.rewritten().flat_map(|window| &window.rules) {
         *rules.entry(rule).or_default() += count;
     }
     if !rules.is_empty() {

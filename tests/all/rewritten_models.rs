@@ -141,7 +141,7 @@ fn shown(path: &Path) -> String {
     let before = run(&mut module, &mut ctx, BEFORE);
     let after = run(&mut module, &mut ctx, AFTER);
     let mut rules: BTreeMap<&str, u64> = BTreeMap::new();
-    for (rule, count) in ctx.said.rewrites.iter().flat_map(|window| &window.rules) {
+    for (rule, count) in ctx.said.claims.rewritten().flat_map(|window| &window.rules) {
         *rules.entry(rule).or_default() += count;
     }
     let mut text = format!("{} nodes, {} after\n", before.len(), after.len());

@@ -36,6 +36,12 @@ pub fn is_made_by(module: &Module, node: Node, pass: &str) -> bool {
     matches!(&module.node(node).origin, Origin::Pass { pass: own } if *own == pass)
 }
 
+/// Returns whether a pass made a node of the main graph. Linear in its nodes.
+#[must_use]
+pub fn has_made(module: &Module, pass: &str) -> bool {
+    module.graph(module.main()).nodes.iter().any(|node| is_made_by(module, *node, pass))
+}
+
 /// Returns a new constant of these bytes: little-endian elements in row-major order.
 #[must_use]
 pub fn constant(ty: TensorType, raw: Vec<u8>) -> ConstData {

@@ -16,6 +16,7 @@ mod score;
 mod search;
 pub mod split;
 mod strategies;
+pub mod transforms;
 mod trial;
 mod tuning;
 mod whole;
@@ -23,8 +24,8 @@ mod windows;
 
 use std::fmt::Debug;
 
-use memc_ir::Bytes;
-use memc_passes::{Options, PassError, PipelineError, Shortage};
+use memc_ir::{Bytes, Module};
+use memc_passes::{LeaveOut, Options, PassError, PipelineError, Shortage};
 
 pub use goal::{Goal, slowdown, slowed};
 pub use model::{Model, Planned};
@@ -82,7 +83,7 @@ pub fn plan(model: &Model<'_>, wish: Wish, tuning: &Tuning, tell: &mut dyn FnMut
     let mut log = Vec::new();
     // All families share one goal: the goal of the first family, which uses no requested kernels.
     let mut goal = None;
-    for (options, without) in families(model.options) {
+    for (options, without) in families(model.module, model.options) {
         let model = Model { options: &options, ..model.clone() };
         let mut search = Search::new(&model, tuning, wish, goal, Some(&mut *tell))?;
         goal = Some(search.pool.goal);
@@ -129,19 +130,19 @@ impl From<Box<Shortage>> for Refusal {
     }
 }
 
-/// Returns the families of options: without the requested kernels, and with each of them, each with the
-/// names of the options left out. So an option that admits more plans never gives a worse plan.
-fn families(options: &Options) -> Vec<(Options, Vec<&'static str>)> {
+/// Kernels that the rules of `canonicalize` take on request.
+const INTEGER_KERNELS: (&str, LeaveOut) = ("--integer-kernels", |options| options.rewrite.integer_kernels = false);
+
+/// Returns the families of options: without each requested option that admits more plans, and with it, each
+/// with the names of the options left out. So such an option never gives a worse plan.
+fn families(module: &Module, options: &Options) -> Vec<(Options, Vec<&'static str>)> {
+    let asked = transforms::all(options).filter(|transform| (transform.applies)(module, options));
+    let kernels = options.rewrite.integer_kernels.then_some(INTEGER_KERNELS);
     let mut families = vec![(options.clone(), Vec::new())];
-    if options.rewrite.nchwc.is_some() {
-        let mut plain = options.clone();
-        plain.rewrite.nchwc = None;
-        families.push((plain, vec!["--nchwc"]));
-    }
-    if options.rewrite.integer_kernels {
+    for (option, leave_out) in asked.filter_map(|transform| transform.option.zip(transform.leave_out)).chain(kernels) {
         let without = families.clone().into_iter().map(|(mut options, mut names)| {
-            options.rewrite.integer_kernels = false;
-            names.push("--integer-kernels");
+            leave_out(&mut options);
+            names.push(option);
             (options, names)
         });
         families.extend(without);
@@ -156,10 +157,10 @@ mod tests {
 
     #[test]
     fn families_cover_every_subset_of_kernel_options() {
-        let mut options = Options::default();
-        assert_eq!(families(&options).len(), 1);
+        let (module, mut options) = (Module::default(), Options::default());
+        assert_eq!(families(&module, &options).len(), 1);
         (options.rewrite.nchwc, options.rewrite.integer_kernels) = (Some(8), true);
-        let names: Vec<_> = families(&options).into_iter().map(|(_, names)| names.join(" ")).collect();
+        let names: Vec<_> = families(&module, &options).into_iter().map(|(_, names)| names.join(" ")).collect();
         assert_eq!(names, ["--nchwc --integer-kernels", "--integer-kernels", "--nchwc", ""]);
     }
 }

@@ -7,13 +7,12 @@ use memc_cost::timeline;
 use memc_ir::{Bytes, Module, Node, SecondaryMap, Value};
 use memc_passes::analysis::near_constants;
 use memc_passes::analysis::windows::KnownData;
-use memc_passes::{Budgeted, Changed, ExternalData, Memo, Options, PassContext, Pipeline, PipelineError, Said, Settings, Silent};
+use memc_passes::{Budgeted, Changed, ExternalData, Memo, Options, PassContext, PipelineError, Said, Settings, Silent};
 use memc_passes::{view, window};
 
-use crate::registry::REGISTRY;
 use crate::score::Score;
 use crate::trial::at_small;
-use crate::{Goal, peak};
+use crate::{Goal, peak, registry};
 
 /// A model with its small constant elements, its readable weights and its options.
 #[derive(Clone, Debug)]
@@ -69,7 +68,7 @@ impl<'m> Form<'m> {
     /// # Errors
     /// Returns the error of the first pass that fails.
     pub(crate) fn run(&mut self, passes: &str, settings: &Settings) -> Result<Changed, PipelineError> {
-        let pipeline = Pipeline::parse(passes, self.module.stage, REGISTRY)?.with(settings);
+        let pipeline = registry::parse(passes, self.module.stage, self.ctx.options)?.with(settings);
         self.trace.push(pipeline.to_string());
         let changed = pipeline.run(&mut self.module, &mut self.ctx, self.verify, &mut Silent);
         changed.map_err(|error| error.traced(|| self.trace()))
@@ -88,13 +87,7 @@ impl<'m> Form<'m> {
     /// Returns the module of a plan as a form, so that further passes can run on it.
     pub(crate) fn of_plan(model: &'m Model<'_>, plan: &Planned) -> Self {
         let mut form = Self { module: plan.module.clone(), trace: vec![plan.trace.clone()], ..Self::given(model) };
-        form.ctx.said = Said {
-            remarks: plan.said.remarks.clone(),
-            rewrites: plan.said.rewrites.clone(),
-            encoded: plan.said.encoded.clone(),
-            encoded_weights: plan.said.encoded_weights.clone(),
-            ..Said::default()
-        };
+        form.ctx.said = Said { remarks: plan.said.remarks.clone(), claims: plan.said.claims.clone(), ..Said::default() };
         form
     }
 
@@ -245,7 +238,7 @@ mod tests {
         let mut module = memc_ir::text::parse(&source).unwrap();
         let options = Options::default();
         let mut ctx = PassContext::new(&options, SecondaryMap::default());
-        let pipeline = Pipeline::parse("view,in-place,place", module.stage, REGISTRY).unwrap();
+        let pipeline = registry::parse("view,in-place,place", module.stage, &options).unwrap();
         pipeline.run(&mut module, &mut ctx, true, &mut Silent).unwrap();
         module
     }

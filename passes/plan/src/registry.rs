@@ -1,6 +1,7 @@
 //! All passes in one sorted list: passes that follow their settings, and passes that search.
 
-use memc_passes::PassInfo;
+use memc_ir::Stage;
+use memc_passes::{Options, PassInfo, Pipeline, PipelineError};
 
 /// All passes, sorted by name.
 pub const REGISTRY: &[&PassInfo] = &[
@@ -26,6 +27,15 @@ pub const REGISTRY: &[&PassInfo] = &[
     &memc_passes::view::INFO,
     &memc_passes::window::INFO,
 ];
+
+/// Parses a pipeline over all passes and those of the caller's transforms; see [`Pipeline::parse`].
+///
+/// # Errors
+/// As [`Pipeline::parse`].
+pub fn parse(text: &str, stage: Stage, options: &Options) -> Result<Pipeline, PipelineError> {
+    let own = options.transforms.iter().map(|transform| transform.pass);
+    Pipeline::parse(text, stage, &REGISTRY.iter().copied().chain(own).collect::<Vec<_>>())
+}
 
 /// Returns the pass with this name.
 pub fn find(name: &str) -> Option<&'static PassInfo> {

@@ -5,16 +5,16 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use memc_ir::{Bytes, ConstData, ConstOrigin};
-use memc_passes::{PassError, PipelineError, Settings, mask_blocks};
+use memc_passes::{PassError, PipelineError, Settings, Transform, Turn};
 
 use crate::goal::{Goal, slowed};
 use crate::model::{Form, Model, Planned, arena, pays_for_weights};
 use crate::pool::{Entry, Pool, Verdict};
 use crate::strategies::{STRATEGIES, Strategy};
 use crate::tuning::Tuning;
-use crate::whole::{self, BLOCKS, Candidate, MASK_BLOCKS, PREPARE, PREPARE_ENCODED, REGIONS, REWRITE};
+use crate::whole::{self, CLEAN, Candidate, REGIONS, REWRITE};
 use crate::{Found, Refusal};
-use crate::{peak, split};
+use crate::{peak, split, transforms};
 
 /// The user's request to one search.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -273,20 +273,26 @@ impl<'m> Search<'m> {
     /// # Errors
     /// Returns the error of the first pass that fails.
     pub(crate) fn prepared(&self, settings: &Settings) -> Result<Rc<Form<'m>>, PipelineError> {
-        let passes = if self.model.options.encode.weights.is_some() { PREPARE_ENCODED } else { PREPARE };
-        self.form(&Form::given(self.model), passes, &settings.only(&["limit", "parts"]))
+        let passes = format!("{CLEAN}{}", transforms::passes_at(Turn::Prepared, self.model.module, self.model.options));
+        self.form(&Form::given(self.model), &passes, &settings.only(&["limit", "parts"]))
     }
 
-    /// Returns a form with images in blocks of channels, if the search uses blocks; nodes that exceed
-    /// `limit` by themselves stay as they are.
+    /// Returns the transforms of a turn that are of use for the model.
+    pub(crate) fn transforms(&self, turn: Turn) -> impl Iterator<Item = &'static Transform> + use<'m> {
+        transforms::at(turn, self.model.module, self.model.options)
+    }
+
+    /// Returns a form after the transforms that come last; nodes that exceed `limit` by themselves stay as
+    /// they are.
     ///
     /// # Errors
     /// Returns the error of the first pass that fails.
     pub(crate) fn laid_out(&self, form: Rc<Form<'m>>, limit: Option<Bytes>) -> Result<Rc<Form<'m>>, PipelineError> {
-        if self.model.options.rewrite.nchwc.is_none() {
+        let passes = transforms::passes_at(Turn::Laid, self.model.module, self.model.options);
+        if passes.is_empty() {
             return Ok(form);
         }
-        self.form(&form, BLOCKS, &Settings { alone: limit, ..Settings::default() })
+        self.form(&form, &passes, &Settings { alone: limit, ..Settings::default() })
     }
 
     /// Returns the rewritten form, or `None` if rules change nothing.
@@ -295,7 +301,7 @@ impl<'m> Search<'m> {
     /// Returns the error of the first pass that fails.
     pub(crate) fn rewritten(&self, prepared: &Form<'m>, settings: &Settings) -> Result<Option<Rc<Form<'m>>>, PipelineError> {
         let form = self.form(prepared, REWRITE, &settings.only(&["limit", "slowdown", "weights"]))?;
-        Ok(Some(form).filter(|form| !form.ctx.said.rewrites.is_empty()))
+        Ok(Some(form).filter(|form| form.ctx.said.claims.has_rewritten()))
     }
 
     /// Returns the rewritten form. If rewriting computes new weights, also returns the form that leaves
@@ -341,21 +347,21 @@ impl<'m> Search<'m> {
         Ok(candidates)
     }
 
-    /// Returns the best candidate with masked attention in blocks of rows, or `None` if heuristics find that
-    /// blocks save nothing.
-    fn in_mask_blocks(
+    /// Returns the best candidate after a transform, or `None` if heuristics find that it saves nothing.
+    fn transformed(
         &self,
+        transform: &'static Transform,
         candidates: &[Candidate<'m>],
         goal: &Goal,
         settings: &Settings,
     ) -> Result<Option<Candidate<'m>>, PipelineError> {
         let score = |candidate: &Candidate<'_>| candidate.quick.score(goal, self.model.options);
         let Some(best) = candidates.iter().min_by_key(|candidate| score(candidate)) else { return Ok(None) };
-        let form = self.form(&best.form, MASK_BLOCKS, &Settings::default())?;
-        if !mask_blocks::is_in_blocks(&form.module) {
+        let form = self.form(&best.form, transform.passes, &Settings::default())?;
+        if !transform.is_in(&form.module) {
             return Ok(None);
         }
-        let found = Candidate::larger(form, "masked attention in blocks", best, settings)?;
+        let found = Candidate::larger(form, transform.pass.name, best, settings)?;
         Ok((score(&found) < score(best)).then_some(found))
     }
 
@@ -381,8 +387,8 @@ impl<'m> Search<'m> {
             (is_heavy, candidate.quick.score(&goal, self.model.options))
         });
         candidates.truncate(2);
-        if rewrites {
-            candidates.extend(self.in_mask_blocks(&candidates, &goal, settings)?);
+        for transform in self.transforms(Turn::Candidate).filter(|_| rewrites) {
+            candidates.extend(self.transformed(transform, &candidates, &goal, settings)?);
         }
         let file_order = &self.pool.file_order;
         let Some(best) = whole::best(candidates, &goal, settings, self.tuning, file_order)? else {

@@ -5,30 +5,23 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use memc_ir::{Bytes, Stage};
-use memc_passes::{Changed, Pipeline, PipelineError, Settings, Silent, window};
+use memc_passes::{Changed, PipelineError, Settings, Silent, Turn, window};
 
 use crate::goal::Goal;
 use crate::model::{Form, Model, Planned, arena, is_no_worse, pays_for_weights};
-use crate::registry::REGISTRY;
 use crate::score::Score;
 use crate::tuning::Tuning;
-use crate::windows;
+use crate::{registry, transforms, windows};
 
-/// Passes that never raise the peak of a plan, run first.
-pub(crate) const PREPARE: &str = "fold,canonicalize,dce,micro-batch,dce";
-/// As [`PREPARE`], with weights of matrix products written in few bits. Cleaning comes first: it computes
-/// new weights from old ones.
-pub(crate) const PREPARE_ENCODED: &str = "fold,canonicalize,dce,encode-weights,dce,micro-batch,dce";
+/// Cleaning passes, which never raise the peak of a plan. They come first: they compute new weights from old
+/// ones, which transforms may write in other forms.
+pub(crate) const CLEAN: &str = "fold,canonicalize,dce,";
 /// Merges equal nodes. A merged value lives longer, which can raise the peak.
 pub(crate) const MERGE: &str = "cse,dce,";
 /// Rewrites, and cleans up after the rewrite: equal fragments make equal weights.
 pub(crate) const REWRITE: &str = "cse,dce,rewrite,fold,canonicalize,dce,cse,dce,tie";
-/// Lays images out in blocks of channels.
-pub(crate) const BLOCKS: &str = "nchwc,dce,tie";
 /// Splits regions around the peak into parts, and keeps one of equal weights that parts make.
 pub(crate) const REGIONS: &str = "split,dce,tie";
-/// Merges equal nodes, and computes masked attention in blocks of rows.
-pub(crate) const MASK_BLOCKS: &str = "cse,dce,mask-blocks,dce";
 /// Makes the aliases that ordering relies on.
 const VIEWS: &str = "view";
 /// Takes some sub-views and orders the nodes.
@@ -131,13 +124,13 @@ impl<'m> Candidate<'m> {
         let Form { module: prepared, mut ctx, .. } = self.form.then(&format!("{merge}{VIEWS}"), settings)?;
         let candidates = window::candidates(&prepared, &ctx);
         let quick = Settings { effort: Some(0), below: None, ..settings.clone() };
-        let placed = Pipeline::parse(PLACE, Stage::Scheduled, REGISTRY)?.with(&quick);
+        let placed = registry::parse(PLACE, Stage::Scheduled, ctx.options)?.with(&quick);
         let options = ctx.options;
         windows::search(&prepared, &candidates, options, |views, below| {
             let mut trial = prepared.clone();
             let with = Settings { windows: Some(views), ..quick.clone() };
             ctx.said.reports.clear();
-            Pipeline::parse(ORDER, trial.stage, REGISTRY)?.with(&with).run(&mut trial, &mut ctx, false, &mut Silent)?;
+            registry::parse(ORDER, trial.stage, options)?.with(&with).run(&mut trial, &mut ctx, false, &mut Silent)?;
             if ctx.said.reports.iter().any(|report| report.value >= below) {
                 return Ok(None);
             }
@@ -260,22 +253,20 @@ fn most(bound: u64, known: u64, holds: impl Fn(u64) -> bool) -> u64 {
 }
 
 /// Plans the file order, the upper bound of every plan without a limit. No rules rewrite the nodes.
-/// Blocks, encoded weights and batch parts are explicit requests, so their workspace and copies are part
-/// of the bound;
-/// integer kernels only serve to save memory, so they are not. Cleaning up may raise the peak if the
-/// runtime keeps unread results to the end: then the unchanged file is planned.
+/// Transforms that the options ask for are part of the bound, with their workspace and copies; integer
+/// kernels only serve to save memory, so they are not. Cleaning up may raise the peak if the runtime keeps
+/// unread results to the end: then the unchanged file is planned.
 ///
 /// # Errors
 /// Returns the error of the first pass that fails.
 pub(crate) fn file_order(model: &Model<'_>, settings: &Settings) -> Result<Planned, PipelineError> {
-    let has_blocks = model.options.rewrite.nchwc.is_some();
-    let has_codes = model.options.encode.weights.is_some();
-    let (kernels, blocks) = (if has_blocks || has_codes { "canonicalize," } else { "" }, if has_blocks { "nchwc," } else { "" });
-    let codes = if has_codes { "dce,encode-weights," } else { "" };
-    let cleaned = format!("fold,{kernels}{codes}dce,micro-batch,{blocks}dce,view,{PLACE}");
+    let at = |turn| transforms::passes_at(turn, model.module, model.options);
+    let asked = transforms::are_asked(model.module, model.options);
+    let clean = if asked { CLEAN } else { "fold,dce," };
+    let cleaned = format!("{clean}{}{}view,{PLACE}", at(Turn::Prepared), at(Turn::Laid));
     let plan = |passes: &str| Ok::<_, PipelineError>(Form::given(model).then(passes, settings)?.planned());
     let cleaned = plan(&cleaned)?;
-    if has_blocks || has_codes || settings.parts.is_some() {
+    if asked || settings.parts.is_some() {
         return Ok(cleaned);
     }
     let given = plan(&format!("view,{PLACE}"))?;

@@ -13,6 +13,7 @@ mod write;
 use memc_ir::{Bytes, Diagnostic, Module, Severity, Stage};
 
 use crate::buffer::GrownCache;
+use crate::claims::Claim;
 use crate::pass::{Changed, PassContext, PassError, PassInfo};
 
 pub use pairs::{is_growing, past_of};
@@ -44,17 +45,18 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     let (written, data) = write::write(&lengths, &caches, &edits)?;
     let count = written.count;
     let name = |value| written.module.value(value).name.clone();
-    let grown = caches.all.iter().map(|cache| GrownCache {
-        input: name(cache.old),
-        output: name(cache.new),
-        axis: cache.axis,
-        capacity: caches.capacity,
-        rows: caches.most,
-        rows_expr: Some(&caches.rows).filter(|rows| rows.as_constant().is_none()).cloned(),
-        count: name(count),
-        grows: lengths.symbols.iter().map(|(name, extent)| (name.clone(), extent.clone())).collect(),
-    });
-    ctx.said.caches = grown.collect();
+    for cache in &caches.all {
+        ctx.said.claims.push(Claim::Cache(GrownCache {
+            input: name(cache.old),
+            output: name(cache.new),
+            axis: cache.axis,
+            capacity: caches.capacity,
+            rows: caches.most,
+            rows_expr: Some(&caches.rows).filter(|rows| rows.as_constant().is_none()).cloned(),
+            count: name(count),
+            grows: lengths.symbols.iter().map(|(name, extent)| (name.clone(), extent.clone())).collect(),
+        }));
+    }
     ctx.said.remarks.push(remark(&written.module, &caches, &name(count), lengths.symbols.is_empty()));
     ctx.data = data;
     *module = written.module;

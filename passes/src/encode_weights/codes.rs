@@ -1,8 +1,8 @@
 //! Codes of few bits for a matrix of weights: a scale for each column, or for each block of a column, and
 //! the error of the decoded numbers.
 
+use crate::claims::WeightErrors;
 use crate::options::WeightCode;
-use crate::pass::WeightErrors;
 
 /// Number of elements of a column that share a scale, in kernels and operators with blocks.
 pub(super) const BLOCK: usize = 32;

@@ -8,8 +8,9 @@ use memc_ir::{
     ValueType,
 };
 
+use crate::claims::{Claim, EncodedWeight};
 use crate::options::WeightCode;
-use crate::pass::{Changed, EncodedWeight, PassContext, PassError, PassInfo};
+use crate::pass::{Changed, PassContext, PassError, PassInfo};
 use codes::{BLOCK, Codes, Matrix, Storage, encode};
 
 /// Description of the pass.
@@ -160,7 +161,7 @@ impl Walk<'_, '_, '_> {
         let (codes, scales) = if direct { self.direct(&weight, codes) } else { self.decoded(&weight, codes, by_column) };
         let Some(whole) = self.module().constant_of(codes) else { return };
         let [codes, scales] = [codes, scales].map(|value| self.module().value(value).name.clone());
-        self.ctx.said.encoded_weights.push(EncodedWeight {
+        self.ctx.said.claims.push(Claim::EncodedWeight(EncodedWeight {
             of: name,
             codes,
             scales,
@@ -172,7 +173,7 @@ impl Walk<'_, '_, '_> {
             extents: [weight.inner, weight.columns].map(|extent| extent as u64),
             transposed: weight.transposed,
             errors,
-        });
+        }));
     }
 
     /// Returns whether the runtime multiplies by codes without decoding them all.
@@ -269,8 +270,9 @@ impl Walk<'_, '_, '_> {
 
     /// Remarks on the encoded matrices and on those that were left.
     fn tell(&mut self) {
-        let encoded = &self.ctx.said.encoded_weights;
-        let sum = |size: fn(&EncodedWeight) -> Bytes| encoded.iter().map(size).fold(Bytes(0), Bytes::saturating_add);
+        let encoded: Vec<&EncodedWeight> = self.ctx.said.claims.encoded_weights().collect();
+        let sum =
+            |size: fn(&EncodedWeight) -> Bytes| encoded.iter().map(|weight| size(weight)).fold(Bytes(0), Bytes::saturating_add);
         let worst = encoded.iter().max_by(|a, b| a.errors.relative().total_cmp(&b.errors.relative()));
         let remark = |code, message: String, help: &str| Diagnostic::new(code, Severity::Remark, message).with_help(help);
         let mut remarks = Vec::new();

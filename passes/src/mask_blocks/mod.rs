@@ -7,13 +7,14 @@ mod write;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use memc_edit::{Maker, is_made_by};
+use memc_edit::Maker;
 use memc_ir::{ConstData, Module, Node, Rewriter, Stage, TensorType, Value};
 use memc_ops::{Table, Tables, normalize_axis, table_of};
 
 use self::grid::{Core, Role};
 use self::mask::{Blocks, Masked};
 use crate::Replaced;
+use crate::claims::Claim;
 use crate::pass::{Changed, PassContext, PassError, PassInfo};
 
 /// Description of the pass.
@@ -45,11 +46,6 @@ const MIN_EXTENT: u64 = 128;
 /// left-out elements save.
 const MAX_KEPT: u64 = 80;
 
-/// Returns whether a module has attention in blocks.
-pub fn is_in_blocks(module: &Module) -> bool {
-    module.graph(module.main()).nodes.iter().any(|node| is_made_by(module, *node, INFO.name))
-}
-
 fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassError> {
     // Operands of different extents broadcast without an attribute since version 7.
     if module.opsets.get("").copied().unwrap_or(0) < 7 {
@@ -64,7 +60,7 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     let mut maker = Maker::new(module, INFO.name);
     for ((core, blocks), names) in found.iter().zip(names) {
         if write::write(&mut maker, core, blocks, &mut order) {
-            ctx.said.rewrites.push(names);
+            ctx.said.claims.push(Claim::Rewritten(names));
         }
     }
     let main = maker.module().main();

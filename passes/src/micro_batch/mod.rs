@@ -3,7 +3,7 @@
 mod drawn;
 mod follow;
 
-use memc_edit::is_made_by;
+use memc_edit::has_made;
 use memc_ir::{Module, Stage};
 
 use crate::parts::{Weights, write};
@@ -22,7 +22,7 @@ pub const INFO: PassInfo = PassInfo {
 
 /// Returns whether this pass wrote nodes of the module.
 pub fn is_divided(module: &Module) -> bool {
-    module.graph(module.main()).nodes.iter().any(|node| is_made_by(module, *node, INFO.name))
+    has_made(module, INFO.name)
 }
 
 fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassError> {

@@ -9,7 +9,7 @@ use memc_solve::{Limit, budget};
 use super::realize::realize;
 use super::state::Stated;
 use super::trial::{arena, fresh};
-use memc_passes::{Budgeted, Encoded, PassContext, PassError, window};
+use memc_passes::{Budgeted, Claims, PassContext, PassError, window};
 
 /// A plan and the module that carries it out.
 pub(crate) struct Found {
@@ -24,7 +24,7 @@ pub(crate) struct Found {
     pub(crate) peak: u64,
     pub(crate) budgeted: Budgeted,
     /// Values that lie as codes.
-    pub(crate) encoded: Vec<Encoded>,
+    pub(crate) claims: Claims,
     pub(crate) edits: u64,
 }
 
@@ -143,8 +143,8 @@ fn carry_out(
         effort: 0,
     };
     let peak = plan.peak.min(least.0);
-    let encoded = trial.said.encoded;
-    Ok(Found { module: realized, data: trial.data, arena: least, plan, peak, budgeted, encoded, edits })
+    let claims = trial.said.claims;
+    Ok(Found { module: realized, data: trial.data, arena: least, plan, peak, budgeted, claims, edits })
 }
 
 fn refused(error: budget::BudgetError) -> PassError {

@@ -48,7 +48,7 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     *module = found.module;
     ctx.data = found.data;
     ctx.said.budgeted = Some(found.budgeted);
-    ctx.said.encoded.extend(found.encoded);
+    ctx.said.claims.extend(found.claims);
     module.plan.scratch = scratch(module, ctx.options);
     edits += u64::from(module.plan.scratch != before);
     Ok(Changed::edits(edits))

@@ -11,7 +11,7 @@ use memc_solve::budget::Event;
 use super::issue::issue;
 use super::state::Stated;
 use memc_passes::encode::Writer;
-use memc_passes::{Encoded, PassContext};
+use memc_passes::{Claim, Claims, Encoded, PassContext};
 
 /// Writes the events into the module and returns the number of edits. Repeated and optional runs without
 /// readers are left out.
@@ -33,7 +33,7 @@ pub(crate) fn realize(module: &mut Module, ctx: &mut PassContext<'_>, stated: &S
             given: SecondaryMap::default(),
             codes: vec![None; stated.problem.values.len()],
             far_codes: vec![None; stated.problem.values.len()],
-            encoded: &mut ctx.said.encoded,
+            claims: &mut ctx.said.claims,
             order: Vec::new(),
             names,
             aliases: &mut aliases,
@@ -123,7 +123,7 @@ struct Realizer<'a, 'm> {
     /// By value of the problem: its latest code, and the code in a farther space.
     codes: Vec<Option<Value>>,
     far_codes: Vec<Option<Value>>,
-    encoded: &'a mut Vec<Encoded>,
+    claims: &'a mut Claims,
     order: Vec<Node>,
     /// Names already in use.
     names: BTreeSet<String>,
@@ -160,12 +160,13 @@ impl Realizer<'_, '_> {
             self.order.extend(nodes);
             self.latest.set(coded.value, Some(value));
             self.known.push((value, coded.value));
-            self.encoded.push(Encoded {
+            let encoded = Encoded {
                 of: self.module().value(coded.value).name.clone(),
                 codes: names(self, &codes),
                 decoded: self.module().value(value).name.clone(),
                 form: coded.recipe.form,
-            });
+            };
+            self.claims.push(Claim::Encoded(encoded));
         }
         let views = self.writer.aliases();
         self.aliases.extend(views);

@@ -11,7 +11,7 @@ use memc_rewrite::{Candidate, Fragment, Limits, RuleBook, Setting, Shift, apply,
 
 use crate::Goal;
 use crate::trial::alone;
-use memc_passes::{Changed, PassContext, PassError, PassInfo};
+use memc_passes::{Changed, Claim, PassContext, PassError, PassInfo};
 use search::{Form, best, chosen};
 
 /// Entry of the pass in the registry.
@@ -91,7 +91,7 @@ fn round(
     let applied = apply(module, &chosen(&forms, &best(module, ctx, &forms, goal)));
     if applied.edits > 0 {
         ctx.data = memc_ops::infer(module).data;
-        ctx.said.rewrites.extend(applied.fragments);
+        ctx.said.claims.extend(applied.fragments.into_iter().map(Claim::Rewritten));
     }
     applied.edits
 }

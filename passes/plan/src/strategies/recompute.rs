@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 
 use memc_ir::Bytes;
-use memc_passes::{PassError, PipelineError, Seek, Settings, Shortage, mask_blocks};
+use memc_passes::{PassError, PipelineError, Seek, Settings, Shortage, Turn};
 
 use crate::goal::slowed;
 use crate::model::{Form, Planned};
 use crate::pool::Verdict;
 use crate::search::Search;
 use crate::split::is_split;
-use crate::whole::{MASK_BLOCKS, MERGE, PLACE, has_equal_nodes};
+use crate::whole::{MERGE, PLACE, has_equal_nodes};
 
 /// Checks that the limit needs recomputation.
 pub(super) fn is_worth(search: &Search<'_>) -> Result<(), &'static str> {
@@ -44,7 +44,7 @@ pub(super) fn seek(search: &mut Search<'_>) -> Result<(), PipelineError> {
 pub(super) fn given_is_worth(search: &Search<'_>) -> Result<(), &'static str> {
     super::slow(search)?;
     match search.found("recompute") {
-        Some(found) if !found.said.rewrites.is_empty() => Ok(()),
+        Some(found) if found.said.claims.has_rewritten() => Ok(()),
         Some(_) => Err("the plan with recomputation has the nodes as given"),
         None => Err("no plan recomputes without splitting operators"),
     }
@@ -66,8 +66,8 @@ pub(super) fn of_given(search: &mut Search<'_>) -> Result<(), PipelineError> {
 /// Checks that memory is unlimited and the best plan has equal nodes that are not merged.
 pub(super) fn merging_is_worth(search: &Search<'_>) -> Result<(), &'static str> {
     let Some(best) = search.pool.best().filter(|_| search.wish.limit.is_none()) else { return Err("a memory limit is set") };
-    if mask_blocks::is_in_blocks(&best.module) {
-        return Err("equal cuts of masked attention stay apart");
+    if search.transforms(Turn::Candidate).any(|transform| transform.is_in(&best.module)) {
+        return Err("equal nodes of a transform stay apart");
     }
     match has_equal_nodes(&Form::of_plan(search.model, best)) {
         Ok(false) => Err("the best plan has no equal nodes"),
@@ -142,7 +142,7 @@ pub(super) fn within(search: &Search<'_>, settings: &Settings, free: &Planned) -
     let settings = Settings { smallest, fastest: settings.fastest.or(search.pool.fastest()), ..settings.clone() };
     // Start from merged nodes, or from rewritten nodes if the unlimited plan is rewritten.
     let limited = Limited { search, settings: &settings, free };
-    let is_rewritten = !free.said.rewrites.is_empty();
+    let is_rewritten = free.said.claims.has_rewritten();
     let first = if is_rewritten { Way::Rewritten } else { Way::Merged };
     let ends_soon = settings.seek == Seek::Soon;
     let is_only = !ends_soon && !is_rewritten && !has_equal_nodes(&*search.prepared(&settings)?)?;
@@ -227,19 +227,20 @@ impl Limited<'_, '_> {
             Way::Merged => Some(self.search.form(&prepared, MERGE, &Settings::default())?),
             Way::Apart | Way::FileOrder => None,
         };
-        let has_blocks = mask_blocks::is_in_blocks(&self.free.module);
+        let transforms: Vec<_> =
+            self.search.transforms(Turn::Candidate).filter(|transform| transform.is_in(&self.free.module)).collect();
         let mut form = self.search.laid_out(form.unwrap_or(prepared), settings.limit)?;
-        if has_blocks && way == Way::Rewritten {
+        for transform in transforms.iter().filter(|_| way == Way::Rewritten) {
             let count = |form: &Form<'_>| form.module.graph(form.module.main()).nodes.len().max(1) as u64;
             let given = count(&form);
-            form = self.search.form(&form, MASK_BLOCKS, &Settings::default())?;
-            // Search in about the time that the form without blocks would take.
+            form = self.search.form(&form, transform.passes, &Settings::default())?;
+            // Search in about the time that the form without the transform would take.
             let effort = settings.effort.unwrap_or(self.search.model.options.effort);
             settings.effort = Some((effort / count(&form) * given).min(effort));
         }
         // Sub-views of a module with split regions refer to values that do not exist here.
         let none = BTreeSet::new();
-        let named = if is_split(&self.free.module) || has_blocks { &none } else { &self.free.windows };
+        let named = if is_split(&self.free.module) || !transforms.is_empty() { &none } else { &self.free.windows };
         planned_within(&form, named, way != Way::FileOrder, &settings)
     }
 }

@@ -32,7 +32,22 @@ pub(super) struct Known {
 
 /// Improves `best` and raises the lower bound, until it is proven that no order has fewer than `below`
 /// bytes or the limit is reached.
+///
+/// An order that meets the bound without a search is kept: searching could find another one of equal
+/// peak, and then the answer would depend on the limits of earlier questions, whose answers are
+/// remembered.
 pub(super) fn improve(model: &Model, best: &mut Best<'_>, below: u64, tuning: &OrderTuning, limit: u64) -> Known {
+    let mut at_once = best.clone();
+    let known = improve_within(model, &mut at_once, below, tuning, 0);
+    if limit == 0 || at_once.peak <= known.lower_bound {
+        *best = at_once;
+        return known;
+    }
+    improve_within(model, best, below, tuning, limit)
+}
+
+/// Improves `best` and raises the lower bound within a number of search nodes.
+fn improve_within(model: &Model, best: &mut Best<'_>, below: u64, tuning: &OrderTuning, limit: u64) -> Known {
     let looks_per_node = tuning.looks_per_node.max(1);
     let mut looks = limit.saturating_mul(looks_per_node);
     let before = looks;

@@ -7,6 +7,7 @@ use crate::order::bound;
 use crate::order::model::{Model, peak};
 
 /// The best order so far; ties go to the order that is closest to the given order.
+#[derive(Clone)]
 pub(in crate::order) struct Best<'a> {
     model: &'a Model,
     given_position: Vec<u32>,

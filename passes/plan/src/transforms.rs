@@ -1,0 +1,96 @@
+//! All transforms in one table: changes of the model before, during and after the search for a plan.
+
+use memc_ir::Module;
+use memc_passes::{Options, Transform, Turn, cache, encode_weights, mask_blocks, micro_batch, nchwc, settle, tie};
+
+/// All transforms, in the order in which they run within a turn.
+pub const TRANSFORMS: &[Transform] = &[
+    Transform {
+        pass: &cache::INFO,
+        passes: "cache",
+        turn: Turn::First,
+        applies: |_, options| !options.growing.is_empty(),
+        option: Some("--state"),
+        leave_out: None,
+    },
+    Transform { pass: &tie::INFO, passes: "tie", turn: Turn::First, applies: |_, _| true, option: None, leave_out: None },
+    Transform {
+        pass: &encode_weights::INFO,
+        passes: "encode-weights,dce",
+        turn: Turn::Prepared,
+        applies: |_, options| options.encode.weights.is_some(),
+        option: Some("--encode-weights"),
+        leave_out: None,
+    },
+    Transform {
+        pass: &micro_batch::INFO,
+        passes: "micro-batch,dce",
+        turn: Turn::Prepared,
+        // Strategies set the number of parts.
+        applies: |_, _| true,
+        option: None,
+        leave_out: None,
+    },
+    Transform {
+        pass: &nchwc::INFO,
+        passes: "nchwc,dce,tie",
+        turn: Turn::Laid,
+        applies: |_, options| options.rewrite.nchwc.is_some(),
+        option: Some("--nchwc"),
+        leave_out: Some(|options| options.rewrite.nchwc = None),
+    },
+    Transform {
+        pass: &mask_blocks::INFO,
+        passes: "cse,dce,mask-blocks,dce",
+        turn: Turn::Candidate,
+        applies: |_, _| true,
+        option: None,
+        leave_out: None,
+    },
+    Transform {
+        pass: &settle::INFO,
+        passes: "settle",
+        turn: Turn::Last,
+        applies: |module, _| !module.domain().is_empty(),
+        option: None,
+        leave_out: None,
+    },
+];
+
+/// Returns the transforms of a turn that are of use for a module under these options; those of the caller
+/// come last.
+pub fn at(turn: Turn, module: &Module, options: &Options) -> impl Iterator<Item = &'static Transform> {
+    all(options).filter(move |transform| transform.turn == turn && (transform.applies)(module, options))
+}
+
+/// Returns all transforms, those of the caller last.
+pub(crate) fn all(options: &Options) -> impl Iterator<Item = &'static Transform> {
+    TRANSFORMS.iter().chain(options.transforms.iter().copied())
+}
+
+/// Returns whether the options ask for a transform of all plans.
+pub(crate) fn are_asked(module: &Module, options: &Options) -> bool {
+    let turns = [Turn::Prepared, Turn::Laid];
+    turns.into_iter().flat_map(|turn| at(turn, module, options)).any(|transform| transform.option.is_some())
+}
+
+/// Returns the pipeline of the transforms of a turn, each followed by a comma; empty if there are none.
+pub(crate) fn passes_at(turn: Turn, module: &Module, options: &Options) -> String {
+    at(turn, module, options).map(|transform| format!("{},", transform.passes)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry;
+
+    #[test]
+    fn transforms_are_passes_and_run_in_the_order_of_their_turns() {
+        assert!(TRANSFORMS.is_sorted_by_key(|transform| transform.turn));
+        for transform in TRANSFORMS {
+            let name = transform.pass.name;
+            assert!(registry::find(name).is_some_and(|pass| std::ptr::eq(pass, transform.pass)), "{name}");
+            assert!(transform.passes.split(',').any(|pass| pass == name), "{name}");
+        }
+    }
+}
