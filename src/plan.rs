@@ -1,11 +1,11 @@
 //! The main job: plans a model, and derives the model to write and its layout.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use memc_cost::Measured;
 use memc_ir::{Bytes, Diagnostic, DimExpr, Module, Severity};
-use memc_onnx_export::{ExportOptions, Exported};
+use memc_onnx_export::{ExportOptions, Exported, Interface};
 use memc_onnx_import::Imported;
 use memc_onnx_proto::{ModelFile, ReadError};
 use memc_ops::profile::{Language, SessionNeeds};
@@ -166,7 +166,8 @@ fn planned(
         given: &original,
     };
     let outside = request.external_data.as_ref().map(ExternalData::options);
-    let export = ExportOptions { metadata: true, value_info: true, outside, ..ExportOptions::default() };
+    let interface = Interface { added_inputs: new_inputs(&original, &given), ..Interface::default() };
+    let export = ExportOptions { metadata: true, value_info: true, outside, interface, ..ExportOptions::default() };
     let model = memc_onnx_export::export(file, &module, &export)?;
     (context.input_sha256, context.output_sha256) = hashes(file, &model);
     let mut plan = layout(&module, &model, &context);
@@ -204,6 +205,14 @@ fn planned(
         log,
         diagnostics,
     })
+}
+
+/// Returns the names of graph inputs that keeping caches added: the number of rows that are filled.
+fn new_inputs(given: &Module, kept: &Module) -> BTreeSet<String> {
+    let names = |module: &Module| -> BTreeSet<String> {
+        module.graph(module.main()).inputs.iter().map(|input| module.value(*input).name.clone()).collect()
+    };
+    names(kept).difference(&names(given)).cloned().collect()
 }
 
 /// Largest number of violations that an error shows.

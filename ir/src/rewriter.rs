@@ -366,6 +366,66 @@ impl<'m> Rewriter<'m> {
         self.module.graphs[graph].inputs.push(value);
         value
     }
+    /// Appends a formal input with a default to a graph; returns the new value.
+    pub fn input_with_default(&mut self, graph: GraphId, name: &str, data: ConstData) -> Value {
+        let ty = ValueType::Tensor(data.ty.clone());
+        let constant = self.module.constants.push(data);
+        let value = self.input(graph, name, ty);
+        self.module.values[value].default = Some(constant);
+        value
+    }
+    /// Turns an initializer into a formal input of its graph, with the constant as its default. Its name and
+    /// uses stay. Does nothing if the value is no initializer.
+    pub fn make_input(&mut self, value: Value) {
+        let Definition::Constant(graph, constant) = self.module.values[value].definition else { return };
+        self.edits += 1;
+        let data = &mut self.module.graphs[graph];
+        data.constants.retain(|other| *other != value);
+        let position = data.inputs.len() as u32;
+        data.inputs.push(value);
+        self.module.values[value].definition = Definition::Input(graph, position);
+        self.module.values[value].default = Some(constant);
+    }
+    /// Turns a formal input with a default into an initializer. Its name and uses stay. Does nothing if the
+    /// value is no input with a default.
+    pub fn make_constant(&mut self, value: Value) {
+        let Definition::Input(graph, _) = self.module.values[value].definition else { return };
+        let Some(constant) = self.module.values[value].default.take() else { return };
+        self.edits += 1;
+        self.module.values[value].definition = Definition::Constant(graph, constant);
+        self.module.graphs[graph].constants.push(value);
+        self.remove_input(graph, value);
+    }
+    /// Removes a formal input without uses. Returns `false`, without a change, if the value is in use or is
+    /// no input.
+    pub fn drop_input(&mut self, value: Value) -> bool {
+        let Definition::Input(graph, _) = self.module.values[value].definition else { return false };
+        if !self.uses[value].is_empty() {
+            return false;
+        }
+        self.edits += 1;
+        self.module.values[value].definition = Definition::Erased;
+        self.remove_input(graph, value);
+        true
+    }
+    /// Takes a value out of the formal inputs of a graph and numbers the others.
+    fn remove_input(&mut self, graph: GraphId, value: Value) {
+        self.module.graphs[graph].inputs.retain(|other| *other != value);
+        for (position, input) in (0u32..).zip(self.module.graphs[graph].inputs.clone()) {
+            self.module.values[input].definition = Definition::Input(graph, position);
+        }
+    }
+    /// Replaces all results of a graph.
+    pub fn set_outputs(&mut self, graph: GraphId, outputs: Vec<Value>) {
+        self.edits += 1;
+        for value in std::mem::take(&mut self.module.graphs[graph].outputs) {
+            self.uses[value].retain(|site| !matches!(site, Use::Output(of, _) if *of == graph));
+        }
+        for (position, value) in (0u32..).zip(&outputs) {
+            self.uses[*value].push(Use::Output(graph, position));
+        }
+        self.module.graphs[graph].outputs = outputs;
+    }
     /// Adds a constant and an initializer for it; returns the new value.
     pub fn initializer(&mut self, graph: GraphId, name: &str, data: ConstData) -> Value {
         self.edits += 1;

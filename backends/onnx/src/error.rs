@@ -54,8 +54,8 @@ pub enum ExportError {
         /// Name of the attribute.
         attribute: String,
     },
-    /// The module's graph inputs or outputs differ from those of the file: an edit changed the
-    /// interface.
+    /// The module's graph inputs or outputs differ from those of the file in a way that the caller did
+    /// not state (see [`crate::Interface`]): an edit changed the interface.
     #[error("graph {what} {position} is `{expected}` in the file but `{found}` in the module")]
     Interface {
         /// `input` or `output`.

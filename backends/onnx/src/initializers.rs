@@ -2,23 +2,25 @@
 
 use std::collections::BTreeSet;
 
-use memc_ir::{ConstOrigin, GraphId};
+use memc_ir::{ConstId, ConstOrigin, GraphId, Value};
 use memc_onnx_proto::onnx::GraphProto;
 use memc_onnx_proto::{GraphEdit, TensorSource};
 
 use crate::encode::Source;
 use crate::error::{ExportError, TensorDefect};
 use crate::inputs;
+use crate::interface::Interface;
 
 /// Plans the initializers of the main graph. Sparse initializers always stay. Initializers that the file
-/// refers to elsewhere stay too: defaults of graph inputs, quantization annotations, and all of them if
-/// the model carries training information.
-pub(crate) fn main(source: Source<'_>, edit: &mut GraphEdit) -> Result<(), ExportError> {
+/// refers to elsewhere stay too: defaults of kept graph inputs, quantization annotations, and all of them
+/// if the model carries training information.
+pub(crate) fn main(source: Source<'_>, interface: &Interface, edit: &mut GraphEdit) -> Result<(), ExportError> {
     let (module, graph) = (source.module, source.file.graph());
     let mut kept: BTreeSet<usize> = BTreeSet::new();
+    let constants = module.graph(module.main()).constants.iter();
+    let constants = constants.filter_map(|value| Some((*value, module.constant_of(*value)?)));
     // Keep initializers with an unchanged name; all other constants become new initializers.
-    for value in module.graph(module.main()).constants.iter().copied() {
-        let Some(constant) = module.constant_of(value) else { continue };
+    for (value, constant) in constants.chain(defaults(source, interface)) {
         let name = source.name(value);
         let fail = |defect| ExportError::Initializer { name: name.to_owned(), defect };
         let tensor = match module.constant(constant).origin {
@@ -50,7 +52,8 @@ pub(crate) fn main(source: Source<'_>, edit: &mut GraphEdit) -> Result<(), Expor
     if source.file.model().training_info.is_empty() {
         let annotations = graph.quantization_annotation.iter().flat_map(|annotation| &annotation.quant_parameter_tensor_names);
         let mut named: BTreeSet<&str> = annotations.map(|parameter| parameter.value()).collect();
-        named.extend(inputs::stated(source.file, graph));
+        let inputs = inputs::stated(source.file, graph).into_iter();
+        named.extend(inputs.filter(|name| !interface.removed_inputs.contains(*name)));
         let unused = graph
             .initializer
             .iter()
@@ -61,6 +64,14 @@ pub(crate) fn main(source: Source<'_>, edit: &mut GraphEdit) -> Result<(), Expor
         drop_inputs(source, graph, edit);
     }
     Ok(())
+}
+
+/// Iterates over the added inputs with a default, each with its default.
+pub(crate) fn defaults<'s>(source: Source<'s>, interface: &'s Interface) -> impl Iterator<Item = (Value, ConstId)> + 's {
+    let module = source.module;
+    let added =
+        module.graph(module.main()).inputs.iter().filter(move |input| interface.added_inputs.contains(source.name(**input)));
+    added.filter_map(|input| Some((*input, module.value(*input).default?)))
 }
 
 /// Returns the positions of initializers that repeat an earlier name; the importer found their elements

@@ -14,6 +14,7 @@ mod exported;
 mod external;
 mod initializers;
 mod inputs;
+mod interface;
 mod names;
 mod nodes;
 mod ort_order;
@@ -26,16 +27,18 @@ mod values;
 
 use std::collections::BTreeMap;
 
-use memc_ir::{Module, Node, Origin, SecondaryMap, Value};
+use memc_ir::{Module, Node, Origin, SecondaryMap};
 use memc_onnx_proto::{GraphEdit, Metadata, ModelEdit, ModelFile, ModelSplice};
 
 use encode::Source;
 use inputs::FREE_INITIALIZERS_IR_VERSION;
+use interface::Side;
 
 pub use anchors::{Anchored, add_anchors, file_order, is_anchor};
 pub use error::{ExportError, TensorDefect};
 pub use exported::{Exported, sha256};
 pub use external::weight_files;
+pub use interface::Interface;
 pub use ort_order::{default_order, default_order_of};
 pub use outside::{Chunk, ChunkSource, Outside};
 pub use transfers::written;
@@ -63,12 +66,18 @@ pub struct ExportOptions {
     pub value_info: bool,
     /// The file beside the model that takes the weights; without it they stay in their places.
     pub outside: Option<Outside>,
+    /// Graph inputs and outputs that come or go; every other change of the interface is an error.
+    pub interface: Interface,
+    /// Whether the model may import a newer version of an operator set than the file does. The nodes of the
+    /// module must then mean the same in the newer version.
+    pub raises_opsets: bool,
 }
 
 impl Default for ExportOptions {
     /// Returns options that write metadata and types.
     fn default() -> Self {
-        Self { metadata: true, model_metadata: Metadata::new(), value_info: true, outside: None }
+        let (model_metadata, interface) = (Metadata::new(), Interface::default());
+        Self { metadata: true, model_metadata, value_info: true, outside: None, interface, raises_opsets: false }
     }
 }
 
@@ -77,8 +86,8 @@ impl Default for ExportOptions {
 /// Writes the main graph's nodes in the order of [`file_order`], each under a unique name. Raises
 /// `ir_version` only as far as the written parts need: to 4 for new initializers, to 8 for functions, to
 /// 10 for metadata of nodes and values. If it rises past 3, weights leave the graph inputs, because from
-/// version 4 on a caller could replace an initializer that is also an input. Inputs and outputs state
-/// the extents that dimensions were bound to. The result has exactly the bytes of `file` if nothing was
+/// version 4 on a caller could replace an initializer that is also an input. Inputs and outputs are those
+/// of the file, except for the changes that [`ExportOptions::interface`] states; they state the extents that dimensions were bound to. The result has exactly the bytes of `file` if nothing was
 /// edited or bound, all names are unique, and neither metadata nor new types are requested.
 ///
 /// Time is linear in the size of the graphs, plus sorting and name lookups. Weights are not read.
@@ -88,9 +97,13 @@ impl Default for ExportOptions {
 pub fn export(file: &ModelFile, module: &Module, options: &ExportOptions) -> Result<Exported, ExportError> {
     let source = Source { file, module };
     let main = module.graph(module.main());
-    check_interface(source, "input", &main.inputs, &inputs::stated(file, file.graph()))?;
-    let outputs: Vec<&str> = file.graph().output.iter().map(|info| info.name()).collect();
-    check_interface(source, "output", &main.outputs, &outputs)?;
+    let Interface { added_inputs, removed_inputs, added_outputs, removed_outputs } = &options.interface;
+    let stated = inputs::stated(file, file.graph());
+    let inputs = Side { what: "input", stated: &stated, added: added_inputs, removed: removed_inputs };
+    interface::check(source, &main.inputs, inputs)?;
+    let stated: Vec<&str> = file.graph().output.iter().map(|info| info.name()).collect();
+    let outputs = Side { what: "output", stated: &stated, added: added_outputs, removed: removed_outputs };
+    interface::check(source, &main.outputs, outputs)?;
     if let Some(name) = values::ambiguous_name(module) {
         return Err(ExportError::ValueName { name });
     }
@@ -98,7 +111,7 @@ pub fn export(file: &ModelFile, module: &Module, options: &ExportOptions) -> Res
     let functions = transfers::functions(file, module);
     let opsets = new_opsets(file, module);
     let mut graph = graph_edit(source, options, &node_names)?;
-    let version = ir_version(file, options.metadata, &graph, functions.is_empty());
+    let version = ir_version(source, options, &graph, functions.is_empty());
     if version >= FREE_INITIALIZERS_IR_VERSION {
         inputs::free_weights(file, &mut graph);
     }
@@ -115,34 +128,21 @@ pub fn export(file: &ModelFile, module: &Module, options: &ExportOptions) -> Res
         ir_version: (version != file.model().ir_version()).then_some(version),
         metadata: options.metadata.then(|| model_metadata(module, options)),
         opsets: opsets.clone(),
+        raises_opsets: options.raises_opsets,
         functions,
         graph,
     };
     let splice = ModelSplice::new(file, &edit)?;
     let imported = file.model().opset_import.iter().map(|import| (own_domain(import.domain()).to_owned(), import.version()));
+    let imported = imported.filter(|(domain, _)| opsets.iter().all(|(raised, _)| raised != domain));
     Ok(Exported {
         splice,
-        opset_imports: imported.chain(opsets).collect(),
+        opset_imports: imported.chain(opsets.iter().cloned()).collect(),
         ir_version: version,
         node_names,
         weight_files,
         chunks,
     })
-}
-
-/// Checks that the module's graph inputs or outputs have the names stated in the file: callers know the
-/// model by these names. Further inputs may follow.
-fn check_interface(source: Source<'_>, what: &'static str, values: &[Value], stated: &[&str]) -> Result<(), ExportError> {
-    let count = if what == "input" { stated.len() } else { values.len().max(stated.len()) };
-    for position in 0..count {
-        let expected = stated.get(position).copied();
-        let found = values.get(position).map(|value| source.name(*value));
-        if expected != found {
-            let own = |name: Option<&str>| name.unwrap_or_default().to_owned();
-            return Err(ExportError::Interface { what, position, expected: own(expected), found: own(found) });
-        }
-    }
-    Ok(())
 }
 
 /// Collects all changes to the main graph.
@@ -171,19 +171,22 @@ fn graph_edit(
     if !pieces::are_unchanged(&pieces, source.file.graph().node.len()) {
         edit.nodes = Some(pieces);
     }
-    initializers::main(source, &mut edit)?;
+    initializers::main(source, &options.interface, &mut edit)?;
     values::describe(source, options, &mut edit);
     Ok(edit)
 }
 
 /// Returns the lowest `ir_version`, not below the file's, that supports every written part.
-fn ir_version(file: &ModelFile, metadata: bool, edit: &GraphEdit, no_functions: bool) -> i64 {
+fn ir_version(source: Source<'_>, options: &ExportOptions, edit: &GraphEdit, no_functions: bool) -> i64 {
+    // Below this version a graph input with an initializer is a constant.
+    let has_defaults = initializers::defaults(source, &options.interface).next().is_some();
     let needs = [
-        (metadata, METADATA_IR_VERSION),
+        (options.metadata, METADATA_IR_VERSION),
         (!no_functions, FUNCTIONS_IR_VERSION),
-        (!edit.new_initializers.is_empty(), FREE_INITIALIZERS_IR_VERSION),
+        (!edit.new_initializers.is_empty() || has_defaults, FREE_INITIALIZERS_IR_VERSION),
     ];
-    needs.into_iter().filter(|(needed, _)| *needed).map(|(_, version)| version).fold(file.model().ir_version(), i64::max)
+    let needed = needs.into_iter().filter(|(needed, _)| *needed).map(|(_, version)| version);
+    needed.fold(source.file.model().ir_version(), i64::max)
 }
 
 /// Returns the model's metadata: entries for the whole plan, then the entries of the options.

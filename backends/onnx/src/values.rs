@@ -10,6 +10,7 @@ use memc_ops::profile;
 
 use crate::ExportOptions;
 use crate::encode::Source;
+use crate::interface::change_outputs;
 use crate::nodes::entries;
 use crate::transfers::DOMAIN;
 use crate::types::{Agreement, compare, open_extents};
@@ -19,12 +20,16 @@ pub(crate) fn describe(source: Source<'_>, options: &ExportOptions, edit: &mut G
     let (module, graph) = (source.module, source.file.graph());
     let main = module.graph(module.main());
     let stated: BTreeMap<&str, &ValueInfoProto> = graph.value_info.iter().map(|info| (info.name(), info)).collect();
-    let interface: BTreeSet<&str> = graph.input.iter().chain(&graph.output).map(|info| info.name()).collect();
+    let inputs = graph.input.iter().map(|info| info.name());
+    let outputs = graph.output.iter().map(|info| info.name()).filter(|name| !options.interface.removed_outputs.contains(*name));
+    let added = options.interface.added_outputs.iter().map(String::as_str);
+    let interface: BTreeSet<&str> = inputs.chain(outputs).chain(added).collect();
     let is_bound = !module.dims.is_empty() || has_fixed_inputs(source);
     if is_bound {
         bind_interface(source, edit);
     }
     change_inputs(source, options, edit);
+    change_outputs(source, options, edit);
     // Decide for each result whether its old entry is dropped and a new one added.
     let mut written: BTreeSet<&str> = BTreeSet::new();
     for value in main.nodes.iter().flat_map(|node| module.node(*node).results()) {
@@ -88,14 +93,16 @@ fn bind_interface(source: Source<'_>, edit: &mut GraphEdit) {
     }
 }
 
-/// Writes the extents of inputs that a pass changed, and appends the inputs that a pass added.
+/// Writes the extents of inputs that a pass changed, drops removed inputs, and appends added ones.
 fn change_inputs(source: Source<'_>, options: &ExportOptions, edit: &mut GraphEdit) {
     let (module, graph) = (source.module, source.file.graph());
     let main = module.graph(module.main());
     let stated: BTreeMap<&str, &ValueInfoProto> = graph.input.iter().map(|info| (info.name(), info)).collect();
+    edit.dropped_inputs.extend(options.interface.removed_inputs.iter().cloned());
     for input in &main.inputs {
         let (name, ty) = (source.name(*input), module.ty(*input));
-        match stated.get(name) {
+        // An added input may be a weight that an old file also lists as an input.
+        match stated.get(name).filter(|_| !options.interface.added_inputs.contains(name)) {
             Some(info) if compare(info.r#type.as_ref(), ty) == Agreement::Contradicts => {
                 let dims = ty.tensor().and_then(|ty| ty.known_dims()).unwrap_or_default();
                 let extents = dims.iter().map(|extent| i64::try_from(*extent).ok()).collect();
@@ -104,7 +111,9 @@ fn change_inputs(source: Source<'_>, options: &ExportOptions, edit: &mut GraphEd
             Some(_) => {}
             None => {
                 let metadata = if options.metadata { place(module, *input) } else { Metadata::new() };
-                edit.new_inputs.push(new_entry(source.value_info(*input), None, options, metadata));
+                let old = stated.get(name).copied();
+                edit.dropped_inputs.extend(old.map(|_| name.to_owned()));
+                edit.new_inputs.push(new_entry(source.value_info(*input), old, options, metadata));
             }
         }
     }
@@ -135,7 +144,12 @@ fn is_fixed(ty: &ValueType) -> bool {
 
 /// Returns the entry that replaces an older one; it takes over the older entry's description and foreign
 /// metadata.
-fn new_entry(fresh: ValueInfoProto, old: Option<&ValueInfoProto>, options: &ExportOptions, metadata: Metadata) -> ValueInfoProto {
+pub(crate) fn new_entry(
+    fresh: ValueInfoProto,
+    old: Option<&ValueInfoProto>,
+    options: &ExportOptions,
+    metadata: Metadata,
+) -> ValueInfoProto {
     let mut new = fresh;
     if let Some(old) = old {
         new.doc_string.clone_from(&old.doc_string);
@@ -186,7 +200,8 @@ fn annotate(source: Source<'_>, stated: &BTreeMap<&str, &ValueInfoProto>, writte
     let kept = stated.values().copied().filter(|info| stays(info.name()));
     let mut metadata = BTreeMap::new();
     let inputs = graph.input.iter().filter(|info| !edit.dropped_inputs.contains(info.name()));
-    for info in kept.chain(inputs).chain(&graph.output) {
+    let outputs = graph.output.iter().filter(|info| !edit.dropped_outputs.contains(info.name()));
+    for info in kept.chain(inputs).chain(outputs) {
         let new = planned.get(info.name()).cloned().unwrap_or_default();
         if !new.is_empty() || info.metadata_props.iter().any(is_own) {
             metadata.insert(info.name().to_owned(), new);
@@ -196,7 +211,7 @@ fn annotate(source: Source<'_>, stated: &BTreeMap<&str, &ValueInfoProto>, writte
 }
 
 /// Returns the plan's decisions on a value, as metadata.
-fn place(module: &Module, value: Value) -> Metadata {
+pub(crate) fn place(module: &Module, value: Value) -> Metadata {
     let plan = &module.plan;
     let mut metadata = Metadata::new();
     let (owner, within) = plan.owner(value);

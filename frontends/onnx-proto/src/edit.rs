@@ -20,8 +20,11 @@ pub struct ModelEdit {
     /// equal key; all other entries stay verbatim.
     pub metadata: Option<Metadata>,
     /// Operator sets to import, as domain and version. A set that the model already imports is not
-    /// repeated; an import in another version is an error. `""` and `"ai.onnx"` denote one domain.
+    /// repeated; an import in another version is an error, unless it is older and `raises_opsets` is set.
+    /// `""` and `"ai.onnx"` denote one domain.
     pub opsets: Vec<(String, i64)>,
+    /// Whether a newer version in `opsets` replaces the import of an older one.
+    pub raises_opsets: bool,
     /// Functions to append.
     pub functions: Vec<FunctionProto>,
     /// Changes to the main graph.
@@ -31,8 +34,8 @@ pub struct ModelEdit {
 /// Changes to a graph (the main graph or the body of a control-flow node); the default changes nothing.
 ///
 /// Inputs and outputs keep their bytes, so the interface of the model stays. Exceptions are metadata,
-/// the extents in `value_dims` and the entries in `dropped_inputs` and `new_inputs`. Below IR version 4
-/// every initializer is also a graph input.
+/// the extents in `value_dims` and the entries in `dropped_inputs`, `new_inputs`, `dropped_outputs` and
+/// `new_outputs`. Below IR version 4 every initializer is also a graph input.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct GraphEdit {
     /// All nodes of the new graph, in order; `None` keeps the old nodes. The list is written at the
@@ -51,6 +54,10 @@ pub struct GraphEdit {
     pub dropped_inputs: BTreeSet<String>,
     /// Entries to append to `input`.
     pub new_inputs: Vec<ValueInfoProto>,
+    /// Names whose `output` entries are dropped; names without an entry are ignored.
+    pub dropped_outputs: BTreeSet<String>,
+    /// Entries to append to `output`.
+    pub new_outputs: Vec<ValueInfoProto>,
     /// New extents of tensors in existing `input`, `output` and `value_info` entries, by name: one per
     /// axis, `None` keeps the axis. All other bytes of the type stay. A type without a shape gets one.
     pub value_dims: BTreeMap<String, Vec<Option<i64>>>,

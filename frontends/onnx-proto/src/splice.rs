@@ -35,9 +35,15 @@ impl ModelSplice {
     pub fn new(file: &ModelFile, edit: &ModelEdit) -> Result<Self, SpliceError> {
         let bytes = file.bytes();
         let insertions = model_insertions(file, edit)?;
+        let mut import = 0;
         let output = rewrite(bytes, 0..bytes.len(), insertions, |field| {
             Ok::<_, SpliceError>(match field.tag {
                 model::IR_VERSION if edit.ir_version.is_some() => Fate::Drop,
+                model::OPSET_IMPORT if is_message(field, model::OPSET_IMPORT) => {
+                    import += 1;
+                    let old = file.model().opset_import.get(import - 1);
+                    if old.is_some_and(|old| is_raised(old, edit)) { Fate::Drop } else { Fate::Keep }
+                }
                 model::METADATA_PROPS => match &edit.metadata {
                     Some(metadata) => metadata_fate(bytes, field, metadata)?,
                     None => Fate::Keep,
@@ -126,7 +132,7 @@ fn model_insertions(file: &ModelFile, edit: &ModelEdit) -> Result<Vec<Insertion>
         content.int_field(model::IR_VERSION, version);
         insertions.push(Insertion { tag: model::IR_VERSION, anchor: Anchor::First, content });
     }
-    let content = new_opsets(file, &edit.opsets)?;
+    let content = new_opsets(file, edit)?;
     insertions.push(Insertion { tag: model::OPSET_IMPORT, anchor: Anchor::Last, content });
     let mut content = Rope::default();
     for function in &edit.functions {
@@ -139,10 +145,21 @@ fn model_insertions(file: &ModelFile, edit: &ModelEdit) -> Result<Vec<Insertion>
     Ok(insertions)
 }
 
+/// Normalizes the two spellings of ONNX's own domain to the empty string.
+fn canonical(domain: &str) -> String {
+    if domain == "ai.onnx" { String::new() } else { domain.into() }
+}
+
+/// Whether the edit imports an operator set of the file in a newer version.
+fn is_raised(old: &OperatorSetIdProto, edit: &ModelEdit) -> bool {
+    let mut wanted = edit.opsets.iter().filter(|_| edit.raises_opsets);
+    wanted.any(|(domain, version)| canonical(domain) == canonical(old.domain()) && *version > old.version())
+}
+
 /// Returns the imports of operator sets that the model does not import yet.
-fn new_opsets(file: &ModelFile, wanted: &[(String, i64)]) -> Result<Rope, SpliceError> {
-    let canonical = |domain: &str| if domain == "ai.onnx" { String::new() } else { domain.into() };
-    let imports = file.model().opset_import.iter();
+fn new_opsets(file: &ModelFile, edit: &ModelEdit) -> Result<Rope, SpliceError> {
+    let wanted = &edit.opsets;
+    let imports = file.model().opset_import.iter().filter(|import| !is_raised(import, edit));
     let mut present: Vec<(String, i64)> = imports.map(|opset| (canonical(opset.domain()), opset.version())).collect();
     let mut content = Rope::default();
     for (domain, version) in wanted {

@@ -70,6 +70,11 @@ fn graph_insertions(bytes: &[u8], spans: &GraphSpans, edit: &GraphEdit) -> Resul
         content.encoded_field(graph::INPUT, input);
     }
     insertions.push(Insertion { tag: graph::INPUT, anchor: Anchor::Last, content });
+    let mut content = Rope::default();
+    for output in &edit.new_outputs {
+        content.encoded_field(graph::OUTPUT, output);
+    }
+    insertions.push(Insertion { tag: graph::OUTPUT, anchor: Anchor::Last, content });
     if let Some(metadata) = &edit.metadata {
         insertions.push(metadata_insertion(graph::METADATA_PROPS, metadata));
     }
@@ -228,6 +233,7 @@ fn value_fate(bytes: &[u8], field: &Field, edit: &GraphEdit, undescribed: &mut B
     let dropped = match field.tag {
         graph::VALUE_INFO => Some(&edit.dropped_values),
         graph::INPUT => Some(&edit.dropped_inputs),
+        graph::OUTPUT => Some(&edit.dropped_outputs),
         _ => None,
     };
     // No edit concerns this kind of entry, so its name is not needed.

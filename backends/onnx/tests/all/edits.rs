@@ -3,11 +3,14 @@
 
 use crate::models;
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 use memc_ir::{Attribute, ConstData, ConstOrigin, ElementType, NewNode, Operator, Origin, Payload, Rewriter, TensorType, Value};
 use memc_ir::{Module, Node};
-use memc_onnx_export::{ExportError, TensorDefect, export, file_order};
-use memc_onnx_proto::onnx::ModelProto;
+use memc_onnx_export::{ExportError, ExportOptions, Interface, TensorDefect, export, file_order};
+use memc_onnx_proto::ModelFile;
+use memc_onnx_proto::onnx::{ModelProto, ValueInfoProto};
 use models::*;
 
 fn node_names(model: &ModelProto) -> Vec<&str> {
@@ -268,6 +271,143 @@ fn an_edit_of_the_interface_is_refused() {
     let error = export(&file, &module, &plain()).unwrap_err();
     let expected = ExportError::Interface { what: "output", position: 1, expected: "y".into(), found: "z".into() };
     assert_eq!(error, expected);
+}
+
+/// Returns names as a set.
+fn names(names: &[&str]) -> BTreeSet<String> {
+    strings(names).into_iter().collect()
+}
+
+/// Returns a model of two nodes and one weight, below IR version 4 with the weight among the inputs, and the
+/// module of a step of it: the weight and a new scalar are inputs, the results are `a` and a changed weight.
+fn weight_as_state(ir_version: i64) -> (ModelFile, Module) {
+    let nodes = vec![node("mul", "Mul", &["x", "w"], &["a"]), node("neg", "Neg", &["a"], &["out"])];
+    let mut main = graph(nodes, &["out"]);
+    main.initializer = vec![tensor("w", &[1.0, 2.0])];
+    main.value_info = vec![info("a", &[2])];
+    if ir_version < 4 {
+        main.input.push(info("w", &[2]));
+    }
+    let file = open(&ModelProto { ir_version: Some(ir_version), ..model_of(main) });
+    let mut module = read(&file);
+    let (w, a, graph) = (value_named(&module, "w"), value_named(&module, "a"), module.main());
+    let neg = node_named(&module, "neg");
+    let rate = ConstData {
+        ty: TensorType::fixed(ElementType::Float, &[]),
+        payload: Payload::Raw(Bytes::from(0.5f32.to_le_bytes().to_vec())),
+        origin: ConstOrigin::New,
+    };
+    edit(&mut module, |rewriter| {
+        rewriter.make_input(w);
+        let lr = rewriter.input_with_default(graph, "lr", rate);
+        rewriter.set_outputs(graph, Vec::new());
+        assert!(rewriter.erase(neg));
+        let ty = rewriter.module().ty(w).clone();
+        let new = NewNode {
+            operator: Operator::onnx("Mul", 17),
+            name: "update".into(),
+            inputs: vec![Some(w), Some(lr)],
+            attributes: Vec::new(),
+            origin: Origin::Pass { pass: "test".into() },
+        };
+        let update = rewriter.insert(graph, None, new, &[Some(("new.w".into(), ty))]);
+        let new = rewriter.module().node(update).outputs[0].unwrap();
+        rewriter.set_outputs(graph, vec![a, new]);
+    });
+    (file, module)
+}
+
+#[test]
+fn a_stated_change_of_the_interface_is_written() {
+    let step = Interface {
+        added_inputs: names(&["w", "lr"]),
+        added_outputs: names(&["a", "new.w"]),
+        removed_outputs: names(&["out"]),
+        ..Interface::default()
+    };
+    for ir_version in [3, 8] {
+        let (file, module) = weight_as_state(ir_version);
+        let options = ExportOptions { interface: step.clone(), ..plain() };
+        let (exported, decoded) = written(&file, &module, &options);
+        assert_eq!(exported.ir_version, ir_version.max(4), "an input with a default");
+        let main = decoded.graph.as_ref().unwrap();
+        let of = |infos: &[ValueInfoProto]| infos.iter().map(|info| info.name().to_owned()).collect::<Vec<_>>();
+        assert_eq!(of(&main.input), strings(&["x", "w", "lr"]));
+        assert_eq!(of(&main.output), strings(&["a", "new.w"]));
+        assert_eq!(of(&main.value_info), strings(&[]), "outputs are described once");
+        assert_eq!(main.initializer.iter().map(|tensor| tensor.name()).collect::<Vec<_>>(), ["w", "lr"]);
+        assert_eq!(main.initializer[0], file.graph().initializer[0], "the default keeps its bytes");
+        assert_eq!(main.output[0].r#type, file.graph().value_info[0].r#type);
+        let again = read(&open(&decoded));
+        assert_eq!(again.graph(again.main()).inputs.len(), 3);
+        assert!(again.value(value_named(&again, "w")).default.is_some());
+    }
+}
+
+#[test]
+fn a_change_of_the_interface_that_is_not_stated_is_refused() {
+    let (file, module) = weight_as_state(8);
+    let whole = Interface {
+        added_inputs: names(&["w", "lr"]),
+        added_outputs: names(&["a", "new.w"]),
+        removed_outputs: names(&["out"]),
+        ..Interface::default()
+    };
+    let refused = |interface: Interface, what: &'static str, position, expected: &str, found: &str| {
+        let error = export(&file, &module, &ExportOptions { interface, ..plain() }).unwrap_err();
+        let wanted = ExportError::Interface { what, position, expected: expected.into(), found: found.into() };
+        assert_eq!(error, wanted);
+    };
+    refused(Interface::default(), "input", 1, "", "w");
+    refused(Interface { added_inputs: names(&["w"]), ..whole.clone() }, "input", 2, "", "lr");
+    refused(Interface { added_inputs: names(&["w", "lr", "step"]), ..whole.clone() }, "input", 3, "step", "");
+    refused(Interface { removed_outputs: names(&[]), ..whole.clone() }, "output", 0, "out", "a");
+    refused(Interface { added_outputs: names(&["a"]), ..whole.clone() }, "output", 1, "", "new.w");
+    refused(Interface { removed_inputs: names(&["x"]), ..whole }, "input", 0, "", "x");
+}
+
+#[test]
+fn a_removed_input_goes_with_its_default() {
+    let mut main = graph(vec![node("neg", "Neg", &["x"], &["out"])], &["out"]);
+    main.input.push(info("bias", &[2]));
+    main.initializer = vec![tensor("bias", &[1.0, 2.0])];
+    let file = open(&model_of(main));
+    let mut module = read(&file);
+    let bias = value_named(&module, "bias");
+    edit(&mut module, |rewriter| assert!(rewriter.drop_input(bias)));
+    let interface = Interface { removed_inputs: names(&["bias"]), ..Interface::default() };
+    let (_, decoded) = written(&file, &module, &ExportOptions { interface, ..plain() });
+    let main = decoded.graph.unwrap();
+    assert_eq!((main.input.len(), main.initializer.len()), (1, 0));
+}
+
+#[test]
+fn an_input_with_a_default_becomes_a_constant() {
+    let mut main = graph(vec![node("add", "Add", &["x", "bias"], &["out"])], &["out"]);
+    main.input.insert(0, info("bias", &[2]));
+    main.initializer = vec![tensor("bias", &[1.0, 2.0])];
+    let file = open(&model_of(main));
+    let mut module = read(&file);
+    let bias = value_named(&module, "bias");
+    edit(&mut module, |rewriter| rewriter.make_constant(bias));
+    let interface = Interface { removed_inputs: names(&["bias"]), ..Interface::default() };
+    let (_, decoded) = written(&file, &module, &ExportOptions { interface, ..plain() });
+    let main = decoded.graph.unwrap();
+    assert_eq!(main.input, file.graph().input[1..]);
+    assert_eq!(main.initializer, file.graph().initializer);
+}
+
+#[test]
+fn a_newer_operator_set_replaces_an_older_one_only_if_that_is_stated() {
+    let file = open(&model_of(graph(vec![node("neg", "Neg", &["x"], &["out"])], &["out"])));
+    let mut module = read(&file);
+    module.opsets.insert(String::new(), 18);
+    assert!(matches!(export(&file, &module, &plain()), Err(ExportError::Splice(_))));
+    let (exported, decoded) = written(&file, &module, &ExportOptions { raises_opsets: true, ..plain() });
+    assert_eq!(decoded.opset_import, [opset("", 18)]);
+    assert_eq!(exported.opset_imports, [(String::new(), 18)]);
+    module.opsets.insert(String::new(), 16);
+    assert!(export(&file, &module, &ExportOptions { raises_opsets: true, ..plain() }).is_err(), "never an older one");
 }
 
 #[test]

@@ -15,7 +15,7 @@ use prost::Message as _;
 
 /// Returns options without metadata and types.
 pub fn plain() -> ExportOptions {
-    ExportOptions { metadata: false, model_metadata: Vec::new(), value_info: false, outside: None }
+    ExportOptions { metadata: false, value_info: false, ..ExportOptions::default() }
 }
 
 pub fn open(model: &ModelProto) -> ModelFile {
