@@ -4,10 +4,7 @@
 use std::error::Error;
 
 use memc::memc_ir::{Module, Rewriter, Stage};
-use memc::memc_onnx_export::{self, ExportOptions};
-use memc::memc_onnx_import::{self, ImportOptions};
-use memc::memc_passes::{Changed, Options, PassContext, PassError, PassInfo, Pipeline, Silent};
-use memc::memc_plan::registry::REGISTRY;
+use memc::memc_passes::{Changed, PassContext, PassError, PassInfo, Transform, Turn};
 use memc::{Model, Request};
 
 /// The pass. Its page would explain it in `memc passes`.
@@ -19,6 +16,16 @@ static WHERE_NOT: PassInfo = PassInfo {
     gives: Stage::Typed,
     reads: &[],
     run: remove_negated_conditions,
+};
+
+/// When planning runs it: once, before all plans.
+static ROW: Transform = Transform {
+    pass: &WHERE_NOT,
+    passes: "where-not,dce",
+    turn: Turn::First,
+    applies: |_, _| true,
+    option: None,
+    leave_out: None,
 };
 
 /// Rewrites `Where(Not(c), a, b)` to `Where(c, b, a)`; a later `dce` erases the Not.
@@ -43,18 +50,10 @@ fn nots(planned: &memc::Planned) -> usize {
     planned.layout.schedule.iter().filter(|row| row.op == "Not").count()
 }
 
-/// Imports a model, runs the pass and `dce`, exports the result and plans it.
+/// Plans a model with the pass.
 pub fn main() -> Result<(), Box<dyn Error>> {
     let file = Model::open(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/models/mlp_step.onnx"))?;
-    let imported = memc_onnx_import::import(&file, &ImportOptions::default())?;
-    let (mut module, options) = (imported.module, Options::default());
-    let mut context = PassContext::new(&options, imported.data);
-    let registry: Vec<&'static PassInfo> = REGISTRY.iter().copied().chain([&WHERE_NOT]).collect();
-    let pipeline = Pipeline::parse("where-not,dce", module.stage, &registry)?;
-    pipeline.run(&mut module, &mut context, true, &mut Silent)?;
-
-    let exported = memc_onnx_export::export(&file, &module, &ExportOptions::default())?;
-    let planned = memc::plan(&Model::from_bytes(exported.to_vec())?, &Request::new())?;
+    let planned = memc::plan(&file, &Request::new().transform(&ROW))?;
     println!("{} Not nodes left, arena {} B", nots(&planned), planned.arena());
     assert!(nots(&planned) < nots(&memc::plan(&file, &Request::new())?));
     Ok(())

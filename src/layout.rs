@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use memc_ir::{Alias, AliasKind, Definition, DimExpr, Module, Nanos, Node, SecondaryMap, SpaceData, Storage, Value, ValueType};
+use memc_ir::{
+    Alias, AliasKind, Attribute, Definition, DimExpr, Module, Nanos, Node, SecondaryMap, SpaceData, Storage, Value, ValueType,
+};
 use memc_layout as file;
 use memc_onnx_export::{Exported, is_anchor, written};
 use memc_ops::families::memory::{Transfer, transfer_of};
@@ -12,7 +14,7 @@ use memc_passes::analysis::state::{Reason, StatePair, shared, unpaired};
 use memc_passes::analysis::windows::{KnownData, SubView, first_byte, windows};
 use memc_passes::analysis::{self, Liveness, StorageClass};
 use memc_passes::buffer::GrownCache;
-use memc_passes::{Claims, Encoded, Io, Options, Replaced};
+use memc_passes::{Claims, Encoded, Io, NewOutput, Options, Replaced, StatedNode};
 
 use crate::encoded_weights::encoded_weights;
 
@@ -53,6 +55,32 @@ pub(crate) struct Context<'a> {
     pub given: &'a Module,
 }
 
+/// An output that the input model does not have.
+fn added_output(output: &NewOutput) -> file::AddedOutput {
+    let node = |node: &StatedNode| file::AddedNode {
+        op: node.operator.name.to_string(),
+        domain: node.operator.domain.to_string(),
+        inputs: node.inputs.clone(),
+        outputs: node.outputs.clone(),
+        attributes: node.attributes.iter().filter_map(|(name, value)| Some((name.clone(), attribute(value)?))).collect(),
+    };
+    file::AddedOutput { name: output.name.clone(), by: output.by.to_owned(), nodes: output.nodes.iter().map(node).collect() }
+}
+
+/// The value of an attribute; `None` for kinds that claims do not have.
+fn attribute(value: &Attribute) -> Option<file::Attribute> {
+    let text = |bytes: &bytes::Bytes| String::from_utf8_lossy(bytes).into_owned();
+    Some(match value {
+        Attribute::Int(number) => file::Attribute::Int(*number),
+        Attribute::Float(number) => file::Attribute::Float(*number),
+        Attribute::String(bytes) => file::Attribute::String(text(bytes)),
+        Attribute::Ints(numbers) => file::Attribute::Ints(numbers.clone()),
+        Attribute::Floats(numbers) => file::Attribute::Floats(numbers.clone()),
+        Attribute::Strings(all) => file::Attribute::Strings(all.iter().map(text).collect()),
+        _ => return None,
+    })
+}
+
 /// The layout of a planned module that was written as `exported`.
 pub(crate) fn layout(module: &Module, exported: &Exported, context: &Context<'_>) -> file::Layout {
     let writer = Writer::new(module, exported, context);
@@ -91,6 +119,7 @@ pub(crate) fn layout(module: &Module, exported: &Exported, context: &Context<'_>
         unpaired: writer.unpaired(),
         fetches: writer.fetches(),
         caches: writer.caches(),
+        added_outputs: context.claims.outputs().map(added_output).collect(),
         stated: writer.stated(),
         encodings: writer.encodings(),
         encoded_weights: encoded_weights(module, context.claims),

@@ -32,6 +32,7 @@ mod encoded_weights;
 mod error;
 mod extent;
 mod external;
+mod interface;
 mod layout;
 mod limits;
 mod link;
@@ -50,8 +51,8 @@ mod state;
 #[cfg(feature = "ort")]
 pub use memc_ort;
 pub use {
-    memc_check, memc_cost, memc_ir, memc_layout, memc_onnx_export, memc_onnx_import, memc_onnx_proto, memc_ops, memc_passes,
-    memc_plan, memc_report, memc_solve,
+    memc_check, memc_cost, memc_edit, memc_ir, memc_layout, memc_onnx_export, memc_onnx_import, memc_onnx_proto, memc_ops,
+    memc_passes, memc_plan, memc_report, memc_solve,
 };
 
 pub use error::Error;

@@ -1,19 +1,19 @@
 //! The main job: plans a model, and derives the model to write and its layout.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use memc_cost::Measured;
 use memc_ir::{Bytes, Diagnostic, DimExpr, Module, Severity};
-use memc_onnx_export::{ExportOptions, Exported, Interface};
+use memc_onnx_export::{ExportOptions, Exported};
 use memc_onnx_import::Imported;
 use memc_onnx_proto::{ModelFile, ReadError};
 use memc_ops::profile::{Language, SessionNeeds};
 use memc_ops::{Profile, is_seeded};
 use memc_passes::analysis::near_constants;
 use memc_passes::micro_batch::is_divided;
-use memc_passes::{Budgeted, Claims, Observer, PassContext, PipelineError, Silent, SolverReport, Transform, Turn, cache};
-use memc_plan::{Entry, planned_peak, registry, transforms};
+use memc_passes::{Budgeted, Claims, Observer, PassContext, PipelineError, Silent, SolverReport, Turn, cache};
+use memc_plan::{Entry, Transforms, planned_peak, registry};
 use memc_solve::Stop;
 
 use crate::anchor::anchor;
@@ -21,6 +21,7 @@ use crate::baseline::baseline;
 use crate::buckets::buckets;
 use crate::error::Error;
 use crate::external::{ExternalFiles, Weights};
+use crate::interface::{added_nodes, extended, interface};
 use crate::layout::{Context, layout};
 use crate::limits::{keep_budget, keep_weights};
 use crate::outside::ExternalData;
@@ -103,7 +104,7 @@ fn planned(
     let external = ExternalFiles::beside(file.path());
     if passes.is_none() {
         let mut ctx = PassContext { external: Some(&external), ..PassContext::new(&options.plan, data) };
-        first.extend(transform(Turn::First, &mut given, &mut ctx, request.verify, &mut Silent)?);
+        first.extend(transform(Turn::First, &mut given, &mut ctx, request, &mut Silent)?);
         data = ctx.data;
         claims.extend(ctx.said.claims);
         diagnostics.append(&mut ctx.said.remarks);
@@ -114,11 +115,14 @@ fn planned(
     let (mut module, mut trace) = (planned.module, None);
     if passes.is_none() {
         let mut ctx = PassContext { external: Some(&external), ..PassContext::new(&options.plan, data.clone()) };
-        let last = transform(Turn::Last, &mut module, &mut ctx, request.verify, observer)?;
+        let last = transform(Turn::Last, &mut module, &mut ctx, request, observer)?;
         let passes: Vec<&str> = first.into_iter().chain([planned.trace.as_str()]).chain(last).collect();
         trace = Some(memc_layout::Trace { strategy: planned.strategy.to_owned(), passes: passes.join(",") });
     }
-    let baseline = baseline(file, &original, &module, options)?;
+    let mut all = claims.clone();
+    all.extend(planned.said.claims);
+    let extended = extended(&original, &all);
+    let baseline = baseline(file, &extended, &module, options)?;
     let mut unpinned = Vec::new();
     if request.anchors {
         let limit = limits.room(options).unwrap_or(Bytes(u64::MAX));
@@ -145,8 +149,6 @@ fn planned(
     diagnostics.extend(raised(&module, baseline.own_peak, options));
 
     let passes = trace.as_ref().map_or(planned.trace, |trace| trace.passes.clone());
-    let mut all = claims.clone();
-    all.extend(planned.said.claims);
     let mut context = Context {
         options: &options.plan,
         stated: &stated,
@@ -157,16 +159,16 @@ fn planned(
         own_peak: baseline.own_peak.0,
         equal: open_equations(&equal, &module.dims),
         weights: weights.0,
-        nodes_before: file.graph().node.len() as u64,
+        nodes_before: file.graph().node.len() as u64 + added_nodes(&all),
         overhead_lower_bound: planned.said.budgeted.as_ref().map(overhead_bound),
         solvers: planned.said.reports.iter().map(solver).chain(planned.said.budgeted.iter().map(budget_solver)).collect(),
         pareto,
         trace,
         claims: &all,
-        given: &original,
+        given: &extended,
     };
     let outside = request.external_data.as_ref().map(ExternalData::options);
-    let interface = Interface { added_inputs: new_inputs(&original, &given), ..Interface::default() };
+    let interface = interface(&original, &all);
     let export = ExportOptions { metadata: true, value_info: true, outside, interface, ..ExportOptions::default() };
     let model = memc_onnx_export::export(file, &module, &export)?;
     (context.input_sha256, context.output_sha256) = hashes(file, &model);
@@ -205,14 +207,6 @@ fn planned(
         log,
         diagnostics,
     })
-}
-
-/// Returns the names of graph inputs that keeping caches added: the number of rows that are filled.
-fn new_inputs(given: &Module, kept: &Module) -> BTreeSet<String> {
-    let names = |module: &Module| -> BTreeSet<String> {
-        module.graph(module.main()).inputs.iter().map(|input| module.value(*input).name.clone()).collect()
-    };
-    names(kept).difference(&names(given)).cloned().collect()
 }
 
 /// Largest number of violations that an error shows.
@@ -274,12 +268,13 @@ fn transform(
     turn: Turn,
     module: &mut Module,
     ctx: &mut PassContext<'_>,
-    verify: bool,
+    request: &Request,
     observer: &mut dyn Observer,
 ) -> Result<Vec<&'static str>, Error> {
-    let rows: Vec<&Transform> = transforms::at(turn, module, ctx.options).collect();
+    let own = request.transforms.as_slice();
+    let rows = Transforms { own, options: ctx.options }.at(turn, module);
     for row in &rows {
-        registry::parse(row.passes, module.stage, ctx.options)?.run(module, ctx, verify, observer)?;
+        registry::parse(row.passes, module.stage, own)?.run(module, ctx, request.verify, observer)?;
     }
     Ok(rows.into_iter().map(|row| row.passes).collect())
 }

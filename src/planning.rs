@@ -63,6 +63,7 @@ impl Source<'_> {
             data: self.data,
             external: Some(self.external),
             options: &own,
+            transforms: &options.request.transforms,
             verify: options.request.verify,
             memo: Memo::default(),
         };
@@ -118,7 +119,7 @@ fn run<'m>(
 ) -> Result<(Module, PassContext<'m>), Error> {
     let mut module = model.module.clone();
     let mut ctx = PassContext { external: model.external, ..PassContext::new(model.options, model.data.clone()) };
-    let pipeline = registry::parse(text, module.stage, model.options)?.with(settings);
+    let pipeline = registry::parse(text, module.stage, model.transforms)?.with(settings);
     pipeline.run(&mut module, &mut ctx, model.verify, observer)?;
     Ok((module, ctx))
 }

@@ -9,7 +9,7 @@ use memc_cost::{ScratchError, ScratchRules, Target};
 use memc_ir::{Bytes, Limit, Range, SecondaryMap, Value};
 use memc_onnx_import::ImportOptions;
 use memc_ops::{Assumption, Data, Profile};
-use memc_passes::{Encoding, Io, Options, Rewriting, StateNames, WeightCode};
+use memc_passes::{Encoding, Io, Options, Rewriting, StateNames, Transform, WeightCode};
 use memc_solve::Stop;
 
 use crate::error::Error;
@@ -169,6 +169,8 @@ pub struct Request {
     pub passes: Option<String>,
     /// Pipelines whose plans compete with those of the planner.
     pub pipelines: Vec<String>,
+    /// Transforms of the caller.
+    pub transforms: Vec<&'static Transform>,
     /// Ends searches early when requested.
     pub stop: Stop,
     /// Wall-clock time after which searches end; the plan then depends on the machine.
@@ -207,6 +209,7 @@ impl Default for Request {
             effort: options.effort,
             passes: None,
             pipelines: Vec::new(),
+            transforms: Vec::new(),
             stop: Stop::default(),
             time_limit: None,
             compare: false,
@@ -431,6 +434,13 @@ impl Request {
         self
     }
 
+    /// Adds a transform of the caller beside those of the planner. Pipelines name its pass.
+    #[must_use]
+    pub fn transform(mut self, transform: &'static Transform) -> Self {
+        self.transforms.push(transform);
+        self
+    }
+
     /// Ends searches when a clone of `stop` is requested to.
     #[must_use]
     pub fn stop(mut self, stop: Stop) -> Self {
@@ -551,6 +561,7 @@ impl Request {
         list("lossy", self.encode.lossy.iter().map(|form| form.name().to_owned()).collect(), ",");
         list("keep_wide", self.encode.keep_wide.clone(), " ");
         list("pipelines", self.pipelines.clone(), " ");
+        list("transforms", self.transforms.iter().map(|transform| transform.pass.name.to_owned()).collect(), " ");
         list("assume", self.import.assume.iter().map(|(name, size)| format!("{name}={size}")).collect(), ",");
         let mut given = |name: &str, text: Option<String>| list(name, text.into_iter().collect(), "");
         given("time_limit", self.time_limit.map(|time| time.as_secs_f64().to_string()));

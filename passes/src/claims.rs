@@ -1,7 +1,10 @@
 //! What passes promise about their changes: one typed list from the passes to the layout, the checker
 //! and the reports.
 
-use memc_ir::{Bytes, ConstId};
+use std::collections::BTreeSet;
+
+use memc_edit::is_made_by;
+use memc_ir::{Attribute, Bytes, ConstData, ConstId, ConstOrigin, ElementType, Module, Node, Operator, Payload, Value};
 use memc_rewrite::Replaced;
 
 use crate::buffer::GrownCache;
@@ -18,6 +21,108 @@ pub enum Claim {
     EncodedWeight(EncodedWeight),
     /// A cache is kept in one buffer.
     Cache(GrownCache),
+    /// The model has a graph output that the given model does not have.
+    Output(NewOutput),
+}
+
+/// A graph output that the given model does not have: a value of the given model, or one that a pass
+/// computes from its values.
+#[derive(Clone, PartialEq, Debug)]
+pub struct NewOutput {
+    /// Name of the output.
+    pub name: String,
+    /// Name of the pass.
+    pub by: &'static str,
+    /// Nodes that compute it, in the order of their computation.
+    pub nodes: Vec<StatedNode>,
+}
+
+/// A node that a pass made, by the names of its values. An empty name stands for a missing value.
+#[derive(Clone, PartialEq, Debug)]
+pub struct StatedNode {
+    /// The operator.
+    pub operator: Operator,
+    /// Names of the operands.
+    pub inputs: Vec<String>,
+    /// Names of the results.
+    pub outputs: Vec<String>,
+    /// Attributes: numbers, texts, and lists of them.
+    pub attributes: Vec<(String, Attribute)>,
+}
+
+impl NewOutput {
+    /// Returns the claim that `value` is a new output, computed by the nodes that a pass made. Takes time
+    /// linear in the nodes of the main graph.
+    ///
+    /// Returns `None` if a node has bodies or tensors as attributes, or reads a new constant that is no
+    /// number and no vector of 64-bit integers or binary32 numbers: a layout does not state those.
+    pub fn of(module: &Module, value: Value, pass: &'static str) -> Option<Self> {
+        let mut open = vec![value];
+        let (mut made, mut constants) = (BTreeSet::<Node>::new(), BTreeSet::<Value>::new());
+        while let Some(value) = open.pop() {
+            match (module.producer(value), module.constant_of(value)) {
+                (Some(node), _) if is_made_by(module, node, pass) && made.insert(node) => {
+                    open.extend(module.node(node).operands());
+                }
+                (None, Some(constant)) if module.constant(constant).origin == ConstOrigin::New => {
+                    constants.insert(value);
+                }
+                _ => {}
+            }
+        }
+        let name = |value: &Option<Value>| value.map(|value| module.value(value).name.clone()).unwrap_or_default();
+        let constant = |value: &Value| {
+            let attribute = numbers(module.constant(module.constant_of(*value)?))?;
+            let operator = Operator::onnx("Constant", module.opsets.get("").copied().unwrap_or_default());
+            Some(StatedNode { operator, inputs: Vec::new(), outputs: vec![name(&Some(*value))], attributes: vec![attribute] })
+        };
+        let node = |node: &Node| {
+            let data = module.node(*node);
+            let (inputs, outputs) = (data.inputs.iter().map(name).collect(), data.outputs.iter().map(name).collect());
+            let is_stated = data.attributes.iter().all(|(_, attribute)| is_stated(attribute));
+            let operator = data.operator.clone();
+            is_stated.then(|| StatedNode { operator, inputs, outputs, attributes: data.attributes.clone() })
+        };
+        let order = module.graph(module.main()).nodes.iter().filter(|node| made.contains(node));
+        let nodes = constants.iter().map(constant).chain(order.map(node)).collect::<Option<Vec<_>>>()?;
+        Some(Self { name: module.value(value).name.clone(), by: pass, nodes })
+    }
+}
+
+/// Returns whether a layout can state an attribute.
+fn is_stated(attribute: &Attribute) -> bool {
+    match attribute {
+        Attribute::Int(_) | Attribute::Ints(_) => true,
+        Attribute::Float(number) => number.is_finite(),
+        Attribute::Floats(numbers) => numbers.iter().all(|number| number.is_finite()),
+        Attribute::String(text) => std::str::from_utf8(text).is_ok(),
+        Attribute::Strings(texts) => texts.iter().all(|text| std::str::from_utf8(text).is_ok()),
+        _ => false,
+    }
+}
+
+/// Returns a constant as an attribute of Constant: a number or a vector.
+fn numbers(constant: &ConstData) -> Option<(String, Attribute)> {
+    let Payload::Raw(raw) = &constant.payload else { return None };
+    let is_number = match constant.ty.known_dims()?.len() {
+        0 => true,
+        1 => false,
+        _ => return None,
+    };
+    let (name, attribute) = match constant.ty.element {
+        ElementType::Int64 => {
+            let (eights, _) = raw.as_chunks::<8>();
+            let all: Vec<i64> = eights.iter().map(|bytes| i64::from_le_bytes(*bytes)).collect();
+            if is_number { ("value_int", Attribute::Int(*all.first()?)) } else { ("value_ints", Attribute::Ints(all)) }
+        }
+        ElementType::Float => {
+            let (fours, _) = raw.as_chunks::<4>();
+            let all: Vec<f32> = fours.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
+            if is_number { ("value_float", Attribute::Float(*all.first()?)) } else { ("value_floats", Attribute::Floats(all)) }
+        }
+        _ => return None,
+    };
+    is_stated(&attribute).then(|| (name.to_owned(), attribute))
 }
 
 /// The promises of all passes so far, in the order in which they were made.
@@ -53,6 +158,11 @@ impl Claims {
     /// Returns the caches that are kept in one buffer, for changes.
     pub fn caches_mut(&mut self) -> impl Iterator<Item = &mut GrownCache> {
         self.0.iter_mut().filter_map(|claim| if let Claim::Cache(found) = claim { Some(found) } else { None })
+    }
+
+    /// Returns the outputs that the given model does not have, in the order in which they were added.
+    pub fn outputs(&self) -> impl Iterator<Item = &NewOutput> {
+        self.0.iter().filter_map(|claim| if let Claim::Output(found) = claim { Some(found) } else { None })
     }
 
     /// Returns whether rules replaced a fragment.

@@ -37,7 +37,7 @@ pub mod tuning;
 pub mod view;
 pub mod window;
 
-pub use claims::{Claim, Claims, Encoded, EncodedWeight, WeightErrors};
+pub use claims::{Claim, Claims, Encoded, EncodedWeight, NewOutput, StatedNode, WeightErrors};
 pub use memc_rewrite::Replaced;
 pub use memo::Memo;
 pub use options::{Encoding, Io, Lossy, Options, Rewriting, StateNames, WeightCode};

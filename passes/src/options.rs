@@ -6,7 +6,6 @@ use memc_cost::{CostModel, Target};
 use memc_ir::{Bytes, DimExpr, Module, Node, SpaceData};
 use memc_ops::Profile;
 
-use crate::transform::Transform;
 use crate::tuning::PassTuning;
 
 /// Storage of graph inputs and outputs: which of them the arena holds in addition to transients and
@@ -208,8 +207,6 @@ pub struct Options {
     pub stop: memc_solve::Stop,
     /// Pipelines of the caller, whose plans compete with those of the strategies.
     pub pipelines: Vec<String>,
-    /// Transforms of the caller, beside those of the planner's table.
-    pub transforms: Vec<&'static Transform>,
     /// Limits of the arenas of farther spaces, in bytes, by name of the space.
     pub far_budgets: BTreeMap<String, Bytes>,
     /// Whether new values of graph inputs take the storage of the old values if both are the caller's,
@@ -280,7 +277,6 @@ impl Options {
             tuning: PassTuning::default(),
             stop: memc_solve::Stop::default(),
             pipelines: Vec::new(),
-            transforms: Vec::new(),
             far_budgets: BTreeMap::new(),
             alias_state: false,
             state: Vec::new(),

@@ -13,6 +13,8 @@ mod plan;
 mod strategy;
 #[path = "../../examples/target.rs"]
 mod target;
+#[path = "../../examples/transform.rs"]
+pub(crate) mod transform;
 
 #[test]
 fn a_model_is_planned_and_written() {
@@ -84,4 +86,9 @@ fn a_stop_ends_the_searches() {
     let effort = |planned: &memc::Planned| planned.log.iter().map(|entry| entry.effort).sum::<u64>();
     assert!(effort(&early) == 0 && effort(&full) > 0, "{} and {}", effort(&early), effort(&full));
     assert!(early.arena() > 0);
+}
+
+#[test]
+fn a_transform_of_the_callers_own_adds_outputs() {
+    transform::main().unwrap();
 }

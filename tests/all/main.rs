@@ -40,5 +40,6 @@ mod swap_space;
 mod tidy;
 mod tiers;
 mod traces;
+mod transforms;
 mod verified;
 mod words;

@@ -8,6 +8,7 @@
 //! All violations are collected. Layouts are untrusted: names may be wrong, numbers absurd, aliases
 //! cyclic.
 
+mod added;
 mod alias;
 mod baseline;
 mod bodies;
@@ -120,6 +121,8 @@ pub fn check_with(
     if options.hashes {
         header::hashes(given, out, layout, &mut findings);
     }
+    let extended = added::extended(given, layout, &mut findings);
+    let given = extended.as_ref().unwrap_or(given);
     let extents = Extents::of(layout, &mut findings);
     let sides = extents.as_ref().and_then(|extents| import(given, out, layout, extents, &mut findings));
     if let Some((mut given, mut out)) = sides {

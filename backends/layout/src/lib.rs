@@ -11,6 +11,7 @@
 //! - [`Placement`] computes sizes and offsets of a plan for ranges of dimensions at given extents.
 //! - [`LiveCurve`] derives from the layout alone the bytes live at each step, and their owners.
 
+mod added;
 mod c_extents;
 mod c_header;
 mod expr;
@@ -28,9 +29,11 @@ mod roles;
 mod rust_constants;
 mod rust_extents;
 mod schema;
+mod searches;
 mod steps;
 mod types;
 
+pub use added::{AddedNode, AddedOutput, Attribute};
 pub use c_header::{CIdentifiers, c_identifiers, to_c_header};
 pub use expr::Expr;
 pub use formula::formula;
@@ -42,8 +45,9 @@ pub use placement::{Placement, PlacementError, Rule};
 pub use ranges::{Extents, FormulaRow, Limit};
 pub use rust_constants::to_rust;
 pub use schema::{SCHEMA_ID, schema};
+pub use searches::{ParetoPoint, Solver, Trace};
 pub use types::{
     Alias, AliasKind, Arena, Baseline, Bucket, Busy, Cache, Class, Cost, EncodedWeight, Encoding, Fetch, Io, Layout, Link,
-    LiveRange, LowerBound, Model, OpsetImport, ParetoPoint, Peak, Rewrite, RewrittenValue, ScheduledNode, Solver, Space,
-    StateUpdate, Stated, StatedBy, Subgraph, Target, Tensor, Trace, Transfer, Unpaired, Unplanned, VERSION,
+    LiveRange, LowerBound, Model, OpsetImport, Peak, Rewrite, RewrittenValue, ScheduledNode, Space, StateUpdate, Stated,
+    StatedBy, Subgraph, Target, Tensor, Transfer, Unpaired, Unplanned, VERSION,
 };

@@ -10,6 +10,7 @@ use serde_json::Value;
 /// otherwise, and then a test asks for a damage that the check refuses.
 const INFORMATIVE: &[(&str, &[&str])] = &[
     ("Layout", &["memc_version", "options", "pareto", "solvers", "timeline", "trace", "unpaired"]),
+    ("AddedOutput", &["by"]),
     ("Cost", &["base_flops", "extra_flops", "modelled_ns_after", "modelled_ns_before", "overhead_lower_bound"]),
     ("Encoding", &["form"]),
     ("Link", &["bytes_per_second", "latency_ns"]),

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize, Serializer, ser::Error as _};
 
+use crate::added::AddedOutput;
 use crate::ranges::{Extents, FormulaRow, Limit};
+use crate::searches::{ParetoPoint, Solver, Trace};
 
 /// Value of the key `schema` in this version of the file.
 pub const VERSION: &str = "memc.layout/1";
@@ -83,6 +85,10 @@ pub struct Layout {
     /// each. Absent if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub caches: Vec<Cache>,
+    /// Graph outputs of the output model that the input model does not have, in their order. Absent if there
+    /// are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub added_outputs: Vec<AddedOutput>,
     /// Tensors whose sizes do not follow from the model's inputs and operators. The file or the user
     /// states them, and other data may have other sizes. Absent if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -204,50 +210,6 @@ impl From<Busy> for [u64; 2] {
     fn from(busy: Busy) -> Self {
         [busy.start_ns, busy.end_ns]
     }
-}
-
-/// Strategy and pipeline that found a plan.
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Trace {
-    /// Strategy that found it.
-    pub strategy: String,
-    /// Pipeline that makes the plan from the input model: `--passes` repeats it.
-    pub passes: String,
-}
-
-/// Result of a search.
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Solver {
-    /// Pass that searched.
-    pub pass: String,
-    /// Unit of the value: `bytes` or `ns`.
-    pub unit: String,
-    /// Value of the best solution found; smaller is better.
-    pub value: u64,
-    /// Lower bound of the value.
-    pub lower_bound: u64,
-    /// Reason for which the search stopped.
-    pub stop: String,
-    /// Effort of the search, in search nodes.
-    pub effort: u64,
-}
-
-/// A budget, and the best plan found within it.
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ParetoPoint {
-    /// Limit of the arena.
-    pub budget: u64,
-    /// Arena of the plan.
-    pub arena: u64,
-    /// Modelled time beyond that of a plan without a limit, in nanoseconds.
-    pub extra_ns: u64,
-    /// Lower bound of the extra time of any plan within the budget, in nanoseconds; null if not
-    /// derived.
-    #[serde(deserialize_with = "Option::deserialize")]
-    pub bound: Option<u64>,
 }
 
 /// A fragment of the input model that rules replaced by an equal form.

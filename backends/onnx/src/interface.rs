@@ -3,12 +3,9 @@
 use std::collections::BTreeSet;
 
 use memc_ir::Value;
-use memc_onnx_proto::GraphEdit;
 
-use crate::ExportOptions;
 use crate::encode::Source;
 use crate::error::ExportError;
-use crate::values::{new_entry, place};
 
 /// Graph inputs and outputs in which the written model differs from the file; by default none.
 ///
@@ -65,21 +62,4 @@ pub(crate) fn check(source: Source<'_>, values: &[Value], side: Side<'_>) -> Res
         }
     }
     missing.first().map_or(Ok(()), |name| Err(error(values.len(), Some(name), None)))
-}
-
-/// Drops the entries of removed outputs and appends those of added ones. An added output needs no entry in
-/// `value_info` any more.
-pub(crate) fn change_outputs(source: Source<'_>, options: &ExportOptions, edit: &mut GraphEdit) {
-    let (module, interface) = (source.module, &options.interface);
-    edit.dropped_outputs.extend(interface.removed_outputs.iter().cloned());
-    for output in &module.graph(module.main()).outputs {
-        let name = source.name(*output);
-        if !interface.added_outputs.contains(name) {
-            continue;
-        }
-        let old = source.file.graph().value_info.iter().find(|info| info.name() == name);
-        edit.dropped_values.extend(old.map(|_| name.to_owned()));
-        let metadata = if options.metadata { place(module, *output) } else { Vec::new() };
-        edit.new_outputs.push(new_entry(source.value_info(*output), old, options, metadata));
-    }
 }

@@ -87,8 +87,9 @@ impl Default for ExportOptions {
 /// `ir_version` only as far as the written parts need: to 4 for new initializers, to 8 for functions, to
 /// 10 for metadata of nodes and values. If it rises past 3, weights leave the graph inputs, because from
 /// version 4 on a caller could replace an initializer that is also an input. Inputs and outputs are those
-/// of the file, except for the changes that [`ExportOptions::interface`] states; they state the extents that dimensions were bound to. The result has exactly the bytes of `file` if nothing was
-/// edited or bound, all names are unique, and neither metadata nor new types are requested.
+/// of the file, except for the changes that [`ExportOptions::interface`] states; they state the extents
+/// that dimensions were bound to. The result has exactly the bytes of `file` if nothing was edited or
+/// bound, all names are unique, and neither metadata nor new types are requested.
 ///
 /// Time is linear in the size of the graphs, plus sorting and name lookups. Weights are not read.
 ///

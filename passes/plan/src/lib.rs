@@ -33,6 +33,7 @@ pub use peak::{own_peak, planned_peak};
 pub use pool::{Entry, Verdict};
 pub use score::Score;
 pub use search::Wish;
+pub use transforms::Transforms;
 pub use tuning::Tuning;
 pub use whole::FILE_ORDER;
 
@@ -83,7 +84,7 @@ pub fn plan(model: &Model<'_>, wish: Wish, tuning: &Tuning, tell: &mut dyn FnMut
     let mut log = Vec::new();
     // All families share one goal: the goal of the first family, which uses no requested kernels.
     let mut goal = None;
-    for (options, without) in families(model.module, model.options) {
+    for (options, without) in families(model.module, model.transforms()) {
         let model = Model { options: &options, ..model.clone() };
         let mut search = Search::new(&model, tuning, wish, goal, Some(&mut *tell))?;
         goal = Some(search.pool.goal);
@@ -135,11 +136,11 @@ const INTEGER_KERNELS: (&str, LeaveOut) = ("--integer-kernels", |options| option
 
 /// Returns the families of options: without each requested option that admits more plans, and with it, each
 /// with the names of the options left out. So such an option never gives a worse plan.
-fn families(module: &Module, options: &Options) -> Vec<(Options, Vec<&'static str>)> {
-    let asked = transforms::all(options).filter(|transform| (transform.applies)(module, options));
-    let kernels = options.rewrite.integer_kernels.then_some(INTEGER_KERNELS);
-    let mut families = vec![(options.clone(), Vec::new())];
-    for (option, leave_out) in asked.filter_map(|transform| transform.option.zip(transform.leave_out)).chain(kernels) {
+fn families(module: &Module, transforms: Transforms<'_>) -> Vec<(Options, Vec<&'static str>)> {
+    let asked = transforms.of_use(module).into_iter().filter_map(|transform| transform.option.zip(transform.leave_out));
+    let kernels = transforms.options.rewrite.integer_kernels.then_some(INTEGER_KERNELS);
+    let mut families = vec![(transforms.options.clone(), Vec::new())];
+    for (option, leave_out) in asked.chain(kernels) {
         let without = families.clone().into_iter().map(|(mut options, mut names)| {
             leave_out(&mut options);
             names.push(option);
@@ -158,9 +159,10 @@ mod tests {
     #[test]
     fn families_cover_every_subset_of_kernel_options() {
         let (module, mut options) = (Module::default(), Options::default());
-        assert_eq!(families(&module, &options).len(), 1);
+        assert_eq!(families(&module, Transforms { own: &[], options: &options }).len(), 1);
         (options.rewrite.nchwc, options.rewrite.integer_kernels) = (Some(8), true);
-        let names: Vec<_> = families(&module, &options).into_iter().map(|(_, names)| names.join(" ")).collect();
+        let names: Vec<_> =
+            families(&module, Transforms { own: &[], options: &options }).into_iter().map(|(_, names)| names.join(" ")).collect();
         assert_eq!(names, ["--nchwc --integer-kernels", "--integer-kernels", "--nchwc", ""]);
     }
 }

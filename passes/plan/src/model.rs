@@ -7,10 +7,13 @@ use memc_cost::timeline;
 use memc_ir::{Bytes, Module, Node, SecondaryMap, Value};
 use memc_passes::analysis::near_constants;
 use memc_passes::analysis::windows::KnownData;
-use memc_passes::{Budgeted, Changed, ExternalData, Memo, Options, PassContext, PipelineError, Said, Settings, Silent};
+use memc_passes::{
+    Budgeted, Changed, ExternalData, Memo, Options, PassContext, PipelineError, Said, Settings, Silent, Transform,
+};
 use memc_passes::{view, window};
 
 use crate::score::Score;
+use crate::transforms::Transforms;
 use crate::trial::at_small;
 use crate::{Goal, peak, registry};
 
@@ -25,6 +28,8 @@ pub struct Model<'a> {
     pub external: Option<&'a dyn ExternalData>,
     /// Options of all passes.
     pub options: &'a Options,
+    /// Transforms of the caller.
+    pub transforms: &'a [&'static Transform],
     /// Whether to verify the module after every pass.
     pub verify: bool,
     /// Cached solver answers of earlier runs on this model.
@@ -35,6 +40,11 @@ impl Model<'_> {
     /// Returns the modelled time of the input module, in nanoseconds.
     pub(crate) fn nanos(&self) -> u64 {
         self.options.total_nanos(self.module)
+    }
+
+    /// Returns the transforms that plans may use.
+    pub(crate) fn transforms(&self) -> Transforms<'_> {
+        Transforms { own: self.transforms, options: self.options }
     }
 
     /// Returns the number of nodes of the main graph.
@@ -50,6 +60,7 @@ pub(crate) struct Form<'m> {
     pub(crate) ctx: PassContext<'m>,
     verify: bool,
     trace: Vec<String>,
+    own: &'m [&'static Transform],
 }
 
 impl<'m> Form<'m> {
@@ -60,7 +71,7 @@ impl<'m> Form<'m> {
             memo: model.memo.clone(),
             ..PassContext::new(model.options, model.data.clone())
         };
-        Self { module: model.module.clone(), ctx, verify: model.verify, trace: Vec::new() }
+        Self { module: model.module.clone(), ctx, verify: model.verify, trace: Vec::new(), own: model.transforms }
     }
 
     /// Runs passes; each pass takes the settings that it reads.
@@ -68,7 +79,7 @@ impl<'m> Form<'m> {
     /// # Errors
     /// Returns the error of the first pass that fails.
     pub(crate) fn run(&mut self, passes: &str, settings: &Settings) -> Result<Changed, PipelineError> {
-        let pipeline = registry::parse(passes, self.module.stage, self.ctx.options)?.with(settings);
+        let pipeline = registry::parse(passes, self.module.stage, self.own)?.with(settings);
         self.trace.push(pipeline.to_string());
         let changed = pipeline.run(&mut self.module, &mut self.ctx, self.verify, &mut Silent);
         changed.map_err(|error| error.traced(|| self.trace()))
@@ -238,7 +249,7 @@ mod tests {
         let mut module = memc_ir::text::parse(&source).unwrap();
         let options = Options::default();
         let mut ctx = PassContext::new(&options, SecondaryMap::default());
-        let pipeline = registry::parse("view,in-place,place", module.stage, &options).unwrap();
+        let pipeline = registry::parse("view,in-place,place", module.stage, &[]).unwrap();
         pipeline.run(&mut module, &mut ctx, true, &mut Silent).unwrap();
         module
     }

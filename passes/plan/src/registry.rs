@@ -1,7 +1,7 @@
 //! All passes in one sorted list: passes that follow their settings, and passes that search.
 
 use memc_ir::Stage;
-use memc_passes::{Options, PassInfo, Pipeline, PipelineError};
+use memc_passes::{PassInfo, Pipeline, PipelineError, Transform};
 
 /// All passes, sorted by name.
 pub const REGISTRY: &[&PassInfo] = &[
@@ -28,12 +28,12 @@ pub const REGISTRY: &[&PassInfo] = &[
     &memc_passes::window::INFO,
 ];
 
-/// Parses a pipeline over all passes and those of the caller's transforms; see [`Pipeline::parse`].
+/// Parses a pipeline over all passes and those of the caller's `own` transforms; see [`Pipeline::parse`].
 ///
 /// # Errors
 /// As [`Pipeline::parse`].
-pub fn parse(text: &str, stage: Stage, options: &Options) -> Result<Pipeline, PipelineError> {
-    let own = options.transforms.iter().map(|transform| transform.pass);
+pub fn parse(text: &str, stage: Stage, own: &[&'static Transform]) -> Result<Pipeline, PipelineError> {
+    let own = own.iter().map(|transform| transform.pass);
     Pipeline::parse(text, stage, &REGISTRY.iter().copied().chain(own).collect::<Vec<_>>())
 }
 

@@ -14,7 +14,7 @@ use crate::strategies::{STRATEGIES, Strategy};
 use crate::tuning::Tuning;
 use crate::whole::{self, CLEAN, Candidate, REGIONS, REWRITE};
 use crate::{Found, Refusal};
-use crate::{peak, split, transforms};
+use crate::{peak, split};
 
 /// The user's request to one search.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -273,13 +273,13 @@ impl<'m> Search<'m> {
     /// # Errors
     /// Returns the error of the first pass that fails.
     pub(crate) fn prepared(&self, settings: &Settings) -> Result<Rc<Form<'m>>, PipelineError> {
-        let passes = format!("{CLEAN}{}", transforms::passes_at(Turn::Prepared, self.model.module, self.model.options));
+        let passes = format!("{CLEAN}{}", self.model.transforms().passes_at(Turn::Prepared, self.model.module));
         self.form(&Form::given(self.model), &passes, &settings.only(&["limit", "parts"]))
     }
 
     /// Returns the transforms of a turn that are of use for the model.
-    pub(crate) fn transforms(&self, turn: Turn) -> impl Iterator<Item = &'static Transform> + use<'m> {
-        transforms::at(turn, self.model.module, self.model.options)
+    pub(crate) fn transforms(&self, turn: Turn) -> Vec<&'static Transform> {
+        self.model.transforms().at(turn, self.model.module)
     }
 
     /// Returns a form after the transforms that come last; nodes that exceed `limit` by themselves stay as
@@ -288,7 +288,7 @@ impl<'m> Search<'m> {
     /// # Errors
     /// Returns the error of the first pass that fails.
     pub(crate) fn laid_out(&self, form: Rc<Form<'m>>, limit: Option<Bytes>) -> Result<Rc<Form<'m>>, PipelineError> {
-        let passes = transforms::passes_at(Turn::Laid, self.model.module, self.model.options);
+        let passes = self.model.transforms().passes_at(Turn::Laid, self.model.module);
         if passes.is_empty() {
             return Ok(form);
         }
@@ -387,7 +387,7 @@ impl<'m> Search<'m> {
             (is_heavy, candidate.quick.score(&goal, self.model.options))
         });
         candidates.truncate(2);
-        for transform in self.transforms(Turn::Candidate).filter(|_| rewrites) {
+        for transform in self.transforms(Turn::Candidate).into_iter().filter(|_| rewrites) {
             candidates.extend(self.transformed(transform, &candidates, &goal, settings)?);
         }
         let file_order = &self.pool.file_order;

@@ -57,26 +57,39 @@ pub const TRANSFORMS: &[Transform] = &[
     },
 ];
 
-/// Returns the transforms of a turn that are of use for a module under these options; those of the caller
-/// come last.
-pub fn at(turn: Turn, module: &Module, options: &Options) -> impl Iterator<Item = &'static Transform> {
-    all(options).filter(move |transform| transform.turn == turn && (transform.applies)(module, options))
+/// All transforms that a plan may use.
+#[derive(Clone, Copy, Debug)]
+pub struct Transforms<'a> {
+    /// Those of the caller, which come last in each turn.
+    pub own: &'a [&'static Transform],
+    /// The options of the plan.
+    pub options: &'a Options,
 }
 
-/// Returns all transforms, those of the caller last.
-pub(crate) fn all(options: &Options) -> impl Iterator<Item = &'static Transform> {
-    TRANSFORMS.iter().chain(options.transforms.iter().copied())
-}
+impl Transforms<'_> {
+    /// Returns the transforms that are of use for a module.
+    pub(crate) fn of_use(self, module: &Module) -> Vec<&'static Transform> {
+        let all = TRANSFORMS.iter().chain(self.own.iter().copied());
+        all.filter(|transform| (transform.applies)(module, self.options)).collect()
+    }
 
-/// Returns whether the options ask for a transform of all plans.
-pub(crate) fn are_asked(module: &Module, options: &Options) -> bool {
-    let turns = [Turn::Prepared, Turn::Laid];
-    turns.into_iter().flat_map(|turn| at(turn, module, options)).any(|transform| transform.option.is_some())
-}
+    /// Returns the transforms of a turn that are of use for a module.
+    pub fn at(self, turn: Turn, module: &Module) -> Vec<&'static Transform> {
+        let mut found = self.of_use(module);
+        found.retain(|transform| transform.turn == turn);
+        found
+    }
 
-/// Returns the pipeline of the transforms of a turn, each followed by a comma; empty if there are none.
-pub(crate) fn passes_at(turn: Turn, module: &Module, options: &Options) -> String {
-    at(turn, module, options).map(|transform| format!("{},", transform.passes)).collect()
+    /// Returns whether the options ask for a transform of all plans.
+    pub(crate) fn are_asked(self, module: &Module) -> bool {
+        let for_all = |turn| matches!(turn, Turn::Prepared | Turn::Laid);
+        self.of_use(module).iter().any(|transform| for_all(transform.turn) && transform.option.is_some())
+    }
+
+    /// Returns the pipeline of the transforms of a turn, each followed by a comma; empty if there are none.
+    pub(crate) fn passes_at(self, turn: Turn, module: &Module) -> String {
+        self.at(turn, module).iter().map(|transform| format!("{},", transform.passes)).collect()
+    }
 }
 
 #[cfg(test)]

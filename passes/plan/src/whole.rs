@@ -5,13 +5,14 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use memc_ir::{Bytes, Stage};
-use memc_passes::{Changed, PipelineError, Settings, Silent, Turn, window};
+use memc_passes::{Changed, Pipeline, PipelineError, Settings, Silent, Turn, window};
 
 use crate::goal::Goal;
 use crate::model::{Form, Model, Planned, arena, is_no_worse, pays_for_weights};
+use crate::registry::REGISTRY;
 use crate::score::Score;
 use crate::tuning::Tuning;
-use crate::{registry, transforms, windows};
+use crate::windows;
 
 /// Cleaning passes, which never raise the peak of a plan. They come first: they compute new weights from old
 /// ones, which transforms may write in other forms.
@@ -124,13 +125,13 @@ impl<'m> Candidate<'m> {
         let Form { module: prepared, mut ctx, .. } = self.form.then(&format!("{merge}{VIEWS}"), settings)?;
         let candidates = window::candidates(&prepared, &ctx);
         let quick = Settings { effort: Some(0), below: None, ..settings.clone() };
-        let placed = registry::parse(PLACE, Stage::Scheduled, ctx.options)?.with(&quick);
+        let placed = Pipeline::parse(PLACE, Stage::Scheduled, REGISTRY)?.with(&quick);
         let options = ctx.options;
         windows::search(&prepared, &candidates, options, |views, below| {
             let mut trial = prepared.clone();
             let with = Settings { windows: Some(views), ..quick.clone() };
             ctx.said.reports.clear();
-            registry::parse(ORDER, trial.stage, options)?.with(&with).run(&mut trial, &mut ctx, false, &mut Silent)?;
+            Pipeline::parse(ORDER, trial.stage, REGISTRY)?.with(&with).run(&mut trial, &mut ctx, false, &mut Silent)?;
             if ctx.said.reports.iter().any(|report| report.value >= below) {
                 return Ok(None);
             }
@@ -260,8 +261,8 @@ fn most(bound: u64, known: u64, holds: impl Fn(u64) -> bool) -> u64 {
 /// # Errors
 /// Returns the error of the first pass that fails.
 pub(crate) fn file_order(model: &Model<'_>, settings: &Settings) -> Result<Planned, PipelineError> {
-    let at = |turn| transforms::passes_at(turn, model.module, model.options);
-    let asked = transforms::are_asked(model.module, model.options);
+    let at = |turn| model.transforms().passes_at(turn, model.module);
+    let asked = model.transforms().are_asked(model.module);
     let clean = if asked { CLEAN } else { "fold,dce," };
     let cleaned = format!("{clean}{}{}view,{PLACE}", at(Turn::Prepared), at(Turn::Laid));
     let plan = |passes: &str| Ok::<_, PipelineError>(Form::given(model).then(passes, settings)?.planned());

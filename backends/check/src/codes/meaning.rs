@@ -1,4 +1,4 @@
-//! Codes of transfers, of the models' meaning, and of claimed numbers: E0545 to E0584.
+//! Codes of transfers, of the models' meaning, and of claimed numbers: E0545 to E0585.
 
 use super::{Entry, Kind, entry};
 
@@ -342,5 +342,14 @@ pub(super) const ENTRIES: &[Entry] = &[
         "The rows `scratch:<node>:<k>` of a node have at least the bytes that the runtime's kernel takes for extents and attributes of the node. \
          The check has formulas of its own for convolutions, recurrent layers and other common kernels, and lower bounds for bodies.",
         "1 byte for a Conv whose columns take 65,536 bytes",
+    ),
+    entry(
+        Kind::AddedOutput,
+        "E0585",
+        "added-output",
+        "the nodes of an added output do not fit the input model",
+        "A transform may add outputs. `added_outputs` states the nodes that compute each of them from values of the input model; the input model, \
+         extended by these nodes, must be a model, and have the outputs of the output model.",
+        "a node of `added_outputs` that reads a value of nobody",
     ),
 ];

@@ -180,6 +180,8 @@ pub enum Kind {
     Rewrite,
     /// A kernel has less workspace than it takes.
     Kernel,
+    /// The input model cannot be extended by the nodes of an added output.
+    AddedOutput,
 }
 
 /// A kind with its name and its page.

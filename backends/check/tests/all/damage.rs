@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use fixture::*;
 use memc_check::{Kind, Options};
 use memc_layout::{
-    Alias, AliasKind, Class, EncodedWeight, Fetch, Io, LiveRange, Rewrite, RewrittenValue, StateUpdate, Stated, StatedBy,
-    Unplanned,
+    AddedOutput, Alias, AliasKind, Class, EncodedWeight, Fetch, Io, LiveRange, Rewrite, RewrittenValue, StateUpdate, Stated,
+    StatedBy, Unplanned,
 };
 use memc_onnx_proto::onnx::OperatorSetIdProto;
 
@@ -42,6 +42,9 @@ fn another_noise() -> memc_onnx_proto::onnx::NodeProto {
 }
 
 const FILES: &[Damage] = &[
+    (Kind::AddedOutput, "an added output of nobody", |c| {
+        c.layout().added_outputs.push(AddedOutput { name: "nobody".into(), ..AddedOutput::default() });
+    }),
     (Kind::Schema, "another schema", |c| c.layout().schema = "memc.layout/2".into()),
     (Kind::Schema, "an offset without a space", |c| c.tensor("a").space = None),
     (Kind::Schema, "an unknown element type", |c| c.tensor("a").dtype = "float33".into()),

@@ -66,7 +66,7 @@ pub(super) fn of_given(search: &mut Search<'_>) -> Result<(), PipelineError> {
 /// Checks that memory is unlimited and the best plan has equal nodes that are not merged.
 pub(super) fn merging_is_worth(search: &Search<'_>) -> Result<(), &'static str> {
     let Some(best) = search.pool.best().filter(|_| search.wish.limit.is_none()) else { return Err("a memory limit is set") };
-    if search.transforms(Turn::Candidate).any(|transform| transform.is_in(&best.module)) {
+    if search.transforms(Turn::Candidate).iter().any(|transform| transform.is_in(&best.module)) {
         return Err("equal nodes of a transform stay apart");
     }
     match has_equal_nodes(&Form::of_plan(search.model, best)) {
@@ -227,8 +227,8 @@ impl Limited<'_, '_> {
             Way::Merged => Some(self.search.form(&prepared, MERGE, &Settings::default())?),
             Way::Apart | Way::FileOrder => None,
         };
-        let transforms: Vec<_> =
-            self.search.transforms(Turn::Candidate).filter(|transform| transform.is_in(&self.free.module)).collect();
+        let mut transforms = self.search.transforms(Turn::Candidate);
+        transforms.retain(|transform| transform.is_in(&self.free.module));
         let mut form = self.search.laid_out(form.unwrap_or(prepared), settings.limit)?;
         for transform in transforms.iter().filter(|_| way == Way::Rewritten) {
             let count = |form: &Form<'_>| form.module.graph(form.module.main()).nodes.len().max(1) as u64;

@@ -21,6 +21,7 @@ const PLANS: &[(&str, bool)] = &[
     ("found", true),
     ("bound", true),
     ("masks", true),
+    ("added", true),
     ("rewritten", true),
     ("caches", false),
     ("coded", false),

@@ -94,6 +94,7 @@ impl Case {
             data: &inference.data,
             external: None,
             options: &options,
+            transforms: &[],
             verify: true,
             memo: Memo::default(),
         };
