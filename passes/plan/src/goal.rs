@@ -69,6 +69,14 @@ impl Goal {
         }
     }
 
+    /// Returns the time limit of the goal in modelled nanoseconds, or `None` if it has none.
+    pub(crate) fn longest(&self) -> Option<u64> {
+        match *self {
+            Self::Price { longest, .. } | Self::Slowdown { longest, .. } => longest,
+            Self::Least | Self::Limit(_) => None,
+        }
+    }
+
     /// Returns the byte limit of the goal, or `None` if the goal has no limit.
     pub fn limit(&self) -> Option<Bytes> {
         match *self {

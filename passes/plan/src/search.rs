@@ -330,8 +330,8 @@ impl<'m> Search<'m> {
     /// blocks.
     fn others(&self, prepared: &Rc<Form<'m>>, settings: &Settings) -> Result<Vec<Candidate<'m>>, PipelineError> {
         let rewritten = self.all_rewritten(prepared, settings)?;
-        let longest = slowed(self.model.options.total_nanos(&prepared.module), settings.slowdown);
-        let time = settings.limit.is_none().then_some(longest);
+        let nanos = self.model.options.total_nanos(&prepared.module);
+        let time = settings.limit.is_none().then(|| self.longest(nanos, settings));
         let mut candidates = Vec::new();
         let is_rewritten = !rewritten.is_empty();
         for form in if is_rewritten { rewritten } else { vec![prepared.clone()] } {
@@ -365,6 +365,13 @@ impl<'m> Search<'m> {
         Ok((score(&found) < score(best)).then_some(found))
     }
 
+    /// Returns the time that plans of a form may take, in nanoseconds: that of the form with the slowdown, but
+    /// no more than the goal allows. Preparing a form may cost time, too.
+    fn longest(&self, nanos: u64, settings: &Settings) -> u64 {
+        let longest = slowed(nanos, settings.slowdown);
+        self.pool.goal.longest().map_or(longest, |most| longest.min(most))
+    }
+
     /// Returns the best plan without recomputation among three kinds of forms: nodes as given,
     /// rewritten, and with regions split into parts. `rewrites` says whether the last two are tried.
     ///
@@ -373,7 +380,7 @@ impl<'m> Search<'m> {
     pub(crate) fn plan(&self, settings: &Settings, rewrites: bool) -> Result<Planned, PipelineError> {
         let prepared = self.prepared(settings)?;
         let given = Candidate::of(self.laid_out(prepared.clone(), settings.limit)?, "nodes as given", settings)?;
-        let longest = slowed(given.nanos(), settings.slowdown);
+        let longest = self.longest(given.nanos(), settings);
         let need = arena(&given.quick.module);
         let goal = Goal::of_run(settings, self.model.options, need, given.nanos()).within_time(longest);
         let mut candidates = vec![given];

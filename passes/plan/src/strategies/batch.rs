@@ -26,21 +26,29 @@ pub(super) fn seek(search: &mut Search<'_>) -> Result<(), PipelineError> {
 }
 
 /// Doubles the number of parts, without rewriting, while the score improves; plans the best number with
-/// rewriting and regions.
+/// rewriting and regions. If that exceeds a time limit, plans smaller numbers.
 fn without_limit(search: &mut Search<'_>) -> Result<(), PipelineError> {
-    let mut best: Option<(u64, Score)> = None;
+    let options = search.model.options;
+    // Rewriting saves about as much time in parts as in the whole batch.
+    let saved = in_parts(search, 1, false)?.nanos(options).saturating_sub(search.pool.free().nanos(options));
+    let goal = search.pool.goal.longest().map_or(search.pool.goal, |most| search.pool.goal.within_time(most + saved));
+    let mut numbers: Vec<(u64, Score)> = Vec::new();
     for parts in numbers_of_parts(search) {
         let Some(quick) = divided(search, parts)? else { break };
-        let score = search.pool.score(&quick);
+        let score = quick.score(&goal, options);
         search.offer(format!("{parts} parts of the nodes as given"), quick);
-        if best.is_some_and(|(_, known)| known <= score) {
+        if numbers.last().is_some_and(|(_, known)| *known <= score) {
             break;
         }
-        best = Some((parts, score));
+        numbers.push((parts, score));
     }
-    if let Some((parts, _)) = best {
+    for (parts, _) in numbers.into_iter().rev() {
         let plan = in_parts(search, parts, true)?;
+        let is_late = search.pool.score(&plan).late > 0;
         search.offer(format!("{parts} parts"), plan);
+        if !is_late {
+            break;
+        }
     }
     Ok(())
 }

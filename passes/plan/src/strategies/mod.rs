@@ -37,18 +37,18 @@ pub(crate) const STRATEGIES: [Strategy; 20] = [
         seek: order::seek,
     },
     Strategy {
-        name: "front",
-        summary: "takes over the plan of the request without its limits, and of the slowdown without the limit",
-        is_worth: front::is_worth,
-        seek: front::seek,
-    },
-    Strategy {
         name: "merge-again",
         summary: "merges equal nodes of the best plan, and recomputes some of them",
         is_worth: recompute::merging_is_worth,
         seek: recompute::merge_again,
     },
     Strategy { name: "batch", summary: "computes the batch in 2, 4, 8, ... parts", is_worth: batch::is_worth, seek: batch::seek },
+    Strategy {
+        name: "front",
+        summary: "takes over the plan of the request without its limits, and of the slowdown without the limit",
+        is_worth: front::is_worth,
+        seek: front::seek,
+    },
     Strategy {
         name: "codes",
         summary: "keeps values of known plans as codes between two uses, and recomputes nothing",
