@@ -651,6 +651,20 @@ pub enum Solve {
         #[arg(long, value_parser = effort)]
         effort: Option<u64>,
     },
+    /// Divide the nodes of a .json file over devices
+    Partition {
+        /// Problem to read
+        problem: PathBuf,
+        /// Answer to write
+        #[arg(short, long)]
+        output: PathBuf,
+        /// Divide only runs of a few orders
+        #[arg(long)]
+        linear: bool,
+        /// Search effort
+        #[arg(long, default_value = "default", value_parser = effort)]
+        effort: u64,
+    },
     /// Run the operations of a .dag.json file within a budget, with recomputation and transfers
     Recompute {
         /// Problem to read

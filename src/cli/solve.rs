@@ -6,7 +6,7 @@ use std::time::Instant;
 use memc::Error;
 use memc_ir::{Bytes, Diagnostic, Severity};
 use memc_solve::budget::json::Budget;
-use memc_solve::{Limit, Outcome as Solved, Status, budget, order, place};
+use memc_solve::{Limit, Outcome as Solved, Status, budget, order, partition, place};
 
 use super::args::Solve;
 use super::{ExitCode, Failure, Outcome, Voice};
@@ -34,6 +34,7 @@ pub fn run(arguments: &Solve, voice: &Voice) -> Outcome {
             Ok(summary(&outcome, "", seconds, voice))
         }
         Solve::Recompute { problem, output, budget, effort } => recompute(problem, output, *budget, *effort, voice),
+        Solve::Partition { problem, output, linear, effort } => divide(problem, output, *linear, *effort, voice),
         Solve::Order { problem, output, effort } => {
             let text = read(problem)?;
             let dag = order::json::read(&text).map_err(|error| refuse(&error))?;
@@ -67,6 +68,22 @@ fn recompute(problem: &Path, output: &Path, allowed: Budget, effort: u64, voice:
         voice.say(&format!("a budget of {capacity} is too small: node {node} needs at least {needed} in every plan"));
     }
     Ok(summary(&certified.outcome, &format!(" ({})", certified.certificate.scope.as_str()), seconds, voice))
+}
+
+fn divide(problem: &Path, output: &Path, is_linear: bool, effort: u64, voice: &Voice) -> Outcome {
+    let file = partition::json::read(&read(problem)?).map_err(|error| refuse(&error))?;
+    let model = file.problem().map_err(|error| refuse(&error))?;
+    let started = Instant::now();
+    let outcome = if is_linear { partition::linear(&model) } else { partition::solve(&model, &Limit::nodes(effort)) };
+    let outcome = outcome.map_err(|error| refuse(&error))?;
+    let seconds = started.elapsed().as_secs_f64();
+    let loads = match &outcome.solution {
+        Some(solution) => partition::loads(&model, solution).map_err(|error| refuse(&error))?,
+        None => Vec::new(),
+    };
+    let answer = file.answer(&outcome, &loads);
+    give(output, &(serde_json::to_string(&answer).map_err(|error| refuse(&error))? + "\n"))?;
+    Ok(summary(&outcome, "", seconds, voice))
 }
 
 /// Largest number of names on a line; longer sets have thousands of small buffers.

@@ -430,6 +430,7 @@ fn help_of_every_command() {
         "solve",
         "solve place",
         "solve order",
+        "solve partition",
         "solve recompute",
     ] {
         let name = format!("help-{}", if command.is_empty() { "memc".to_owned() } else { command.replace(' ', "-") });
@@ -471,6 +472,17 @@ fn solvers_run_without_a_model() {
     let ran = folder.memc("solve order a.json -o b.json").done();
     assert!(ran.err.starts_with("value 10  bound 10  optimal  "), "{ran:#?}");
     assert_snapshot!("solve-order", folder.read("b.json"));
+    // Two accelerators: the second reads 1 unit of the first one's output, and both pay for it.
+    folder.write(
+        "p.json",
+        r#"{"maxSizePerFPGA": 100, "maxFPGAs": 2, "nodes": [{"id": 7, "fpgaLatency": 2.5, "size": 60},
+            {"id": 8, "fpgaLatency": 1, "size": 30}, {"id": 9, "fpgaLatency": 2, "size": 60}],
+            "edges": [{"sourceId": 7, "destId": 8, "cost": 1}, {"sourceId": 8, "destId": 9, "cost": 0.5}]}"#,
+    );
+    let ran = folder.memc("solve partition p.json -o q.json").done();
+    assert!(ran.err.starts_with("value 4000000000000  bound 4000000000000  optimal  "), "{ran:#?}");
+    assert_snapshot!("solve-partition", folder.read("q.json"));
+    assert!(folder.memc("solve partition p.json -o r.json --linear").done().err.contains("value 4000000000000"));
     // The last node reads the first value. Keeping its 4 bytes makes 8 + 2 + 4 at the peak;
     // recomputation costs 3.
     folder.write(

@@ -62,7 +62,8 @@ pub(super) const ERRORS: &[CodeInfo] = &[
         fault: Fault::File,
         meaning: "A problem file of `memc solve` is malformed, or its numbers exceed the range of the solver. `solve place` reads \
             CSV with the columns id, lower, upper, size; `solve order` and `solve recompute` read JSON with nodes {id, size, cost}, edges \
-            [from, to] and links {from, to, bytes_per_unit, latency}.",
+            [from, to] and links {from, to, bytes_per_unit, latency}; `solve partition` reads JSON with maxSizePerFPGA, maxFPGAs, maxCPUs, \
+            nodes {id, fpgaLatency, cpuLatency, size, colorClass, isBackwardNode} and edges {sourceId, destId, cost}.",
         example: "a line of CSV whose upper end is below its lower end",
         action: "Repair the file at the place in the message.",
     },

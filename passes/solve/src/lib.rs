@@ -1,7 +1,7 @@
 //! Ordering, placement and budget planning as pure problems, each with bounds and an independent
 //! checker.
 //!
-//! This crate knows nothing of graphs, tensors or ONNX. It solves three problems of a memory compiler:
+//! This crate knows nothing of graphs, tensors or ONNX. It solves five problems of a memory compiler:
 //!
 //! - [`order`]: in which order should operations run, so that the peak (the most bytes live at one step)
 //!   is as low as possible?
@@ -10,6 +10,8 @@
 //! - [`budget`]: which values should be kept, recomputed or moved to another space, so that memory stays
 //!   within a capacity at the least extra time?
 //! - [`direct`]: which buffers should live in a slower space, so that the rest fits at the least cost?
+//! - [`partition`]: on which of several devices should each operation run, so that the slowest or the
+//!   largest device has as little as possible?
 //!
 //! These problems are NP-hard, so the solvers are portfolios: cheap heuristics run first, a search
 //! follows, and the best answer is kept. Every answer is an [`Outcome`]: a solution, its value, a *lower
@@ -20,13 +22,13 @@
 //!
 //! - *Reproducible.* Effort is counted in steps, never in seconds; ties are broken by the order of the
 //!   input. Equal inputs give equal answers on every machine.
-//! - *Checked.* [`place::check`], [`order::check`], [`budget::check`] and [`direct::check`] judge answers
-//!   and share no code with the solvers.
+//! - *Checked.* [`place::check`], [`order::check`], [`budget::check`], [`direct::check`] and
+//!   [`partition::check`] judge answers and share no code with the solvers.
 //! - *Never worse.* A solver that is given a starting point returns it unless it finds a strictly better
 //!   solution.
 //!
-//! The pages `doc/place.md`, `doc/order.md` and `doc/budget.md` of this crate describe the algorithms,
-//! their sources and their limits. [`tuning`] describes how the numbers that steer the searches are
+//! The pages `doc/place.md`, `doc/order.md`, `doc/budget.md` and `doc/partition.md` of this crate describe
+//! the algorithms, their sources and their limits. [`tuning`] describes how the numbers that steer the searches are
 //! passed and chosen.
 //!
 #![doc = include_str!("../doc/graphs.md")]
@@ -35,6 +37,7 @@ mod basics;
 pub mod budget;
 pub mod direct;
 pub mod order;
+pub mod partition;
 pub mod place;
 pub mod tuning;
 

@@ -4,5 +4,6 @@ mod budget;
 mod budget_bound;
 mod chaos;
 mod order;
+mod partition;
 mod place;
 mod problems;
