@@ -21,6 +21,9 @@ pub enum Error {
     /// A pipeline cannot run, or a pass failed.
     #[error(transparent)]
     Pipeline(#[from] PipelineError),
+    /// The model has no training step.
+    #[error(transparent)]
+    Gradient(#[from] memc_gradient::GradientError),
     /// The result cannot be written as ONNX.
     #[error(transparent)]
     Export(#[from] ExportError),
@@ -218,6 +221,7 @@ impl Error {
             Self::Pipeline(PipelineError::Pass(memc_passes::PassError::TooLarge { .. })) => 1,
             Self::Pipeline(PipelineError::Pass(memc_passes::PassError::Budget(_))) => 3,
             Self::Pipeline(PipelineError::Pass(memc_passes::PassError::Cache(_))) => 2,
+            Self::Gradient(error) => crate::train::exit_code(error),
             Self::UnknownSpace { .. }
             | Self::Unplanned { .. }
             | Self::UnknownValue { .. }
@@ -271,6 +275,7 @@ impl Error {
                 PipelineError::Broken { .. } => "E0901",
                 _ => "E0904",
             },
+            Self::Gradient(error) => crate::train::code(error),
             Self::Export(_) => "E0402",
             Self::Layout { .. } => "E0120",
             Self::Unplanned { .. } => "E0304",
@@ -303,6 +308,7 @@ impl Error {
             Self::Pipeline(PipelineError::Pass(memc_passes::PassError::Budget(short))) => Some(relief(short)),
             Self::Pipeline(PipelineError::Pass(memc_passes::PassError::Cache(error))) => Some(error.help().to_owned()),
             Self::Request(error) => Some(error.help()),
+            Self::Gradient(error) => Some(crate::train::help(error).to_owned()),
             Self::UnknownValue { nearest: Some(nearest), .. } => Some(format!("did you mean `{nearest}`?")),
             Self::UnknownValue { .. } => Some("`memc print MODEL` shows the inputs, and the outputs after `return`".to_owned()),
             Self::State { .. } => Some("name a graph output and the graph input of equal type whose new value it is".to_owned()),
@@ -369,6 +375,7 @@ impl Error {
         }
         match self {
             Self::Budget { notes, .. } | Self::Refuted { notes, .. } => diagnostic.notes.extend(notes.iter().cloned()),
+            Self::Gradient(error) => diagnostic.notes.extend(crate::train::notes(error)),
             Self::Panic { place, .. } => {
                 let place = place.as_ref().map(|place| format!(", at {place}")).unwrap_or_default();
                 diagnostic.notes.push(format!("memc {}{place}", env!("CARGO_PKG_VERSION")));

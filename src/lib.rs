@@ -47,12 +47,13 @@ mod request_error;
 mod session;
 mod size;
 mod state;
+mod train;
 
 #[cfg(feature = "ort")]
 pub use memc_ort;
 pub use {
-    memc_check, memc_cost, memc_edit, memc_ir, memc_layout, memc_onnx_export, memc_onnx_import, memc_onnx_proto, memc_ops,
-    memc_passes, memc_plan, memc_report, memc_solve,
+    memc_check, memc_cost, memc_edit, memc_gradient, memc_ir, memc_layout, memc_onnx_export, memc_onnx_import, memc_onnx_proto,
+    memc_ops, memc_passes, memc_plan, memc_report, memc_solve,
 };
 
 pub use error::Error;
@@ -60,6 +61,7 @@ pub use extent::{Extent, ExtentError};
 pub use external::Weights;
 pub use link::{LinkError, LinkOption};
 pub use memc_cost::Target;
+pub use memc_gradient::{Clip, Emitted, Loss, LossKind, Norms, Optimizer, StepOptions};
 pub use memc_ir::nearest;
 pub use memc_onnx_export::sha256;
 pub use memc_onnx_proto::ModelFile as Model;
@@ -76,3 +78,4 @@ pub use request::{Budget, Measurements, Request, Runtime, ScratchFile};
 pub use request_error::RequestError;
 pub use session::session_recipe;
 pub use size::{Size, SizeError};
+pub use train::{Trained, Training, train};

@@ -477,6 +477,30 @@ impl<'m> Rewriter<'m> {
         self.module.nodes[node].outputs[position as usize] = Some(value);
         self.edits += 1;
     }
+    /// Sets or removes the default of a formal input. Does nothing for other values.
+    pub fn set_default(&mut self, value: Value, default: Option<ConstId>) {
+        if matches!(self.module.values[value].definition, Definition::Input(..)) {
+            self.edits += 1;
+            self.module.values[value].default = default;
+        }
+    }
+    /// Sets the version of a node's operator set.
+    pub fn set_version(&mut self, node: Node, version: i64) {
+        self.edits += 1;
+        self.module.nodes[node].operator.version = version;
+    }
+    /// Sets the type of a value.
+    pub fn set_type(&mut self, value: Value, ty: ValueType) {
+        self.module.set_type(value, ty);
+    }
+    /// Appends omitted results to a node until it has `count` positions.
+    pub fn extend_results(&mut self, node: Node, count: usize) {
+        let outputs = &mut self.module.nodes[node].outputs;
+        if outputs.len() < count {
+            outputs.resize(count, None);
+            self.edits += 1;
+        }
+    }
     /// Adds a constant without any reference to it.
     pub fn constant(&mut self, data: ConstData) -> ConstId {
         self.module.constants.push(data)

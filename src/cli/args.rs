@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use memc::{Budget, Extent, ExternalData, LinkOption, Size};
+use memc::{Budget, Clip, Extent, ExternalData, LinkOption, Loss, Optimizer, Size};
 use memc_ir::Limit;
 use memc_ops::Assumption;
 use memc_ops::profile::{Language, Recipe};
@@ -27,6 +27,8 @@ pub struct Cli {
 pub enum Command {
     /// Plan a model: order, in-place writes, offsets; write it with its layout
     Optimize(Box<Optimize>),
+    /// Make a training step of a forward model: loss, gradients and new parameters
+    Train(Box<Train>),
     /// Report the memory of a model, in its own order or under a layout
     Report(Report),
     /// Verify a plan from the files alone
@@ -98,6 +100,7 @@ mod heading {
     pub const MACHINE: &str = "Machine";
     pub const CHANGES: &str = "Allowed changes";
     pub const LIMITS: &str = "Limits";
+    pub const TRAINING: &str = "Training";
     pub const OUTPUT: &str = "Output";
     pub const DIAGNOSTICS: &str = "Diagnostics";
 }
@@ -378,6 +381,81 @@ impl Optimize {
         self.output = self.output.take().or(self.second.take());
         self
     }
+}
+
+/// `memc train`.
+#[derive(Args, Debug)]
+pub struct Train {
+    /// Forward model; `-` for stdin
+    pub input: PathBuf,
+    /// Step to write; without it the step is made and nothing is written
+    #[arg(short, long, value_name = "STEP.onnx", help_heading = heading::USUAL)]
+    pub output: Option<PathBuf>,
+    /// Loss: cross-entropy, mse, l1, bce, or an output that is the loss, output:NAME. Parameters follow a
+    /// colon: of=OUTPUT, axis=N, ignore=N|none, smoothing=SHARE
+    #[arg(long, value_name = "NAME[:PARAMETERS]", help_heading = heading::USUAL)]
+    pub loss: Loss,
+    /// Graph input of the labels, which is added unless the model has it
+    #[arg(long, value_name = "NAME", help_heading = heading::USUAL)]
+    pub labels: Option<String>,
+    /// Optimizer: sgd, adam, adamw, lamb or lars. Parameters follow a colon: momentum=0.9,nesterov for sgd;
+    /// beta1, beta2, eps; trust for lars
+    #[arg(long, value_name = "NAME[:PARAMETERS]", default_value = "sgd", help_heading = heading::USUAL)]
+    pub optimizer: Optimizer,
+    /// Names of trainable parameters (repeatable); `*` stands for any text [default: weights, tables, biases,
+    /// and parameters of normalizations]
+    #[arg(long, value_name = "PATTERN", help_heading = heading::USUAL)]
+    pub trainable: Vec<String>,
+    /// Names of parameters that stay as they are (repeatable)
+    #[arg(long, value_name = "PATTERN", help_heading = heading::USUAL)]
+    pub freeze: Vec<String>,
+    /// Inputs
+    #[command(flatten)]
+    pub inputs: Inputs,
+    /// Weight decay, for all parameters or for a pattern of names; the last one that fits counts (repeatable)
+    /// [default: 0.01 for adamw, else 0]
+    #[arg(long, value_name = "[PATTERN=]RATE", value_parser = decay, help_heading = heading::TRAINING)]
+    pub weight_decay: Vec<(String, f64)>,
+    /// Limit of gradients: of each element, of the norm of each tensor, or of the norm over all tensors
+    #[arg(long, value_name = "value=X|tensor=X|global=X", help_heading = heading::TRAINING)]
+    pub clip: Option<Clip>,
+    /// Compute gradients times the input `loss_scale`. A step whose gradients overflow changes nothing, and
+    /// its output `overflow` is true
+    #[arg(long, help_heading = heading::TRAINING)]
+    pub loss_scale: bool,
+    /// Add up the gradients of N calls, in state `acc.NAME`; a call with the input `apply` applies them
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=65536), help_heading = heading::TRAINING)]
+    pub accumulate: u64,
+    /// Statistics of BatchNormalization: of the batch where its parameters are trained, with new running
+    /// statistics, or the running ones
+    #[arg(long, value_enum, default_value_t = NormsArg::AsGiven, help_heading = heading::TRAINING)]
+    pub norms: NormsArg,
+    /// Outputs besides the loss: new parameters and state, or gradients for an optimizer of the caller
+    #[arg(long, value_enum, default_value_t = EmitArg::Updates, help_heading = heading::OUTPUT)]
+    pub emit: EmitArg,
+    /// Model to write that gives the loss besides the outputs of the given model, for evaluations
+    #[arg(long, value_name = "EVAL.onnx", help_heading = heading::OUTPUT)]
+    pub eval: Option<PathBuf>,
+}
+
+/// Statistics of normalizations.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum NormsArg {
+    /// As each node states
+    AsGiven,
+    /// Of the batch
+    Train,
+    /// Running ones
+    Eval,
+}
+
+/// Outputs of a step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum EmitArg {
+    /// New parameters and state
+    Updates,
+    /// Gradients
+    Gradients,
 }
 
 /// `memc report`.
@@ -686,6 +764,14 @@ fn pair<T: std::str::FromStr>(text: &str) -> Result<(String, T), String> {
     let wrong = || format!("`{text}` is not NAME=N");
     let (name, value) = text.rsplit_once('=').ok_or_else(wrong)?;
     Ok((name.to_owned(), value.trim().parse().map_err(|_| wrong())?))
+}
+
+/// Parses `RATE` or `PATTERN=RATE`, split at the last `=`.
+fn decay(text: &str) -> Result<(String, f64), String> {
+    let (pattern, rate) = text.rsplit_once('=').unwrap_or(("*", text));
+    let rate = rate.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate >= 0.0);
+    let rate = rate.ok_or_else(|| format!("`{text}` is not RATE or PATTERN=RATE: write a number such as 0.01"))?;
+    Ok((pattern.to_owned(), rate))
 }
 
 /// Parses `NAME=EXTENTS`.

@@ -24,6 +24,7 @@ mod signals;
 mod solve;
 mod text;
 mod this_machine;
+mod train;
 mod verb;
 #[cfg(feature = "ort")]
 mod verify;
@@ -97,6 +98,7 @@ fn line(words: &[OsString]) -> String {
 fn answer(command: Command, voice: &Voice) -> Outcome {
     match command {
         Command::Optimize(arguments) => optimize::run(&arguments.settled(), voice),
+        Command::Train(arguments) => train::run(&arguments, voice),
         Command::Report(arguments) => report::run(&arguments, voice),
         Command::Check(arguments) => check::run(&arguments, voice),
         Command::Diff(arguments) => diff::run(&arguments, voice),

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use memc_ir::{Bytes, ElementType};
 
 use crate::algebra::{Algebra, AtZero, Neutral};
+use crate::gradient::{Gradient, gradient_named};
 use crate::info::{Gathers, InPlace, Linear, OpInfo, Reads, Repeat, Rounding, Scalar, SplitAxes, View, Work};
 use crate::profile::{Kernels, Overwrites, Profile, ort_kernel};
 use crate::table::all;
@@ -59,6 +60,7 @@ pub fn describe(info: &OpInfo) -> String {
         ("split", split_words(info.split).to_owned()),
         ("repeat", repeat_words(info.repeat).to_owned()),
         ("algebra", info.algebra.map_or_else(|| "not stated".to_owned(), algebra_words)),
+        ("gradient", gradient_words(info).to_owned()),
         ("work", work_words(info.work)),
         ("workspace", info.workspace.map_or("none", |_| "a formula over extents").to_owned()),
     ];
@@ -100,6 +102,15 @@ const REACHES: &str = "rows of images can be computed apart; each part reads the
 const INDICES: &str = "integer results are positions: at least 0, and less than an extent of operand 0 or than its elements";
 /// Words for operators with results of unit scale.
 const UNIT_SCALE: &str = "the rounding error of a result near zero is that of a number near 1";
+
+fn gradient_words(info: &OpInfo) -> &'static str {
+    match gradient_named(info.domain, info.name) {
+        Gradient::None => "none known: `memc train` refuses a path through the operator",
+        Gradient::Zero => "zero",
+        Gradient::FromOperands => "read from operands",
+        Gradient::FromResults => "read from results, if from anything: operands need not be kept for it",
+    }
+}
 
 fn domain(info: &OpInfo) -> &'static str {
     if info.domain.is_empty() { "ai.onnx" } else { info.domain }

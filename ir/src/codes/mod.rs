@@ -9,6 +9,7 @@ mod import;
 mod internal;
 mod plan;
 mod text;
+mod train;
 mod verify;
 
 use std::fmt;
@@ -75,15 +76,17 @@ impl fmt::Display for CodeInfo {
 }
 
 /// The lists of codes: errors in ascending order, then warnings.
-const GROUPS: [&[CodeInfo]; 9] = [
+const GROUPS: [&[CodeInfo]; 11] = [
     import::ERRORS,
     verify::ERRORS,
     plan::ERRORS,
+    train::ERRORS,
     export::ERRORS,
     text::ERRORS,
     internal::ERRORS,
     import::WARNINGS,
     plan::WARNINGS,
+    train::WARNINGS,
     export::WARNINGS,
 ];
 

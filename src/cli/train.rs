@@ -1,0 +1,107 @@
+//! `memc train`.
+
+use memc::{Emitted, Outputs, StepOptions, Trained, Training};
+use memc_ir::ValueType;
+
+use super::args::{EmitArg, NormsArg, Train};
+use super::weights::Elsewhere;
+use super::{ExitCode, Failure, Outcome, Voice, is_stream, open, usage};
+
+/// Makes a training step of a forward model and writes it.
+pub fn run(arguments: &Train, voice: &Voice) -> Outcome {
+    check(arguments)?;
+    let file = open(&arguments.input)?;
+    let training = training(arguments)?;
+    let trained = memc::train(&file, &training)?;
+    let evaluation = match &arguments.eval {
+        Some(_) => {
+            let step = StepOptions { emitted: Emitted::Evaluation, ..training.step.clone() };
+            Some(memc::train(&file, &Training { step, ..training })?)
+        }
+        None => None,
+    };
+    voice.diagnostics(&trained.diagnostics);
+    voice.say(&summary(&trained));
+    let mut outputs = Outputs::default();
+    let models = [(&arguments.output, Some(&trained)), (&arguments.eval, evaluation.as_ref())];
+    for (path, model) in models.into_iter().filter_map(|(path, model)| path.as_ref().zip(model)) {
+        outputs.add(path, |out| model.model.write_to(out))?;
+        if !is_stream(&arguments.input) {
+            Elsewhere::of(&model.model.weight_files, &arguments.input, path).send_along(&mut outputs)?;
+        }
+    }
+    outputs.commit()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Rejects arguments that have no effect, or that would lose the given model.
+fn check(arguments: &Train) -> Result<(), Failure> {
+    let same = |path: &std::path::Path| {
+        path.canonicalize().is_ok_and(|path| arguments.input.canonicalize().is_ok_and(|input| input == path))
+    };
+    if let Some(path) = arguments.output.iter().chain(&arguments.eval).find(|path| same(path)) {
+        let message = format!("{} is the given model, which would be lost", path.display());
+        return Err(usage(message, "name another file"));
+    }
+    let updates = matches!(arguments.emit, EmitArg::Updates);
+    if !updates && arguments.accumulate > 1 {
+        let message = "`--accumulate` adds gradients up inside of the step, which `--emit gradients` leaves to the caller";
+        return Err(usage(message.to_owned(), "leave out one of both"));
+    }
+    Ok(())
+}
+
+/// The request that the arguments state.
+fn training(arguments: &Train) -> Result<Training, Failure> {
+    let step = StepOptions {
+        loss: arguments.loss.clone(),
+        labels: arguments.labels.clone(),
+        optimizer: arguments.optimizer,
+        decay: arguments.weight_decay.clone(),
+        clip: arguments.clip,
+        loss_scale: arguments.loss_scale,
+        accumulate: arguments.accumulate,
+        norms: match arguments.norms {
+            NormsArg::AsGiven => memc::Norms::AsGiven,
+            NormsArg::Train => memc::Norms::Train,
+            NormsArg::Eval => memc::Norms::Eval,
+        },
+        emitted: match arguments.emit {
+            EmitArg::Updates => Emitted::Updates,
+            EmitArg::Gradients => Emitted::Gradients,
+        },
+    };
+    let import = arguments.inputs.request()?.import;
+    let (trainable, frozen) = (arguments.trainable.clone(), arguments.freeze.clone());
+    Ok(Training { import, trainable, frozen, step })
+}
+
+/// The trainable parameters with their bytes, and the interface of the step.
+fn summary(trained: &Trained) -> String {
+    let used = trained.trainable.iter().filter(|parameter| !trained.step.unused.contains(&parameter.name));
+    let rows: Vec<(String, String, String)> = used
+        .map(|parameter| (parameter.name.clone(), ValueType::Tensor(parameter.ty.clone()).to_string(), parameter.bytes.exact()))
+        .collect();
+    let width = |of: fn(&(String, String, String)) -> &String| rows.iter().map(|row| of(row).chars().count()).max().unwrap_or(0);
+    let (names, types, sizes) = (width(|row| &row.0), width(|row| &row.1), width(|row| &row.2));
+    let count = rows.len();
+    let mut text = format!("trainable: {count} tensors, {}\n", trained.trainable_bytes());
+    for (name, ty, bytes) in &rows {
+        text += &format!("  {name:names$}  {ty:types$}  {bytes:>sizes$}\n");
+    }
+    let inputs: Vec<&str> = trained.step.added_inputs.iter().map(String::as_str).filter(|name| is_call(trained, name)).collect();
+    text += &format!("inputs of each call besides those of the model: {}\n", inputs.join(", "));
+    let nodes = trained.module.graph(trained.module.main()).nodes.len();
+    text += &format!(
+        "step: {nodes} nodes, {} values of state; `memc optimize STEP -o OUT --alias-state` plans it",
+        trained.step.state.len()
+    );
+    text
+}
+
+/// Whether an input has no default, so that each call states it.
+fn is_call(trained: &Trained, name: &str) -> bool {
+    let module = &trained.module;
+    let mut inputs = module.graph(module.main()).inputs.iter().map(|input| module.value(*input));
+    inputs.any(|input| input.name == name && input.default.is_none())
+}

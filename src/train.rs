@@ -1,0 +1,195 @@
+//! Training steps: makes a step from a forward model, as a standard model that a stock runtime runs.
+
+use std::collections::BTreeSet;
+
+use memc_gradient::{GradientError, Step, StepOptions, Trainable, choose, make_step, raise_opset};
+use memc_ir::{Bytes, Diagnostic, Module, Severity};
+use memc_onnx_export::{ExportOptions, Exported, Interface};
+use memc_onnx_import::{ImportOptions, Imported};
+use memc_onnx_proto::ModelFile;
+use memc_passes::{Options, PassContext, Pipeline, Silent};
+use memc_plan::registry::REGISTRY;
+
+use crate::error::Error;
+use crate::external::ExternalFiles;
+use crate::panics::caught;
+use crate::request::{Known, Request};
+
+/// Passes before gradients: constants, and extents that follow from them, become known.
+const BEFORE: &str = "canonicalize,fold,canonicalize,dce";
+
+/// Passes after gradients: equal nodes become one, and the rest of what rules computed for nothing goes.
+const AFTER: &str = "canonicalize,fold,cse,dce";
+
+/// A request for a training step.
+#[derive(Clone, Debug)]
+pub struct Training {
+    /// Extents of symbolic dimensions, and other options of the import.
+    pub import: ImportOptions,
+    /// Patterns of the names of trainable parameters, in which `*` stands for any text; empty for the usual
+    /// choice.
+    pub trainable: Vec<String>,
+    /// Patterns of the names of parameters that stay as they are.
+    pub frozen: Vec<String>,
+    /// Loss, optimizer and outputs.
+    pub step: StepOptions,
+}
+
+impl Training {
+    /// Returns a request for a step of all usual parameters.
+    #[must_use]
+    pub fn new(step: StepOptions) -> Self {
+        Self { import: ImportOptions::default(), trainable: Vec::new(), frozen: Vec::new(), step }
+    }
+}
+
+/// A training step.
+#[derive(Debug)]
+pub struct Trained {
+    /// The step as a module.
+    pub module: Module,
+    /// The model to write.
+    pub model: Exported,
+    /// Trainable parameters, in the order of the model.
+    pub trainable: Vec<Trainable>,
+    /// Inputs and outputs.
+    pub step: Step,
+    /// Warnings and remarks.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+impl Trained {
+    /// Bytes of all trainable parameters that the loss depends on.
+    #[must_use]
+    pub fn trainable_bytes(&self) -> Bytes {
+        let used = self.trainable.iter().filter(|parameter| !self.step.unused.contains(&parameter.name));
+        used.fold(Bytes(0), |sum, parameter| sum.saturating_add(parameter.bytes))
+    }
+}
+
+/// Makes a training step of a forward model: loss, gradients and new parameters, in standard operators.
+///
+/// Parameters and state are graph inputs with their present values as defaults; `new.NAME` is the new value of
+/// input `NAME`. The step gives the same results as the derivative in real arithmetic, up to rounding.
+///
+/// ```
+/// use memc::{Loss, LossKind, Model, Optimizer, StepOptions, Training};
+///
+/// let model = Model::open("examples/models/perceptron.onnx").map_err(memc::Error::from)?;
+/// let mut step = StepOptions::new(Loss::new(LossKind::CrossEntropy), "sgd".parse::<Optimizer>()?);
+/// step.labels = Some("labels".to_owned());
+/// let trained = memc::train(&model, &Training::new(step))?;
+/// assert_eq!(trained.step.added_outputs[0], "loss");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// The model is refused, no parameter is trainable, or a node on the way to the loss has no gradient.
+pub fn train(file: &ModelFile, training: &Training) -> Result<Trained, Error> {
+    caught(|| trained(file, training))?
+}
+
+fn trained(file: &ModelFile, training: &Training) -> Result<Trained, Error> {
+    let Imported { mut module, mut data, mut diagnostics, .. } = memc_onnx_import::import(file, &training.import)?;
+    if module.graph(module.main()).outputs.is_empty() {
+        return Err(Error::NoOutputs { graph: module.graph(module.main()).name.clone() });
+    }
+    let outputs: Vec<String> = file.graph().output.iter().map(|info| info.name().to_owned()).collect();
+    raise_opset(&mut module)?;
+    // Folding would bake constants into other constants; inputs stay.
+    let trainable = choose(&mut module, &training.trainable, &training.frozen)?;
+    let mut options = Request::new().options()?;
+    options.rewrite.exact = true;
+    let external = ExternalFiles::beside(file.path());
+    data = run(BEFORE, &mut module, data, &options, &external)?;
+    let step = make_step(&mut module, &mut data, &trainable, !training.trainable.is_empty(), &training.step)?;
+    run(AFTER, &mut module, data, &options, &external)?;
+    diagnostics.extend(folded_norms(&module, training));
+    let interface = Interface {
+        added_inputs: step.added_inputs.iter().cloned().collect(),
+        removed_inputs: BTreeSet::new(),
+        added_outputs: step.added_outputs.iter().cloned().collect(),
+        removed_outputs: if step.keeps_outputs { BTreeSet::new() } else { outputs.into_iter().collect() },
+    };
+    let export = ExportOptions { metadata: false, interface, raises_opsets: true, ..ExportOptions::default() };
+    let model = memc_onnx_export::export(file, &module, &export)?;
+    Ok(Trained { module, model, trainable, step, diagnostics })
+}
+
+fn run(passes: &str, module: &mut Module, data: Known, options: &Options, external: &ExternalFiles) -> Result<Known, Error> {
+    let mut context = PassContext::new(options, data);
+    context.external = Some(external);
+    Pipeline::parse(passes, module.stage, REGISTRY)?.run(module, &mut context, true, &mut Silent)?;
+    Ok(context.data)
+}
+
+/// Remarks that statistics of batches are folded into convolutions, as exports for inference have them.
+fn folded_norms(module: &Module, training: &Training) -> Option<Diagnostic> {
+    let count = |name: &str| {
+        let main = module.graph(module.main());
+        main.nodes.iter().filter(|node| &*module.node(**node).operator.name == name).count()
+    };
+    let asks = training.step.norms == memc_gradient::Norms::Train && count("BatchNormalization") == 0;
+    let message =
+        "`--norms train` has no effect: the model has no BatchNormalization, so its statistics are folded or it never had any";
+    let help = "export the model in training mode, which keeps normalizations apart";
+    asks.then(|| Diagnostic::new("W0333", Severity::Warning, message).with_help(help))
+}
+
+/// Code of a reason why there is no step.
+pub(crate) fn code(error: &GradientError) -> &'static str {
+    match error {
+        GradientError::NoTrainable { .. } => "E0330",
+        GradientError::Independent { .. } => "E0331",
+        GradientError::Missing { .. } => "E0332",
+        GradientError::Opset { .. } => "E0333",
+        GradientError::Loss { .. } => "E0334",
+        GradientError::Taken { .. } => "E0335",
+        GradientError::Defect { .. } => "E0904",
+    }
+}
+
+/// Exit code of a reason why there is no step: 1 for the model, 2 for the request, 70 for a defect.
+pub(crate) fn exit_code(error: &GradientError) -> u8 {
+    match error {
+        GradientError::NoTrainable { .. } | GradientError::Loss { .. } | GradientError::Independent { .. } => 2,
+        GradientError::Missing { .. } | GradientError::Opset { .. } | GradientError::Taken { .. } => 1,
+        GradientError::Defect { .. } => 70,
+    }
+}
+
+/// Facts about a reason why there is no step, as lines of text.
+pub(crate) fn notes(error: &GradientError) -> Vec<String> {
+    match error {
+        GradientError::Missing { missing } => missing
+            .iter()
+            .map(|rule| {
+                let node = if rule.node.is_empty() { String::new() } else { format!(" \"{}\"", rule.node) };
+                let why = rule.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+                let path = if rule.path.is_empty() { String::new() } else { format!("; on the path {}", rule.path.join(", ")) };
+                format!("{}{node}{why}{path}", rule.operator)
+            })
+            .collect(),
+        GradientError::Independent { stops, .. } if !stops.is_empty() => {
+            vec![format!("gradients stop at {}", stops.join(", "))]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Advice on a reason why there is no step.
+pub(crate) fn help(error: &GradientError) -> &'static str {
+    match error {
+        GradientError::NoTrainable { .. } => "name tensors with `--trainable PATTERN`; `memc print MODEL` lists them as `const`",
+        GradientError::Independent { .. } => {
+            "name other parameters with `--trainable`, or another output with `of=NAME` after the loss"
+        }
+        GradientError::Missing { .. } => {
+            "freeze the parameters before these nodes with `--freeze PATTERN`, or export the model with other operators"
+        }
+        GradientError::Opset { .. } => "convert the model with ONNX's version converter",
+        GradientError::Loss { .. } => "`memc print MODEL` shows the outputs after `return`, with their types",
+        GradientError::Taken { .. } => "rename it in the model",
+        GradientError::Defect { .. } => "this is a defect of memc: please report it with the model, if it may be shown",
+    }
+}
