@@ -8,6 +8,7 @@ use memc_passes::{PipelineError, Seek, Settings};
 use super::recompute;
 use crate::goal::slowed;
 use crate::model::{Planned, need};
+use crate::pool::Verdict;
 use crate::score::Score;
 use crate::search::Search;
 
@@ -26,7 +27,7 @@ pub(super) fn seek(search: &mut Search<'_>) -> Result<(), PipelineError> {
 }
 
 /// Doubles the number of parts, without rewriting, while the score improves; plans the best number with
-/// rewriting and regions. If that exceeds a time limit, plans smaller numbers.
+/// rewriting and regions, and smaller numbers until a plan is the best one.
 fn without_limit(search: &mut Search<'_>) -> Result<(), PipelineError> {
     let options = search.model.options;
     // Rewriting saves about as much time in parts as in the whole batch.
@@ -44,9 +45,7 @@ fn without_limit(search: &mut Search<'_>) -> Result<(), PipelineError> {
     }
     for (parts, _) in numbers.into_iter().rev() {
         let plan = in_parts(search, parts, true)?;
-        let is_late = search.pool.score(&plan).late > 0;
-        search.offer(format!("{parts} parts"), plan);
-        if !is_late {
+        if search.offer(format!("{parts} parts"), plan) == Verdict::Best {
             break;
         }
     }
