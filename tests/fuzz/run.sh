@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Fuzzes: ./run.sh [SECONDS] [TARGET...] builds all targets with coverage on stable Rust and runs each for SECONDS (60),
-# as many at a time as there are cores. The gate runs each target for five seconds, so that a target that no longer
-# runs is noticed. Coverage comes from LLVM's own pass, so no nightly compiler is needed. A C++ compiler builds libFuzzer.
+# as many at a time as there are cores. `cargo test -p memc-fuzz` runs each target without coverage. Coverage comes from LLVM's own pass, so no nightly compiler is needed. A C++ compiler builds libFuzzer.
 # Findings and the corpus are in scratch/. To repeat a crash: MEMC_FUZZ=TARGET scratch/fuzz scratch/found/TARGET/FILE.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -18,8 +17,8 @@ triple=$(rustc -vV | sed -n 's/^host: //p')
 flags="--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
 -Cllvm-args=-sanitizer-coverage-trace-compares -Clink-dead-code"
-RUSTFLAGS="$flags" cargo build --release --locked --target "$triple"
-built=${CARGO_TARGET_DIR:-target}/$triple/release
+RUSTFLAGS="$flags" cargo build --profile fuzz --locked --features libfuzzer --target "$triple" --target-dir target
+built=target/$triple/fuzz
 mkdir -p scratch
 cp -f "$built/fuzz" scratch/fuzz
 [ $# -gt 0 ] && targets=("$@") || mapfile -t targets < <(scratch/fuzz)

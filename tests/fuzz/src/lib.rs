@@ -2,7 +2,7 @@
 //! guarantees.
 //!
 //! A target is a function of bytes that panics if a guarantee is broken. Structured targets read their
-//! decisions from the bytes with [`arbitrary::Unstructured`](libfuzzer_sys::arbitrary::Unstructured),
+//! decisions from the bytes with [`Unstructured`],
 //! which returns zeros after the end. So every input is meaningful.
 
 pub mod arrays;
@@ -15,9 +15,10 @@ pub mod order;
 pub mod place;
 pub mod planning;
 pub mod problem_file;
+pub mod targets;
 pub mod text;
 
-use libfuzzer_sys::arbitrary::{Arbitrary, Unstructured};
+use arbitrary::{Arbitrary, Unstructured};
 
 /// Decisions read from the fuzzer's bytes.
 pub struct Choices<'b>(Unstructured<'b>);

@@ -33,7 +33,8 @@ pub fn infer_and_plan(mut module: Module) {
 
 /// Plans a valid typed module. `None` if its sizes exceed the addressable range.
 pub fn planned(module: &Module, inference: Inference, options: &Options) -> Option<Module> {
-    let model = Model { module, data: &inference.data, external: None, options, transforms: &[], verify: true, memo: Memo::default() };
+    let model =
+        Model { module, data: &inference.data, external: None, options, transforms: &[], verify: true, memo: Memo::default() };
     let wish = Wish { limit: None, slowdown: 0 };
     let planned = match plan(&model, wish, &Tuning::default(), &mut |_| {}) {
         Ok(found) => found.planned.module,
