@@ -4,6 +4,7 @@
 use memc_ir::Bytes;
 use memc_passes::PipelineError;
 
+use crate::goal::slowed;
 use crate::model::need;
 use crate::search::{Search, Wish};
 
@@ -38,13 +39,22 @@ pub(super) fn slower_is_worth(search: &Search<'_>) -> Result<(), &'static str> {
     if is_large && search.pool.best().is_some() { Err("the model is large, and a plan keeps the limit") } else { Ok(()) }
 }
 
-/// Offers the plans of a fixed list of slowdowns, from the largest one down, while they keep the limit.
+/// Offers plans of a fixed list of slowdowns: the smallest one whose plan keeps the limit, and those on the
+/// way to it by bisection, as larger slowdowns need no more bytes. Leaves out slowdowns of which a smaller
+/// one already allows the time of the best plan.
 pub(super) fn slower(search: &mut Search<'_>) -> Result<(), PipelineError> {
-    for slowdown in search.tuning.slowdowns {
-        let need = take_over(search, slowdown)?;
-        if need.is_none_or(|need| need > search.limit()) {
-            break;
-        }
+    let mut slowdowns = search.tuning.slowdowns;
+    slowdowns.sort_unstable();
+    let (given, fastest) = (search.model.nanos(), search.pool.fastest());
+    let is_open = |slowdown: &u32| fastest.is_none_or(|nanos| slowed(given, *slowdown) < nanos);
+    let count = slowdowns.iter().filter(|slowdown| is_open(slowdown)).count();
+    let count = (count + usize::from(fastest.is_none_or(|nanos| nanos > given))).min(slowdowns.len());
+    let mut open = &slowdowns[..count];
+    while !open.is_empty() {
+        let (smaller, larger) = open.split_at(open.len() / 2);
+        let need = take_over(search, larger[0])?;
+        let keeps = need.is_some_and(|need| need <= search.limit());
+        open = if keeps { smaller } else { &larger[1..] };
     }
     Ok(())
 }

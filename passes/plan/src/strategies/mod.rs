@@ -68,12 +68,6 @@ pub(crate) const STRATEGIES: [Strategy; 20] = [
         seek: recompute::in_time,
     },
     Strategy {
-        name: "slower-front",
-        summary: "takes over the plans of slowdowns that keep the limit",
-        is_worth: front::slower_is_worth,
-        seek: front::slower,
-    },
-    Strategy {
         name: "batch+recompute",
         summary: "computes the batch in a number of parts that nearly keeps the limit, and recomputes other values",
         is_worth: batch::near_are_worth,
@@ -126,6 +120,12 @@ pub(crate) const STRATEGIES: [Strategy; 20] = [
         summary: "splits regions for smaller limits, and recomputes other values",
         is_worth: |search| kept(search).and_then(|()| very_slow(search)).and_then(|()| regions::may_split(search)),
         seek: regions_and_recompute::within_less,
+    },
+    Strategy {
+        name: "slower-front",
+        summary: "takes over the plans of slowdowns that keep the limit",
+        is_worth: front::slower_is_worth,
+        seek: front::slower,
     },
     Strategy {
         name: "direct-again",
