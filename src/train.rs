@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use memc_gradient::{GradientError, Step, StepOptions, Trainable, choose, make_step, raise_opset};
+use memc_gradient::{GradientError, Step, StepOptions, Trainable, choose, make_step, prepare};
 use memc_ir::{Bytes, Diagnostic, Module, Severity};
 use memc_onnx_export::{ExportOptions, Exported, Interface};
 use memc_onnx_import::{ImportOptions, Imported};
@@ -90,14 +90,15 @@ pub fn train(file: &ModelFile, training: &Training) -> Result<Trained, Error> {
 }
 
 fn trained(file: &ModelFile, training: &Training) -> Result<Trained, Error> {
-    let Imported { mut module, mut data, mut diagnostics, .. } = memc_onnx_import::import(file, &training.import)?;
+    let Imported { mut module, mut diagnostics, .. } = memc_onnx_import::import(file, &training.import)?;
     if module.graph(module.main()).outputs.is_empty() {
         return Err(Error::NoOutputs { graph: module.graph(module.main()).name.clone() });
     }
     let outputs: Vec<String> = file.graph().output.iter().map(|info| info.name().to_owned()).collect();
-    raise_opset(&mut module)?;
-    // Folding would bake constants into other constants; inputs stay.
+    prepare(&mut module)?;
+    // Folding would bake constants into other constants; inputs stay, and what depends on them is unknown.
     let trainable = choose(&mut module, &training.trainable, &training.frozen)?;
+    let mut data = memc_ops::infer(&mut module).data;
     let mut options = Request::new().options()?;
     options.rewrite.exact = true;
     let external = ExternalFiles::beside(file.path());

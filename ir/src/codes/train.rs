@@ -36,9 +36,9 @@ pub(super) const ERRORS: &[CodeInfo] = &[
         code: "E0333",
         title: "the operator set is too old for gradients",
         fault: Fault::Model,
-        meaning: "Before operator set 13, axes of several operators have another meaning. Sets from 13 to 16 are raised to 17. No file was \
-            written.",
-        example: "a model of operator set 9",
+        meaning: "Gradients need operators of set 17, to which sets from 9 on are raised. Before set 13, some operators mean something else \
+            (Softmax over several axes, Clip, Pad and Slice with attributes); the message names the node. No file was written.",
+        example: "a model of operator set 8",
         action: "Convert the model with ONNX's version converter.",
     },
     CodeInfo {

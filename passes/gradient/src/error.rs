@@ -61,12 +61,17 @@ pub enum GradientError {
         missing: Vec<MissingRule>,
     },
     /// The operator set is too old for the operators that gradients need.
-    #[error("the model imports operator set {version}, and gradients need operator set {least} or later")]
+    #[error(
+        "the model imports operator set {version}, and {} operator set {least} or later",
+        node.as_ref().map_or_else(|| "gradients need".to_owned(), |node| format!("{node} needs"))
+    )]
     Opset {
         /// Version of the operator set.
         version: i64,
         /// Oldest version that is supported.
         least: i64,
+        /// Node whose form is not converted, if one is the reason.
+        node: Option<String>,
     },
     /// The output that the loss is computed from does not exist or does not fit (the request's fault).
     #[error("the loss `{loss}` cannot be computed: {why}")]

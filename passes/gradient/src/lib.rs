@@ -14,6 +14,7 @@ mod error;
 mod loss;
 mod names;
 mod optimizer;
+mod prepare;
 mod rules;
 mod step;
 mod trainable;
@@ -23,9 +24,10 @@ pub use error::{GradientError, MissingRule, Refusal};
 pub use loss::{Loss, LossKind};
 pub use names::matches;
 pub use optimizer::{Clip, Moments, Optimizer};
+pub use prepare::prepare;
 pub use rules::{RuleReads, rule_names, rule_reads};
 pub use step::{Emitted, Norms, Step, StepOptions, make_step};
-pub use trainable::{Trainable, choose, raise_opset};
+pub use trainable::{Trainable, choose};
 
 /// Name of the pass, as the origin of its nodes.
 pub const NAME: &str = "differentiate";

@@ -12,13 +12,6 @@ use memc_ir::{Bytes, Module, Node, NodeData, Payload, Rewriter, SecondaryMap, Te
 use crate::error::GradientError;
 use crate::names::matches;
 
-/// Oldest operator set whose models are converted: axes of Squeeze and Softmax have their present meaning.
-const OLDEST: i64 = 13;
-
-/// Operator set to which older ones are raised: scatters that add, and normalization of layers. No
-/// operator of the sets from 13 to 17 changed its meaning, except for the coordinates of RoiAlign.
-const RAISED: i64 = 17;
-
 /// A trainable parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trainable {
@@ -32,31 +25,6 @@ pub struct Trainable {
     pub bytes: Bytes,
     /// Whether the model has it as a graph input with a default, rather than as an initializer.
     pub is_input: bool,
-}
-
-/// Raises ONNX's operator set to a version that has the operators of gradients. The model means the same.
-///
-/// # Errors
-/// The set is too old.
-pub fn raise_opset(module: &mut Module) -> Result<(), GradientError> {
-    let version = module.opsets.get("").copied().unwrap_or(RAISED);
-    if version < OLDEST {
-        return Err(GradientError::Opset { version, least: OLDEST });
-    }
-    if version >= RAISED {
-        return Ok(());
-    }
-    module.opsets.insert(String::new(), RAISED);
-    let nodes: Vec<Node> = module.nodes().keys().collect();
-    let mut rewriter = Rewriter::new(module);
-    for node in nodes {
-        let data = rewriter.module().node(node);
-        if data.operator.domain.is_empty() && &*data.operator.name != "RoiAlign" {
-            rewriter.set_version(node, RAISED);
-        }
-    }
-    rewriter.finish();
-    Ok(())
 }
 
 /// Operands of an operator that are parameters, by position.

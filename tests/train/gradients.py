@@ -1,0 +1,193 @@
+"""Holds gradients of each operator form to differences in binary64.
+
+`gradients.py MEMC FOLDER [NAME]` makes a step of each case with `memc train --emit gradients`, runs it in ONNX
+Runtime, and compares its gradients with central differences of the loss, which onnx's reference evaluator computes
+in binary64. Prints the forms that differ, then the number of cases; exits with 1 if one differs.
+"""
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+from onnx.reference import ReferenceEvaluator
+from onnx.reference.op_run import OpRun
+
+from cases import all_cases
+
+# Step of the differences: their error is about its square, and 1e-16 divided by it.
+STEP = 1e-5
+
+
+class Erf(OpRun):
+    """The error function in the precision of its operand; the evaluator's own rounds to binary32."""
+
+    def _run(self, x):
+        return (np.vectorize(math.erf)(x).astype(x.dtype),)
+
+
+class Gelu(OpRun):
+    """Gelu in the precision of its operand."""
+
+    def _run(self, x, approximate=None):
+        if approximate == "tanh":
+            inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
+            return ((0.5 * x * (1 + np.tanh(inner))).astype(x.dtype),)
+        return ((0.5 * x * (1 + np.vectorize(math.erf)(x / math.sqrt(2)))).astype(x.dtype),)
+
+
+class Pad(OpRun):
+    """Padding with zeros; negative numbers crop, which the evaluator's own refuses."""
+
+    def _run(self, data, pads, constant_value=None, axes=None, mode=None):
+        rank = data.ndim
+        padded = np.pad(data, [(max(pads[axis], 0), max(pads[axis + rank], 0)) for axis in range(rank)])
+        ranges = [slice(max(-pads[axis], 0), padded.shape[axis] - max(-pads[axis + rank], 0)) for axis in range(rank)]
+        return (padded[tuple(ranges)],)
+
+
+class GroupNormalization(OpRun):
+    """Normalization of groups of channels in the precision of its operand."""
+
+    def _run(self, x, scale, bias, epsilon=None, num_groups=None, stash_type=None):
+        groups = x.reshape(x.shape[0], num_groups, -1)
+        centered = groups - groups.mean(-1, keepdims=True)
+        normal = centered / np.sqrt((centered**2).mean(-1, keepdims=True) + epsilon)
+        shape = (1, -1) + (1,) * (x.ndim - 2)
+        return (normal.reshape(x.shape) * scale.reshape(shape) + bias.reshape(shape),)
+
+
+class MeanVarianceNormalization(OpRun):
+    """Normalization over all axes but the channels."""
+
+    def _run(self, x, axes=None):
+        axes = tuple(axes or (0, 2, 3))
+        centered = x - x.mean(axes, keepdims=True)
+        return (centered / (np.sqrt((centered**2).mean(axes, keepdims=True)) + 1e-9),)
+
+
+class LRN(OpRun):
+    """Normalization over neighbouring channels."""
+
+    def _run(self, x, alpha=None, beta=None, bias=None, size=None):
+        before = (size - 1) // 2
+        sums = np.zeros_like(x)
+        for channel in range(x.shape[1]):
+            first = max(channel - before, 0)
+            sums[:, channel] = (x[:, first : channel - before + size] ** 2).sum(1)
+        return (x / (bias + alpha / size * sums) ** beta,)
+
+
+class ConvTranspose(OpRun):
+    """Transposed convolution of images with groups."""
+
+    def _run(self, x, w, b=None, auto_pad=None, dilations=None, group=1, kernel_shape=None, output_padding=None,
+             output_shape=None, pads=None, strides=None):
+        axes, kernel = x.ndim - 2, w.shape[2:]
+        dilations, strides = dilations or [1] * axes, strides or [1] * axes
+        pads, rest = pads or [0] * (2 * axes), output_padding or [0] * axes
+        whole = [strides[k] * (x.shape[k + 2] - 1) + dilations[k] * (kernel[k] - 1) + 1 + rest[k] for k in range(axes)]
+        y = np.zeros((x.shape[0], w.shape[1] * group, *whole), x.dtype)
+        inputs, filters = x.shape[1] // group, w.shape[1]
+        for part in range(group):
+            for tap in np.ndindex(*kernel):
+                at = tuple(slice(dilations[k] * tap[k], dilations[k] * tap[k] + strides[k] * (x.shape[k + 2] - 1) + 1, strides[k])
+                           for k in range(axes))
+                own = w[part * inputs : (part + 1) * inputs, :, *tap]
+                add = np.einsum("nc...,cm->nm...", x[:, part * inputs : (part + 1) * inputs], own)
+                y[:, part * filters : (part + 1) * filters, *at] += add
+        ranges = tuple(slice(pads[k], whole[k] - pads[k + axes]) for k in range(axes))
+        y = y[:, :, *ranges]
+        return (y if b is None else y + b.reshape(1, -1, *[1] * axes),)
+
+
+# Operators that onnx's evaluator does not compute in binary64, or not in all forms.
+OWN = [Erf, Gelu, Pad, GroupNormalization, MeanVarianceNormalization, LRN, ConvTranspose]
+
+
+def differences(case, labels):
+    """Loss and gradients of mean((y - labels)^2) in binary64."""
+    weights = {name: array.astype(np.float64) for name, array in case.weights.items()}
+    constants = list(case.constants)
+
+    def loss():
+        model = case.model(np.float64, weights)
+        for node in model.graph.node:
+            for attribute in node.attribute:
+                if node.op_type == "Cast" and attribute.name == "to" and attribute.i == onnx.TensorProto.FLOAT:
+                    attribute.i = onnx.TensorProto.DOUBLE
+        (y,) = ReferenceEvaluator(model, new_ops=OWN).run(None, {})
+        return np.mean((y - labels) ** 2), y
+
+    gradients = {}
+    for name, array in weights.items():
+        gradient = np.zeros(array.shape)
+        for at in np.ndindex(array.shape):
+            kept = array[at]
+            array[at] = kept + STEP
+            high, _ = loss()
+            array[at] = kept - STEP
+            low, _ = loss()
+            array[at] = kept
+            gradient[at] = (high - low) / (2 * STEP)
+        gradients[name] = gradient
+    assert constants == list(case.constants)
+    return loss()[0], gradients
+
+
+def check(memc, folder, case):
+    """Why the gradients of a case are wrong; None if they are right."""
+    given, step = folder / "given.onnx", folder / "step.onnx"
+    onnx.save(case.model(), given)
+    plain = ort.InferenceSession(str(given), providers=["CPUExecutionProvider"]).run(None, {})[0]
+    labels = np.random.default_rng(7).uniform(-1, 1, plain.shape).astype(np.float32)
+    step.unlink(missing_ok=True)
+    names = [word for name in case.weights for word in ("--trainable", name)]
+    words = [memc, "train", given, "-o", step, "--loss", "mse", "--labels", "labels", "--emit", "gradients", "--quiet", *names]
+    made = subprocess.run(words, capture_output=True, text=True)
+    if made.returncode != 0:
+        return made.stderr.strip()
+    options = ort.SessionOptions()
+    options.log_severity_level = 3
+    session = ort.InferenceSession(str(step), options, providers=["CPUExecutionProvider"])
+    outputs = [output.name for output in session.get_outputs()]
+    found = dict(zip(outputs, session.run(None, {"labels": labels})))
+    loss, expected = differences(case, labels.astype(np.float64))
+    if not abs(found["loss"] - loss) <= 1e-5 * max(abs(loss), 1e-3):
+        return f"loss {found['loss']} instead of {loss}"
+    scale = np.sqrt(sum(np.sum(gradient**2) for gradient in expected.values()))
+    for name, gradient in expected.items():
+        own = found[f"grad.{name}"]
+        if own.shape != gradient.shape:
+            return f"{name}: shape {own.shape} instead of {gradient.shape}"
+        error = np.sqrt(np.sum((own - gradient) ** 2)) / scale
+        if not error <= case.bound:
+            return f"{name}: relative error {error:.1e}\n{own.ravel()[:6]}\n{gradient.ravel()[:6]}"
+    return None
+
+
+def main():
+    memc, folder = sys.argv[1], Path(sys.argv[2])
+    wanted = sys.argv[3] if len(sys.argv) > 3 else ""
+    wrong, count, operators = [], 0, set()
+    for case in all_cases():
+        operators |= {node.op_type for node in case.nodes}
+        if not case.name.startswith(wanted):
+            continue
+        count += 1
+        try:
+            why = check(memc, folder, case)
+        except Exception as error:  # A case that nobody can compute is a wrong case.
+            why = f"{type(error).__name__}: {error}"
+        if why is not None:
+            wrong.append(case.name)
+            print(f"{case.name}: {why}")
+    print(f"{count} cases, {len(wrong)} wrong")
+    print("operators:", " ".join(sorted(operators)))
+    sys.exit(bool(wrong))
+
+
+if __name__ == "__main__":
+    main()
