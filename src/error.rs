@@ -21,6 +21,14 @@ pub enum Error {
     /// A pipeline cannot run, or a pass failed.
     #[error(transparent)]
     Pipeline(#[from] PipelineError),
+    /// A trained value does not fit the model.
+    #[error("`{name}` cannot be written into the model: {why}")]
+    Bake {
+        /// Name of the value.
+        name: String,
+        /// Reason.
+        why: String,
+    },
     /// The model has no training step.
     #[error(transparent)]
     Gradient(#[from] memc_gradient::GradientError),
@@ -221,11 +229,12 @@ impl Error {
             Self::Pipeline(PipelineError::Pass(memc_passes::PassError::TooLarge { .. })) => 1,
             Self::Pipeline(PipelineError::Pass(memc_passes::PassError::Budget(_))) => 3,
             Self::Pipeline(PipelineError::Pass(memc_passes::PassError::Cache(_))) => 2,
-            Self::Gradient(error) => crate::train::exit_code(error),
+            Self::Gradient(error) => crate::gradient_error::exit_code(error),
             Self::UnknownSpace { .. }
             | Self::Unplanned { .. }
             | Self::UnknownValue { .. }
             | Self::State { .. }
+            | Self::Bake { .. }
             | Self::Request(_) => 2,
             Self::Budget { .. } | Self::Slow { .. } | Self::Weights { .. } => 3,
             Self::Pipeline(_) | Self::LayoutWrite(_) | Self::Refuted { .. } | Self::Panic { .. } => 70,
@@ -275,7 +284,7 @@ impl Error {
                 PipelineError::Broken { .. } => "E0901",
                 _ => "E0904",
             },
-            Self::Gradient(error) => crate::train::code(error),
+            Self::Gradient(error) => crate::gradient_error::code(error),
             Self::Export(_) => "E0402",
             Self::Layout { .. } => "E0120",
             Self::Unplanned { .. } => "E0304",
@@ -286,6 +295,7 @@ impl Error {
             Self::Scratch { .. } => "E0321",
             Self::Request(RequestError::ScratchOfSession { .. }) => "E0322",
             Self::UnknownValue { .. } | Self::State { .. } | Self::Request(_) => "E0306",
+            Self::Bake { .. } => "E0336",
             Self::Weights { .. } => "E0312",
             Self::Target { .. } => "E0308",
             Self::Profile { .. } => "E0309",
@@ -308,7 +318,8 @@ impl Error {
             Self::Pipeline(PipelineError::Pass(memc_passes::PassError::Budget(short))) => Some(relief(short)),
             Self::Pipeline(PipelineError::Pass(memc_passes::PassError::Cache(error))) => Some(error.help().to_owned()),
             Self::Request(error) => Some(error.help()),
-            Self::Gradient(error) => Some(crate::train::help(error).to_owned()),
+            Self::Bake { .. } => Some("bake the state of a step into the forward model that the step was made of".to_owned()),
+            Self::Gradient(error) => Some(crate::gradient_error::help(error).to_owned()),
             Self::UnknownValue { nearest: Some(nearest), .. } => Some(format!("did you mean `{nearest}`?")),
             Self::UnknownValue { .. } => Some("`memc print MODEL` shows the inputs, and the outputs after `return`".to_owned()),
             Self::State { .. } => Some("name a graph output and the graph input of equal type whose new value it is".to_owned()),
@@ -375,7 +386,7 @@ impl Error {
         }
         match self {
             Self::Budget { notes, .. } | Self::Refuted { notes, .. } => diagnostic.notes.extend(notes.iter().cloned()),
-            Self::Gradient(error) => diagnostic.notes.extend(crate::train::notes(error)),
+            Self::Gradient(error) => diagnostic.notes.extend(crate::gradient_error::notes(error)),
             Self::Panic { place, .. } => {
                 let place = place.as_ref().map(|place| format!(", at {place}")).unwrap_or_default();
                 diagnostic.notes.push(format!("memc {}{place}", env!("CARGO_PKG_VERSION")));

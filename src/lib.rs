@@ -23,6 +23,7 @@
 extern crate self as memc;
 
 mod anchor;
+mod bake;
 mod baseline;
 mod buckets;
 mod caches;
@@ -32,6 +33,7 @@ mod encoded_weights;
 mod error;
 mod extent;
 mod external;
+mod gradient_error;
 mod interface;
 mod layout;
 mod limits;
@@ -56,6 +58,7 @@ pub use {
     memc_ops, memc_passes, memc_plan, memc_report, memc_solve,
 };
 
+pub use bake::{Baked, TrainedValue, bake};
 pub use error::Error;
 pub use extent::{Extent, ExtentError};
 pub use external::Weights;

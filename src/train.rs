@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use memc_gradient::{GradientError, Step, StepOptions, Trainable, choose, make_step, prepare};
+use memc_gradient::{Step, StepOptions, Trainable, choose, make_step, prepare};
 use memc_ir::{Bytes, Diagnostic, Module, Severity};
 use memc_onnx_export::{ExportOptions, Exported, Interface};
 use memc_onnx_import::{ImportOptions, Imported};
@@ -69,8 +69,8 @@ impl Trained {
 
 /// Makes a training step of a forward model: loss, gradients and new parameters, in standard operators.
 ///
-/// Parameters and state are graph inputs with their present values as defaults; `new.NAME` is the new value of
-/// input `NAME`. The step gives the same results as the derivative in real arithmetic, up to rounding.
+/// Parameters and state are graph inputs with their present values as defaults; `new.NAME` is the new value
+/// of input `NAME`. The step gives the same results as the derivative in real arithmetic, up to rounding.
 ///
 /// ```
 /// use memc::{Loss, LossKind, Model, Optimizer, StepOptions, Training};
@@ -135,62 +135,4 @@ fn folded_norms(module: &Module, training: &Training) -> Option<Diagnostic> {
         "`--norms train` has no effect: the model has no BatchNormalization, so its statistics are folded or it never had any";
     let help = "export the model in training mode, which keeps normalizations apart";
     asks.then(|| Diagnostic::new("W0333", Severity::Warning, message).with_help(help))
-}
-
-/// Code of a reason why there is no step.
-pub(crate) fn code(error: &GradientError) -> &'static str {
-    match error {
-        GradientError::NoTrainable { .. } => "E0330",
-        GradientError::Independent { .. } => "E0331",
-        GradientError::Missing { .. } => "E0332",
-        GradientError::Opset { .. } => "E0333",
-        GradientError::Loss { .. } => "E0334",
-        GradientError::Taken { .. } => "E0335",
-        GradientError::Defect { .. } => "E0904",
-    }
-}
-
-/// Exit code of a reason why there is no step: 1 for the model, 2 for the request, 70 for a defect.
-pub(crate) fn exit_code(error: &GradientError) -> u8 {
-    match error {
-        GradientError::NoTrainable { .. } | GradientError::Loss { .. } | GradientError::Independent { .. } => 2,
-        GradientError::Missing { .. } | GradientError::Opset { .. } | GradientError::Taken { .. } => 1,
-        GradientError::Defect { .. } => 70,
-    }
-}
-
-/// Facts about a reason why there is no step, as lines of text.
-pub(crate) fn notes(error: &GradientError) -> Vec<String> {
-    match error {
-        GradientError::Missing { missing } => missing
-            .iter()
-            .map(|rule| {
-                let node = if rule.node.is_empty() { String::new() } else { format!(" \"{}\"", rule.node) };
-                let why = rule.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
-                let path = if rule.path.is_empty() { String::new() } else { format!("; on the path {}", rule.path.join(", ")) };
-                format!("{}{node}{why}{path}", rule.operator)
-            })
-            .collect(),
-        GradientError::Independent { stops, .. } if !stops.is_empty() => {
-            vec![format!("gradients stop at {}", stops.join(", "))]
-        }
-        _ => Vec::new(),
-    }
-}
-
-/// Advice on a reason why there is no step.
-pub(crate) fn help(error: &GradientError) -> &'static str {
-    match error {
-        GradientError::NoTrainable { .. } => "name tensors with `--trainable PATTERN`; `memc print MODEL` lists them as `const`",
-        GradientError::Independent { .. } => {
-            "name other parameters with `--trainable`, or another output with `of=NAME` after the loss"
-        }
-        GradientError::Missing { .. } => {
-            "freeze the parameters before these nodes with `--freeze PATTERN`, or export the model with other operators"
-        }
-        GradientError::Opset { .. } => "convert the model with ONNX's version converter",
-        GradientError::Loss { .. } => "`memc print MODEL` shows the outputs after `return`, with their types",
-        GradientError::Taken { .. } => "rename it in the model",
-        GradientError::Defect { .. } => "this is a defect of memc: please report it with the model, if it may be shown",
-    }
 }

@@ -3,97 +3,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
-use memc::{Budget, Clip, Extent, ExternalData, LinkOption, Loss, Optimizer, Size};
+use clap::{Args, Subcommand, ValueEnum};
+use memc::{Budget, Extent, ExternalData, LinkOption, Size};
 use memc_ir::Limit;
 use memc_ops::Assumption;
 use memc_ops::profile::{Language, Recipe};
 use memc_passes::{Lossy, StateNames, WeightCode};
 
-/// A memory compiler for ONNX.
-#[derive(Debug, Parser)]
-#[command(name = "memc", version, about, long_about = None, arg_required_else_help = true)]
-pub struct Cli {
-    /// Say nothing on stderr but errors
-    #[arg(long, short, global = true)]
-    pub quiet: bool,
-    /// Command to run
-    #[command(subcommand)]
-    pub command: Command,
-}
-
-/// Commands.
-#[derive(Debug, Subcommand)]
-pub enum Command {
-    /// Plan a model: order, in-place writes, offsets; write it with its layout
-    Optimize(Box<Optimize>),
-    /// Make a training step of a forward model: loss, gradients and new parameters
-    Train(Box<Train>),
-    /// Report the memory of a model, in its own order or under a layout
-    Report(Report),
-    /// Verify a plan from the files alone
-    Check(Check),
-    /// Compare two layouts: sizes, time, rows, the largest tensors that changed
-    Diff(Diff),
-    /// Play a plan inside one arena, on ONNX Runtime's kernels
-    #[cfg(feature = "ort")]
-    Run(Run),
-    /// Check a plan, then run both models and the plan on equal inputs and compare the results
-    #[cfg(feature = "ort")]
-    Verify(Verify),
-    /// Measure every node's time and workspace on this machine
-    #[cfg(feature = "ort")]
-    Profile(ProfileArguments),
-    /// Print a model as text (.mem)
-    Print(Print),
-    /// Run passes on a model in text form
-    Opt(Opt),
-    /// List the passes, or print the page of one
-    Passes {
-        /// Name of a pass
-        name: Option<String>,
-    },
-    /// List the operator table, or the entry of one operator
-    Ops {
-        /// Name of an operator: `Conv` or `com.microsoft::FusedConv`
-        name: Option<String>,
-    },
-    /// Explain a diagnostic code
-    Explain {
-        /// A code: E0114; without one, all codes are listed
-        code: Option<String>,
-    },
-    /// Print the JSON schema of a file that memc writes
-    Schema {
-        /// Kind of file
-        #[arg(value_enum)]
-        what: SchemaOf,
-    },
-    /// List the targets that come with memc, or print the file of one, or of this machine
-    Targets {
-        /// Name of a target, or `auto` for this machine
-        name: Option<String>,
-    },
-    /// Print the completions of a shell
-    Completions {
-        /// Shell
-        #[arg(value_enum)]
-        shell: clap_complete::Shell,
-    },
-    /// Run a solver by itself
-    #[command(subcommand)]
-    Solve(Solve),
-}
-
-/// Files with a schema.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum SchemaOf {
-    /// The layout file
-    Layout,
-}
-
 /// Headings of `--help`, by task, in the order in which they appear.
-mod heading {
+pub(super) mod heading {
     pub const USUAL: &str = "Most used";
     pub const INPUT: &str = "Input";
     pub const GOAL: &str = "Goal";
@@ -106,7 +24,7 @@ mod heading {
 }
 
 /// Extents and sizes that the model leaves open, for all commands that plan.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub struct Inputs {
     /// Extent of a symbolic dimension (repeatable): 8; a range 1..512 or 32..960/32, for which the plan
     /// holds as a whole; 128,256,512 for offsets for each; or past+seq. An axis without a name is
@@ -142,7 +60,7 @@ pub struct Planning {
 }
 
 /// The machine, the changes that planning may make, and its effort.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub struct Machine {
     /// Runtime that executes the result: one that obeys the layout, or a stock ONNX Runtime session
     #[arg(long, value_enum, default_value = "arena", help_heading = heading::USUAL)]
@@ -210,7 +128,7 @@ pub enum IoArg {
 }
 
 /// `memc optimize`.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub struct Optimize {
     /// Model to plan; `-` for stdin
     pub input: PathBuf,
@@ -381,81 +299,6 @@ impl Optimize {
         self.output = self.output.take().or(self.second.take());
         self
     }
-}
-
-/// `memc train`.
-#[derive(Args, Debug)]
-pub struct Train {
-    /// Forward model; `-` for stdin
-    pub input: PathBuf,
-    /// Step to write; without it the step is made and nothing is written
-    #[arg(short, long, value_name = "STEP.onnx", help_heading = heading::USUAL)]
-    pub output: Option<PathBuf>,
-    /// Loss: cross-entropy, mse, l1, bce, or an output that is the loss, output:NAME. Parameters follow a
-    /// colon: of=OUTPUT, axis=N, ignore=N|none, smoothing=SHARE
-    #[arg(long, value_name = "NAME[:PARAMETERS]", help_heading = heading::USUAL)]
-    pub loss: Loss,
-    /// Graph input of the labels, which is added unless the model has it
-    #[arg(long, value_name = "NAME", help_heading = heading::USUAL)]
-    pub labels: Option<String>,
-    /// Optimizer: sgd, adam, adamw, lamb or lars. Parameters follow a colon: momentum=0.9,nesterov for sgd;
-    /// beta1, beta2, eps; trust for lars
-    #[arg(long, value_name = "NAME[:PARAMETERS]", default_value = "sgd", help_heading = heading::USUAL)]
-    pub optimizer: Optimizer,
-    /// Names of trainable parameters (repeatable); `*` stands for any text [default: weights, tables, biases,
-    /// and parameters of normalizations]
-    #[arg(long, value_name = "PATTERN", help_heading = heading::USUAL)]
-    pub trainable: Vec<String>,
-    /// Names of parameters that stay as they are (repeatable)
-    #[arg(long, value_name = "PATTERN", help_heading = heading::USUAL)]
-    pub freeze: Vec<String>,
-    /// Inputs
-    #[command(flatten)]
-    pub inputs: Inputs,
-    /// Weight decay, for all parameters or for a pattern of names; the last one that fits counts (repeatable)
-    /// [default: 0.01 for adamw, else 0]
-    #[arg(long, value_name = "[PATTERN=]RATE", value_parser = decay, help_heading = heading::TRAINING)]
-    pub weight_decay: Vec<(String, f64)>,
-    /// Limit of gradients: of each element, of the norm of each tensor, or of the norm over all tensors
-    #[arg(long, value_name = "value=X|tensor=X|global=X", help_heading = heading::TRAINING)]
-    pub clip: Option<Clip>,
-    /// Compute gradients times the input `loss_scale`. A step whose gradients overflow changes nothing, and
-    /// its output `overflow` is true
-    #[arg(long, help_heading = heading::TRAINING)]
-    pub loss_scale: bool,
-    /// Add up the gradients of N calls, in state `acc.NAME`; a call with the input `apply` applies them
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=65536), help_heading = heading::TRAINING)]
-    pub accumulate: u64,
-    /// Statistics of BatchNormalization: of the batch where its parameters are trained, with new running
-    /// statistics, or the running ones
-    #[arg(long, value_enum, default_value_t = NormsArg::AsGiven, help_heading = heading::TRAINING)]
-    pub norms: NormsArg,
-    /// Outputs besides the loss: new parameters and state, or gradients for an optimizer of the caller
-    #[arg(long, value_enum, default_value_t = EmitArg::Updates, help_heading = heading::OUTPUT)]
-    pub emit: EmitArg,
-    /// Model to write that gives the loss besides the outputs of the given model, for evaluations
-    #[arg(long, value_name = "EVAL.onnx", help_heading = heading::OUTPUT)]
-    pub eval: Option<PathBuf>,
-}
-
-/// Statistics of normalizations.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum NormsArg {
-    /// As each node states
-    AsGiven,
-    /// Of the batch
-    Train,
-    /// Running ones
-    Eval,
-}
-
-/// Outputs of a step.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum EmitArg {
-    /// New parameters and state
-    Updates,
-    /// Gradients
-    Gradients,
 }
 
 /// `memc report`.
@@ -764,14 +607,6 @@ fn pair<T: std::str::FromStr>(text: &str) -> Result<(String, T), String> {
     let wrong = || format!("`{text}` is not NAME=N");
     let (name, value) = text.rsplit_once('=').ok_or_else(wrong)?;
     Ok((name.to_owned(), value.trim().parse().map_err(|_| wrong())?))
-}
-
-/// Parses `RATE` or `PATTERN=RATE`, split at the last `=`.
-fn decay(text: &str) -> Result<(String, f64), String> {
-    let (pattern, rate) = text.rsplit_once('=').unwrap_or(("*", text));
-    let rate = rate.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate >= 0.0);
-    let rate = rate.ok_or_else(|| format!("`{text}` is not RATE or PATTERN=RATE: write a number such as 0.01"))?;
-    Ok((pattern.to_owned(), rate))
 }
 
 /// Parses `NAME=EXTENTS`.

@@ -8,7 +8,7 @@ use memc_ops as ops;
 use memc_passes::PassInfo;
 use memc_plan::registry;
 
-use super::args::SchemaOf;
+use super::command::SchemaOf;
 use super::{Failure, Outcome, did_you_mean, print, this_machine, usage};
 
 /// The list of passes, or the page of one.

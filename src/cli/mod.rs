@@ -5,6 +5,7 @@
 
 mod args;
 mod check;
+mod command;
 mod depfile;
 mod diff;
 mod exit;
@@ -25,6 +26,7 @@ mod solve;
 mod text;
 mod this_machine;
 mod train;
+mod train_args;
 mod verb;
 #[cfg(feature = "ort")]
 mod verify;
@@ -43,7 +45,8 @@ use memc_passes::Io;
 pub use exit::ExitCode;
 pub use options::Options;
 
-use args::{Cli, Command, Inputs, IoArg, Machine, Planning, RuntimeArg};
+use args::{Inputs, IoArg, Machine, Planning, RuntimeArg};
+use command::{Cli, Command};
 
 /// Exit code of defects of memc.
 const DEFECT: u8 = 70;

@@ -9,7 +9,8 @@ use clap::{CommandFactory as _, Parser as _};
 use memc::{Model, Planned, Request};
 use memc_ir::Diagnostic;
 
-use super::args::{Cli, Command, Optimize};
+use super::args::Optimize;
+use super::command::{Cli, Command};
 use super::{Failure, optimize, usage};
 
 /// Options of `memc optimize`, read and checked as the command does.

@@ -1,16 +1,24 @@
 //! `memc train`.
 
+use std::path::PathBuf;
+
 use memc::{Emitted, Outputs, StepOptions, Trained, Training};
 use memc_ir::ValueType;
 
-use super::args::{EmitArg, NormsArg, Train};
+use super::args::IoArg;
+use super::optimize;
+use super::train_args::{EmitArg, NormsArg, Train};
 use super::weights::Elsewhere;
 use super::{ExitCode, Failure, Outcome, Voice, is_stream, open, usage};
 
 /// Makes a training step of a forward model and writes it.
 pub fn run(arguments: &Train, voice: &Voice) -> Outcome {
     check(arguments)?;
-    let file = open(&arguments.input)?;
+    let file = open(&arguments.planning.input)?;
+    #[cfg(feature = "ort")]
+    if let Some(state) = &arguments.bake {
+        return bake(arguments, &file, state, voice);
+    }
     let training = training(arguments)?;
     let trained = memc::train(&file, &training)?;
     let evaluation = match &arguments.eval {
@@ -23,25 +31,56 @@ pub fn run(arguments: &Train, voice: &Voice) -> Outcome {
     voice.diagnostics(&trained.diagnostics);
     voice.say(&summary(&trained));
     let mut outputs = Outputs::default();
-    let models = [(&arguments.output, Some(&trained)), (&arguments.eval, evaluation.as_ref())];
+    let step = step_path(arguments);
+    let models = [(&step, Some(&trained)), (&arguments.eval, evaluation.as_ref())];
     for (path, model) in models.into_iter().filter_map(|(path, model)| path.as_ref().zip(model)) {
         outputs.add(path, |out| model.model.write_to(out))?;
-        if !is_stream(&arguments.input) {
-            Elsewhere::of(&model.model.weight_files, &arguments.input, path).send_along(&mut outputs)?;
+        if !is_stream(&arguments.planning.input) {
+            Elsewhere::of(&model.model.weight_files, &arguments.planning.input, path).send_along(&mut outputs)?;
         }
     }
     outputs.commit()?;
-    Ok(ExitCode::SUCCESS)
+    match step.filter(|_| arguments.plans()) {
+        Some(step) => plan(arguments, step, voice),
+        None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// The file of the step: the output, or a file beside it if the output is the planned step.
+fn step_path(arguments: &Train) -> Option<PathBuf> {
+    let output = arguments.planning.output.as_ref()?;
+    Some(if arguments.plans() { output.with_extension("step.onnx") } else { output.clone() })
+}
+
+/// Plans the step that was just written, with parameters and moments over their old values. A step without
+/// a plan does not stay.
+fn plan(arguments: &Train, step: PathBuf, voice: &Voice) -> Outcome {
+    let mut planning = arguments.planning.clone();
+    planning.input.clone_from(&step);
+    // Bound extents are numbers in the step; ranges stay.
+    planning.inputs.dims.retain(|(_, extent)| !matches!(extent, memc::Extent::Only(_)));
+    planning.inputs.assume.clear();
+    #[cfg(feature = "ort")]
+    {
+        planning.inputs.dim_from = None;
+    }
+    let has_updates = arguments.emit == EmitArg::Updates;
+    planning.machine.alias_state |= has_updates && matches!(planning.machine.io, None | Some(IoArg::External));
+    optimize::run(&planning, voice).inspect_err(|_| _ = std::fs::remove_file(&step))
 }
 
 /// Rejects arguments that have no effect, or that would lose the given model.
 fn check(arguments: &Train) -> Result<(), Failure> {
     let same = |path: &std::path::Path| {
-        path.canonicalize().is_ok_and(|path| arguments.input.canonicalize().is_ok_and(|input| input == path))
+        path.canonicalize().is_ok_and(|path| arguments.planning.input.canonicalize().is_ok_and(|input| input == path))
     };
-    if let Some(path) = arguments.output.iter().chain(&arguments.eval).find(|path| same(path)) {
+    if let Some(path) = arguments.planning.output.iter().chain(&arguments.eval).find(|path| same(path)) {
         let message = format!("{} is the given model, which would be lost", path.display());
         return Err(usage(message, "name another file"));
+    }
+    if arguments.plans() && arguments.planning.output.as_deref().is_none_or(is_stream) {
+        let message = "options of planning need a planned step to write".to_owned();
+        return Err(usage(message, "name it: `-o STEP.onnx`"));
     }
     let updates = matches!(arguments.emit, EmitArg::Updates);
     if !updates && arguments.accumulate > 1 {
@@ -53,8 +92,12 @@ fn check(arguments: &Train) -> Result<(), Failure> {
 
 /// The request that the arguments state.
 fn training(arguments: &Train) -> Result<Training, Failure> {
+    let Some(loss) = arguments.loss.clone() else {
+        let message = "`memc train` needs a loss".to_owned();
+        return Err(usage(message, "name it: `--loss cross-entropy --labels NAME`, or `--loss output:NAME`"));
+    };
     let step = StepOptions {
-        loss: arguments.loss.clone(),
+        loss,
         labels: arguments.labels.clone(),
         optimizer: arguments.optimizer,
         decay: arguments.weight_decay.clone(),
@@ -71,9 +114,31 @@ fn training(arguments: &Train) -> Result<Training, Failure> {
             EmitArg::Gradients => Emitted::Gradients,
         },
     };
-    let import = arguments.inputs.request()?.import;
+    let import = arguments.planning.inputs.request()?.import;
     let (trainable, frozen) = (arguments.trainable.clone(), arguments.freeze.clone());
     Ok(Training { import, trainable, frozen, step })
+}
+
+/// Writes trained values into the given model.
+#[cfg(feature = "ort")]
+fn bake(arguments: &Train, file: &memc::Model, state: &std::path::Path, voice: &Voice) -> Outcome {
+    let arrays = memc_ort::npz::Archive::open(state).and_then(|archive| archive.arrays()).map_err(super::playing::refuse)?;
+    let values = arrays.into_iter().map(|(name, array)| {
+        let view = array.view();
+        let (element, dims) = (memc_ir::ElementType::from_onnx(view.element.onnx()), view.shape.to_vec());
+        (name, memc::TrainedValue { element, dims, bytes: array.bytes().to_vec() })
+    });
+    let baked = memc::bake(file, &values.collect())?;
+    let mut outputs = Outputs::default();
+    if let Some(path) = &arguments.planning.output {
+        outputs.add(path, |out| baked.model.write_to(out))?;
+        if !is_stream(&arguments.planning.input) {
+            Elsewhere::of(&baked.model.weight_files, &arguments.planning.input, path).send_along(&mut outputs)?;
+        }
+    }
+    outputs.commit()?;
+    voice.say(&format!("{} trained values written", baked.replaced.len()));
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The trainable parameters with their bytes, and the interface of the step.

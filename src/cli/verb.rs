@@ -5,7 +5,7 @@ use std::path::Path;
 
 use clap::CommandFactory as _;
 
-use super::args::Cli;
+use super::command::Cli;
 
 /// The verb that is left out.
 const DEFAULT: &str = "optimize";

@@ -417,6 +417,7 @@ fn help_of_every_command() {
     for command in [
         "",
         "optimize",
+        "train",
         "report",
         "check",
         "completions",

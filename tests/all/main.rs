@@ -40,6 +40,7 @@ mod swap_space;
 mod tidy;
 mod tiers;
 mod traces;
+mod train;
 mod transforms;
 mod verified;
 mod words;

@@ -118,6 +118,23 @@ fn change_inputs(source: Source<'_>, options: &ExportOptions, edit: &mut GraphEd
     }
 }
 
+/// Drops the entries of removed outputs and appends those of added ones. An added output needs no entry in
+/// `value_info` any more.
+fn change_outputs(source: Source<'_>, options: &ExportOptions, edit: &mut GraphEdit) {
+    let (module, interface) = (source.module, &options.interface);
+    edit.dropped_outputs.extend(interface.removed_outputs.iter().cloned());
+    for output in &module.graph(module.main()).outputs {
+        let name = source.name(*output);
+        if !interface.added_outputs.contains(name) {
+            continue;
+        }
+        let old = source.file.graph().value_info.iter().find(|info| info.name() == name);
+        edit.dropped_values.extend(old.map(|_| name.to_owned()));
+        let metadata = if options.metadata { place(module, *output) } else { Vec::new() };
+        edit.new_outputs.push(new_entry(source.value_info(*output), old, options, metadata));
+    }
+}
+
 /// Writes the extents that an entry leaves open and the module knows; returns whether there are any.
 fn bind(name: &str, entry: Option<&ValueInfoProto>, ty: &ValueType, edit: &mut GraphEdit) -> bool {
     let extents = entry.and_then(|entry| open_extents(entry.r#type.as_ref()?, ty));
@@ -143,12 +160,7 @@ fn is_fixed(ty: &ValueType) -> bool {
 
 /// Returns the entry that replaces an older one; it takes over the older entry's description and foreign
 /// metadata.
-pub(crate) fn new_entry(
-    fresh: ValueInfoProto,
-    old: Option<&ValueInfoProto>,
-    options: &ExportOptions,
-    metadata: Metadata,
-) -> ValueInfoProto {
+fn new_entry(fresh: ValueInfoProto, old: Option<&ValueInfoProto>, options: &ExportOptions, metadata: Metadata) -> ValueInfoProto {
     let mut new = fresh;
     if let Some(old) = old {
         new.doc_string.clone_from(&old.doc_string);
@@ -210,7 +222,7 @@ fn annotate(source: Source<'_>, stated: &BTreeMap<&str, &ValueInfoProto>, writte
 }
 
 /// Returns the plan's decisions on a value, as metadata.
-pub(crate) fn place(module: &Module, value: Value) -> Metadata {
+fn place(module: &Module, value: Value) -> Metadata {
     let plan = &module.plan;
     let mut metadata = Metadata::new();
     let (owner, within) = plan.owner(value);

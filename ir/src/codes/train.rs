@@ -59,6 +59,15 @@ pub(super) const ERRORS: &[CodeInfo] = &[
         example: "a model with an input `lr`",
         action: "Rename it in the model.",
     },
+    CodeInfo {
+        code: "E0336",
+        title: "a trained value does not fit the model",
+        fault: Fault::Request,
+        meaning: "The file of `--bake` has a value whose name, type or extents are not those of an initializer of the model. State of \
+            optimizers is left out by its names. No file was written.",
+        example: "memc train other.onnx --bake state.npz -o trained.onnx",
+        action: "Bake the state of a step into the forward model that the step was made of.",
+    },
 ];
 
 /// Warnings and remarks of training steps.

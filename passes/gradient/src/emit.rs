@@ -423,17 +423,33 @@ impl<'m> Emit<'m> {
         self.op("Pad", &[value, pads])
     }
 
-    /// Cuts positions out of an axis.
-    pub(crate) fn cut(&mut self, value: Value, ranges: &[(usize, i64, i64, i64)]) -> Value {
-        let column = |of: &dyn Fn(&(usize, i64, i64, i64)) -> i64| ranges.iter().map(of).collect::<Vec<i64>>();
-        let starts = self.ints(&column(&|range| range.1));
-        let ends = self.ints(&column(&|range| range.2));
-        let axes = self.ints(&column(&|range| range.0 as i64));
-        let mut operands = vec![value, starts, ends, axes];
-        if ranges.iter().any(|range| range.3 != 1) {
-            operands.push(self.ints(&column(&|range| range.3)));
+    /// Cuts positions out of axes.
+    pub(crate) fn cut(&mut self, value: Value, ranges: &[Cut]) -> Value {
+        let starts: Vec<i64> = ranges.iter().map(|cut| cut.start).collect();
+        let ends: Vec<i64> = ranges.iter().map(|cut| cut.end).collect();
+        let axes: Vec<i64> = ranges.iter().map(|cut| cut.axis as i64).collect();
+        let steps: Vec<i64> = ranges.iter().map(|cut| cut.step).collect();
+        let mut operands = vec![value, self.ints(&starts), self.ints(&ends), self.ints(&axes)];
+        if steps.iter().any(|step| *step != 1) {
+            operands.push(self.ints(&steps));
         }
         self.op("Slice", &operands)
+    }
+}
+
+/// Positions of an axis: from `start` to before `end`, in steps.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cut {
+    pub(crate) axis: usize,
+    pub(crate) start: i64,
+    pub(crate) end: i64,
+    pub(crate) step: i64,
+}
+
+impl Cut {
+    /// All positions of an axis, last first.
+    pub(crate) fn mirrored(axis: usize) -> Self {
+        Self { axis, start: -1, end: i64::MIN + 1, step: -1 }
     }
 }
 

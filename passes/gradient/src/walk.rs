@@ -93,7 +93,7 @@ impl Paths {
         path.reverse();
         if path.len() > MAX_PATH {
             let left_out = path.len() - MAX_PATH;
-            path.splice(MAX_PATH / 2..MAX_PATH / 2 + left_out, [format!("{left_out} nodes")]);
+            path.splice(MAX_PATH / 2..MAX_PATH / 2 + left_out, [format!("{left_out} more")]);
         }
         MissingRule { operator: data.operator.to_string(), node: data.name.clone(), path, why }
     }

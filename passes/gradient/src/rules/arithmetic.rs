@@ -8,15 +8,15 @@ use crate::emit::Emit;
 use crate::error::Refusal;
 
 pub(super) const RULES: &[CodeRule] = &[
-    CodeRule::of("Cast", cast).from_results(),
-    CodeRule::of("CastLike", cast).from_results(),
+    CodeRule::of("Cast", cast).by_results(),
+    CodeRule::of("CastLike", cast).by_results(),
     CodeRule::of("Clip", clip),
-    CodeRule::of("Dropout", dropout).from_results(),
+    CodeRule::of("Dropout", dropout).by_results(),
     CodeRule::of("Max", extreme),
-    CodeRule::of("Mean", mean).from_results(),
+    CodeRule::of("Mean", mean).by_results(),
     CodeRule::of("Min", extreme),
     CodeRule::of("Pow", pow),
-    CodeRule::of("Sum", sum).from_results(),
+    CodeRule::of("Sum", sum).by_results(),
 ];
 
 fn cast(emit: &mut Emit<'_>, site: &Site) -> Result<Gradients, Refusal> {

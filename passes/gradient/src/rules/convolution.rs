@@ -5,7 +5,7 @@ use memc_ir::{Attribute, Dim, Value};
 
 use super::weights::weight_gradient;
 use super::{CodeRule, Gradients, Site};
-use crate::emit::Emit;
+use crate::emit::{Cut, Emit};
 use crate::error::Refusal;
 
 pub(super) const RULES: &[CodeRule] = &[CodeRule::of("Conv", conv), CodeRule::of("ConvTranspose", conv_transpose)];
@@ -104,12 +104,12 @@ impl Window {
     pub(super) fn transposed(&self, emit: &mut Emit<'_>, gradient: Value, weights: Value, groups: u64) -> Result<Value, Refusal> {
         let mut attributes = self.attributes();
         let (mut rest, mut after) = (Vec::new(), self.after.clone());
-        for axis in 0..self.kernel.len() {
+        for (axis, after) in after.iter_mut().enumerate() {
             let reached = reach(self.strides[axis], self.dilations[axis], self.kernel[axis], self.result[axis]);
             let missing = self.operand[axis] as i64 + self.before[axis] + self.after[axis] - reached;
             // Elements behind the last window; less than a stride of them, unless padding is unread.
-            let unread = missing.min(after[axis]).max(0);
-            after[axis] -= unread;
+            let unread = missing.min(*after).max(0);
+            *after -= unread;
             rest.push(missing - unread);
         }
         let limit = |axis: usize| self.strides[axis].max(self.dilations[axis]) as i64;
@@ -187,8 +187,7 @@ fn data_gradient(emit: &mut Emit<'_>, window: &Window, weights: Value, gradient:
         let mut order: Vec<usize> = (0..axes + 2).collect();
         order.swap(0, 1);
         let turned = emit.transpose(weights, &order);
-        let ranges: Vec<_> =
-            (0..axes).filter(|axis| window.kernel[*axis] > 1).map(|axis| (axis + 2, -1, i64::MIN + 1, -1)).collect();
+        let ranges: Vec<_> = (0..axes).filter(|axis| window.kernel[*axis] > 1).map(|axis| Cut::mirrored(axis + 2)).collect();
         let mirrored = if ranges.is_empty() { turned } else { emit.cut(turned, &ranges) };
         let own = Window {
             before: (0..axes).map(|axis| span(axis) - window.before[axis]).collect(),

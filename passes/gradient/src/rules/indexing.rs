@@ -9,12 +9,12 @@ use crate::emit::Emit;
 use crate::error::Refusal;
 
 pub(super) const RULES: &[CodeRule] = &[
-    CodeRule::of("Gather", gather).from_results(),
-    CodeRule::of("GatherElements", gather_elements).from_results(),
-    CodeRule::of("GatherND", gather_nd).from_results(),
-    CodeRule::of("ScatterElements", scatter_elements).from_results(),
-    CodeRule::of("ScatterND", scatter_nd).from_results(),
-    CodeRule::of("TopK", top_k).from_results(),
+    CodeRule::of("Gather", gather).by_results(),
+    CodeRule::of("GatherElements", gather_elements).by_results(),
+    CodeRule::of("GatherND", gather_nd).by_results(),
+    CodeRule::of("ScatterElements", scatter_elements).by_results(),
+    CodeRule::of("ScatterND", scatter_nd).by_results(),
+    CodeRule::of("TopK", top_k).by_results(),
 ];
 
 /// Attribute of scatters that add. Indices may repeat.

@@ -48,7 +48,7 @@ impl CodeRule {
         Self { domain: "", name, reads: RuleReads::Operands, run }
     }
     /// Marks a rule that reads results alone, or nothing.
-    pub(crate) const fn from_results(mut self) -> Self {
+    pub(crate) const fn by_results(mut self) -> Self {
         self.reads = RuleReads::Results;
         self
     }

@@ -10,10 +10,10 @@ use crate::emit::Emit;
 use crate::error::Refusal;
 
 pub(super) const RULES: &[CodeRule] = &[
-    CodeRule::of("AveragePool", average_pool).from_results(),
-    CodeRule::of("GlobalAveragePool", global_average_pool).from_results(),
+    CodeRule::of("AveragePool", average_pool).by_results(),
+    CodeRule::of("GlobalAveragePool", global_average_pool).by_results(),
     CodeRule::of("GlobalMaxPool", global_max_pool),
-    CodeRule::of("MaxPool", max_pool).from_results(),
+    CodeRule::of("MaxPool", max_pool).by_results(),
 ];
 
 /// The gradient is added at the positions of the greatest elements, which count all elements of the

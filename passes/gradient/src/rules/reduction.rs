@@ -10,13 +10,13 @@ use crate::error::Refusal;
 pub(super) const RULES: &[CodeRule] = &[
     CodeRule::of("ReduceL1", |emit, site| with(emit, site, of_l1)),
     CodeRule::of("ReduceL2", |emit, site| with(emit, site, of_l2)),
-    CodeRule::of("ReduceLogSum", |emit, site| with(emit, site, of_log_sum)).from_results(),
+    CodeRule::of("ReduceLogSum", |emit, site| with(emit, site, of_log_sum)).by_results(),
     CodeRule::of("ReduceLogSumExp", |emit, site| with(emit, site, of_log_sum_exp)),
     CodeRule::of("ReduceMax", |emit, site| with(emit, site, of_extreme)),
-    CodeRule::of("ReduceMean", |emit, site| with(emit, site, of_mean)).from_results(),
+    CodeRule::of("ReduceMean", |emit, site| with(emit, site, of_mean)).by_results(),
     CodeRule::of("ReduceMin", |emit, site| with(emit, site, of_extreme)),
     CodeRule::of("ReduceProd", |emit, site| with(emit, site, of_product)),
-    CodeRule::of("ReduceSum", |emit, site| with(emit, site, of_sum)).from_results(),
+    CodeRule::of("ReduceSum", |emit, site| with(emit, site, of_sum)).by_results(),
     CodeRule::of("ReduceSumSquare", |emit, site| with(emit, site, of_squares)),
 ];
 

@@ -8,7 +8,7 @@ use super::{CodeRule, Gradients, Site};
 use crate::emit::Emit;
 use crate::error::Refusal;
 
-pub(super) const RULES: &[CodeRule] = &[CodeRule::of("Resize", resize).from_results()];
+pub(super) const RULES: &[CodeRule] = &[CodeRule::of("Resize", resize).by_results()];
 
 fn resize(emit: &mut Emit<'_>, site: &Site) -> Result<Gradients, Refusal> {
     let (x, mut gradient) = (site.operand(0)?, site.gradient()?);

@@ -10,17 +10,17 @@ use crate::emit::Emit;
 use crate::error::Refusal;
 
 pub(super) const RULES: &[CodeRule] = &[
-    CodeRule::of("CumSum", cum_sum).from_results(),
-    CodeRule::of("DepthToSpace", depth_to_space).from_results(),
-    CodeRule::of("Expand", expand).from_results(),
-    CodeRule::of("Flatten", reshape).from_results(),
-    CodeRule::of("Reshape", reshape).from_results(),
-    CodeRule::of("SpaceToDepth", space_to_depth).from_results(),
-    CodeRule::of("Squeeze", reshape).from_results(),
-    CodeRule::of("Tile", tile).from_results(),
-    CodeRule::of("Transpose", transpose).from_results(),
-    CodeRule::of("Trilu", trilu).from_results(),
-    CodeRule::of("Unsqueeze", reshape).from_results(),
+    CodeRule::of("CumSum", cum_sum).by_results(),
+    CodeRule::of("DepthToSpace", depth_to_space).by_results(),
+    CodeRule::of("Expand", expand).by_results(),
+    CodeRule::of("Flatten", reshape).by_results(),
+    CodeRule::of("Reshape", reshape).by_results(),
+    CodeRule::of("SpaceToDepth", space_to_depth).by_results(),
+    CodeRule::of("Squeeze", reshape).by_results(),
+    CodeRule::of("Tile", tile).by_results(),
+    CodeRule::of("Transpose", transpose).by_results(),
+    CodeRule::of("Trilu", trilu).by_results(),
+    CodeRule::of("Unsqueeze", reshape).by_results(),
 ];
 
 fn reshape(emit: &mut Emit<'_>, site: &Site) -> Result<Gradients, Refusal> {

@@ -7,14 +7,14 @@ use memc_ops::normalize_axis;
 use super::arithmetic::known_ints;
 use super::shape::axis_of;
 use super::{CodeRule, Gradients, Site};
-use crate::emit::Emit;
+use crate::emit::{Cut, Emit};
 use crate::error::Refusal;
 
 pub(super) const RULES: &[CodeRule] = &[
-    CodeRule::of("Concat", concat).from_results(),
-    CodeRule::of("Pad", pad).from_results(),
-    CodeRule::of("Slice", slice).from_results(),
-    CodeRule::of("Split", split).from_results(),
+    CodeRule::of("Concat", concat).by_results(),
+    CodeRule::of("Pad", pad).by_results(),
+    CodeRule::of("Slice", slice).by_results(),
+    CodeRule::of("Split", split).by_results(),
 ];
 
 fn concat(emit: &mut Emit<'_>, site: &Site) -> Result<Gradients, Refusal> {
@@ -88,7 +88,7 @@ fn slice(emit: &mut Emit<'_>, site: &Site) -> Result<Gradients, Refusal> {
         // The first position in ascending order.
         let lowest = if *step > 0 { first } else { first - (length - 1) * stride as i64 };
         if *step < 0 {
-            gradient = emit.cut(gradient, &[(axis, -1, i64::MIN + 1, -1)]);
+            gradient = emit.cut(gradient, &[Cut::mirrored(axis)]);
         }
         if stride > 1 {
             gradient = spread(emit, gradient, axis, stride)?;
@@ -98,7 +98,7 @@ fn slice(emit: &mut Emit<'_>, site: &Site) -> Result<Gradients, Refusal> {
         let rest = extent - lowest - length * stride as i64;
         match u64::try_from(rest) {
             Ok(rest) => after[axis] = Dim::Known(rest),
-            Err(_) => crops.push((axis, 0, length * stride as i64 + rest, 1)),
+            Err(_) => crops.push(Cut { axis, start: 0, end: length * stride as i64 + rest, step: 1 }),
         }
     }
     if !crops.is_empty() {

@@ -8,7 +8,7 @@ use crate::emit::Emit;
 use crate::error::Refusal;
 
 pub(super) const RULES: &[CodeRule] =
-    &[CodeRule::of("LogSoftmax", log_softmax).from_results(), CodeRule::of("Softmax", softmax).from_results()];
+    &[CodeRule::of("LogSoftmax", log_softmax).by_results(), CodeRule::of("Softmax", softmax).by_results()];
 
 fn axis(emit: &Emit<'_>, site: &Site) -> Result<usize, Refusal> {
     let rank = emit.rank(site.first_result()?)?;

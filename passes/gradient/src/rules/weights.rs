@@ -9,7 +9,7 @@ use memc_edit::int;
 use memc_ir::{Dim, Value};
 
 use super::convolution::Window;
-use crate::emit::Emit;
+use crate::emit::{Cut, Emit};
 use crate::error::Refusal;
 
 /// Most channels for which the batch becomes the channels of a convolution.
@@ -67,7 +67,8 @@ fn as_convolution(emit: &mut Emit<'_>, window: &Window, x: Value, gradient: Valu
     }
     let made = emit.op_with("Conv", &[image, filters], attributes);
     // Elements behind the last window give more positions than the window has.
-    let ranges: Vec<_> = (0..axes).map(|axis| (axis + 2, 0, window.kernel[axis] as i64, 1)).collect();
+    let ranges: Vec<_> =
+        (0..axes).map(|axis| Cut { axis: axis + 2, start: 0, end: window.kernel[axis] as i64, step: 1 }).collect();
     let extents = emit.dims(made)?;
     let fits = (0..axes).all(|axis| extents[axis + 2].known() == Some(window.kernel[axis]));
     let made = if fits { made } else { emit.cut(made, &ranges) };
@@ -119,11 +120,12 @@ fn by_taps(
             let start = (at * window.dilations[axis]) as i64;
             let stride = window.strides[axis] as i64;
             let end = start + stride * (window.result[axis] as i64 - 1) + 1;
-            ranges.push((lead + axis, start, end, stride));
+            ranges.push(Cut { axis: lead + axis, start, end, step: stride });
         }
         ranges.reverse();
         let extent = |axis: usize| window.operand[axis] as i64 + window.before[axis].max(0) + window.after[axis].max(0);
-        let is_whole = (0..axes).all(|axis| ranges[axis].1 == 0 && ranges[axis].2 == extent(axis) && ranges[axis].3 == 1);
+        let is_whole =
+            (0..axes).all(|axis| ranges[axis].start == 0 && ranges[axis].end == extent(axis) && ranges[axis].step == 1);
         let cut = if is_whole { source } else { emit.cut(source, &ranges) };
         let made = if joins_images {
             let matrix = emit.reshape(cut, &[x_dims[0].mul(&positions), x_dims[1].clone()]);

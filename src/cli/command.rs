@@ -1,0 +1,90 @@
+//! The command line as a whole, as declared to clap: its commands.
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+use super::args::{Check, Diff, Opt, Optimize, Print, Report, Solve};
+#[cfg(feature = "ort")]
+use super::args::{ProfileArguments, Run, Verify};
+use super::train_args::Train;
+
+/// A memory compiler for ONNX.
+#[derive(Debug, Parser)]
+#[command(name = "memc", version, about, long_about = None, arg_required_else_help = true)]
+pub struct Cli {
+    /// Say nothing on stderr but errors
+    #[arg(long, short, global = true)]
+    pub quiet: bool,
+    /// Command to run
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Plan a model: order, in-place writes, offsets; write it with its layout
+    Optimize(Box<Optimize>),
+    /// Make a training step of a forward model: loss, gradients and new parameters
+    Train(Box<Train>),
+    /// Report the memory of a model, in its own order or under a layout
+    Report(Report),
+    /// Verify a plan from the files alone
+    Check(Check),
+    /// Compare two layouts: sizes, time, rows, the largest tensors that changed
+    Diff(Diff),
+    /// Play a plan inside one arena, on ONNX Runtime's kernels
+    #[cfg(feature = "ort")]
+    Run(Run),
+    /// Check a plan, then run both models and the plan on equal inputs and compare the results
+    #[cfg(feature = "ort")]
+    Verify(Verify),
+    /// Measure every node's time and workspace on this machine
+    #[cfg(feature = "ort")]
+    Profile(ProfileArguments),
+    /// Print a model as text (.mem)
+    Print(Print),
+    /// Run passes on a model in text form
+    Opt(Opt),
+    /// List the passes, or print the page of one
+    Passes {
+        /// Name of a pass
+        name: Option<String>,
+    },
+    /// List the operator table, or the entry of one operator
+    Ops {
+        /// Name of an operator: `Conv` or `com.microsoft::FusedConv`
+        name: Option<String>,
+    },
+    /// Explain a diagnostic code
+    Explain {
+        /// A code: E0114; without one, all codes are listed
+        code: Option<String>,
+    },
+    /// Print the JSON schema of a file that memc writes
+    Schema {
+        /// Kind of file
+        #[arg(value_enum)]
+        what: SchemaOf,
+    },
+    /// List the targets that come with memc, or print the file of one, or of this machine
+    Targets {
+        /// Name of a target, or `auto` for this machine
+        name: Option<String>,
+    },
+    /// Print the completions of a shell
+    Completions {
+        /// Shell
+        #[arg(value_enum)]
+        shell: clap_complete::Shell,
+    },
+    /// Run a solver by itself
+    #[command(subcommand)]
+    Solve(Solve),
+}
+
+/// Files with a schema.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum SchemaOf {
+    /// The layout file
+    Layout,
+}
