@@ -242,20 +242,3 @@ fn place(module: &Module, value: Value) -> Metadata {
     }
     metadata
 }
-
-/// Drops the entries of removed outputs and appends those of added ones. An added output needs no entry in
-/// `value_info` any more.
-pub(crate) fn change_outputs(source: Source<'_>, options: &ExportOptions, edit: &mut GraphEdit) {
-    let (module, interface) = (source.module, &options.interface);
-    edit.dropped_outputs.extend(interface.removed_outputs.iter().cloned());
-    for output in &module.graph(module.main()).outputs {
-        let name = source.name(*output);
-        if !interface.added_outputs.contains(name) {
-            continue;
-        }
-        let old = source.file.graph().value_info.iter().find(|info| info.name() == name);
-        edit.dropped_values.extend(old.map(|_| name.to_owned()));
-        let metadata = if options.metadata { place(module, *output) } else { Vec::new() };
-        edit.new_outputs.push(new_entry(source.value_info(*output), old, options, metadata));
-    }
-}
