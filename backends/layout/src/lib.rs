@@ -9,11 +9,13 @@
 //! - [`to_c_header`], [`to_rust`], [`to_minimalloc_csv`] and [`to_onnx2c_csv`] convert the plan for
 //!   firmware and for other planners.
 //! - [`Placement`] computes sizes and offsets of a plan for ranges of dimensions at given extents.
+//! - [`devices`] has the manifest of a model that is divided over devices.
 //! - [`LiveCurve`] derives from the layout alone the bytes live at each step, and their owners.
 
 mod added;
 mod c_extents;
 mod c_header;
+pub mod devices;
 mod expr;
 mod extents;
 mod formula;

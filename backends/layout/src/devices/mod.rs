@@ -1,0 +1,78 @@
+//! The manifest memc.devices/1: sections of a model, one a device, the values that cross between them, and
+//! what each device does in order.
+
+mod types;
+
+pub use types::{Carried, Copied, Crossing, DeviceMemory, Event, Manifest, Path, Section, Source, VERSION};
+
+use crate::json::{ReadError, WriteError};
+
+/// Identifier of the schema. Nothing is ever fetched from this address.
+pub const SCHEMA_ID: &str = "https://memc.dev/schema/memc.devices-1.json";
+
+/// Returns the JSON schema (draft 2020-12) of the files that [`to_json`] writes, with one trailing newline.
+pub fn schema() -> &'static str {
+    include_str!("../../schema/memc.devices-1.json")
+}
+
+/// Whether a text states a manifest of any version: its key `schema` begins with `memc.devices/`.
+pub fn is_manifest(text: &str) -> bool {
+    crate::json::stated_schema(text).is_some_and(|schema| schema.starts_with("memc.devices/"))
+}
+
+/// Reads the JSON text of a manifest. Unknown keys are ignored.
+///
+/// Nothing beyond the form is checked: names, sizes and events may still contradict each other.
+///
+/// # Errors
+/// [`ReadError`], with the line and column where the form departs from the contract.
+pub fn read(text: &str) -> Result<Manifest, ReadError> {
+    crate::json::read_as(text, VERSION)
+}
+
+/// Returns the JSON text of a manifest: keys sorted at every level, one trailing newline. Equal manifests
+/// give equal bytes.
+///
+/// # Errors
+/// [`WriteError::Value`] if a rate is not finite.
+pub fn to_json(manifest: &Manifest) -> Result<String, WriteError> {
+    crate::json::sorted(manifest)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use schemars::generate::SchemaSettings;
+    use serde_json::Value;
+
+    use super::*;
+
+    /// The schema as the types of this crate give it.
+    fn derived() -> String {
+        let settings = SchemaSettings::draft2020_12().for_serialize();
+        let mut value = Value::from(settings.into_generator().into_root_schema_for::<Manifest>());
+        let object = value.as_object_mut().unwrap();
+        object.insert("$id".to_owned(), SCHEMA_ID.into());
+        object.insert("title".to_owned(), VERSION.into());
+        value.sort_all_objects();
+        format!("{value:#}\n")
+    }
+
+    #[test]
+    fn the_published_schema_is_current() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/schema/memc.devices-1.json");
+        if std::env::var_os("MEMC_BLESS").is_some() {
+            std::fs::write(path, derived()).unwrap();
+        }
+        assert_eq!(std::fs::read_to_string(path).unwrap(), derived(), "run the test with MEMC_BLESS=1 to renew {path}");
+    }
+
+    #[test]
+    fn manifests_of_other_formats_are_refused() {
+        let of = |schema: &str| format!("{{\"schema\": \"{schema}\"}}");
+        assert!(is_manifest(&of("memc.devices/7")) && !is_manifest(&of("memc.layout/1")) && !is_manifest("{"));
+        assert!(matches!(read(&of("memc.layout/1")), Err(ReadError::OtherFormat { .. })));
+        assert!(matches!(read(&of("memc.devices/2")), Err(ReadError::OtherVersion { .. })));
+        assert!(matches!(read(&of("memc.devices/1")), Err(ReadError::Json { .. })));
+    }
+}
