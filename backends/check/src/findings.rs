@@ -72,6 +72,10 @@ impl Findings {
     pub(crate) fn remark(&mut self, text: String) {
         self.remarks.push(text);
     }
+    /// Whether there are no violations so far.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.violations.is_empty()
+    }
     /// Whether the maximum number of violations is reached.
     pub(crate) fn full(&self) -> bool {
         self.violations.len() >= MAX_VIOLATIONS

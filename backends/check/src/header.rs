@@ -67,7 +67,8 @@ fn versions(out: &ModelFile, layout: &Layout, findings: &mut Findings) {
     }
 }
 
-fn sha256(bytes: &[u8]) -> String {
+/// SHA-256 in lower-case hexadecimal.
+pub(crate) fn sha256(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(64);
     for byte in Sha256::digest(bytes) {
         // Writing to a string cannot fail.

@@ -5,6 +5,8 @@
 //! recomputation, meaning, and every claimed number. It uses the importer, the operator table and the
 //! types of the layout file, but no part of the planner.
 //!
+//! [`devices::check`] verifies a model that is divided over devices, from its manifest.
+//!
 //! All violations are collected. Layouts are untrusted: names may be wrong, numbers absurd, aliases
 //! cyclic.
 
@@ -19,6 +21,7 @@ mod codec;
 pub mod codes;
 mod content;
 mod ctx;
+pub mod devices;
 mod encodings;
 mod entries;
 mod extents;

@@ -80,6 +80,13 @@ impl ModelFile {
         }
     }
 
+    /// Returns the model as if it had been opened from a path: external data is relative to its folder.
+    #[must_use]
+    pub fn beside(mut self, path: Option<&Path>) -> Self {
+        self.path = path.map(Path::to_owned);
+        self
+    }
+
     /// Checks and decodes. The check rejects deep nesting and broken fields, with offsets, so the decoder
     /// meets neither.
     fn decode(bytes: &Bytes) -> Result<(ModelProto, ModelSpans), ReadError> {

@@ -4,6 +4,7 @@
 mod files;
 mod meaning;
 mod places;
+mod sections;
 mod tensors;
 
 use memc_ir::codes::{CodeInfo, Fault};
@@ -182,6 +183,28 @@ pub enum Kind {
     Kernel,
     /// The input model cannot be extended by the nodes of an added output.
     AddedOutput,
+    /// The files of a division are not those of its manifest.
+    SectionFile,
+    /// The sections together are not the given model.
+    SectionUnion,
+    /// An operand of a section has no source or several, or its ends disagree.
+    SectionEdge,
+    /// A receive has no send, or the ends of a link see other orders.
+    Message,
+    /// Devices wait for each other.
+    Deadlock,
+    /// An event comes before another one that it needs.
+    EventOrder,
+    /// A device holds other bytes than stated, or more than its budget.
+    DeviceMemory,
+    /// A section is not what its planned model computes, or its layout is wrong.
+    SectionLayout,
+    /// Copies of a weight are not listed as they are.
+    SectionCopy,
+    /// A node that may not run again is in several sections.
+    SectionRandom,
+    /// A planned model states another rank.
+    SectionAnnotation,
 }
 
 /// A kind with its name and its page.
@@ -211,7 +234,7 @@ const fn entry(
 }
 
 /// All entries, grouped by file, in the order of their codes.
-const GROUPS: [&[Entry]; 4] = [files::ENTRIES, tensors::ENTRIES, places::ENTRIES, meaning::ENTRIES];
+const GROUPS: [&[Entry]; 5] = [files::ENTRIES, tensors::ENTRIES, places::ENTRIES, meaning::ENTRIES, sections::ENTRIES];
 
 /// Returns all kinds in the order of their codes.
 pub fn all() -> impl Iterator<Item = &'static Entry> {

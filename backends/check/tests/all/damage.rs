@@ -539,7 +539,21 @@ fn every_kind_has_a_damage() {
     // this plan has no encoded values, no caches and no free dimensions.
     let elsewhere = ["json-form", "rewritten", "encoding", "encoding-unproven", "encoding-lossy", "encoding-early"];
     let of_ranges_and_caches = ["extents", "cache", "cache-place", "cache-twice", "expression", "upper-bound", "formula"];
-    assert_eq!(left, [&elsewhere[..], &of_ranges_and_caches].concat());
+    // The tests of `memc split` damage manifests.
+    let manifests = [
+        "section-file",
+        "section-union",
+        "section-edge",
+        "message",
+        "deadlock",
+        "event-order",
+        "device-memory",
+        "section-layout",
+        "section-copy",
+        "section-random",
+        "section-annotation",
+    ];
+    assert_eq!(left, [&elsewhere[..], &of_ranges_and_caches, &manifests].concat());
 }
 
 #[test]

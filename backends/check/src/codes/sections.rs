@@ -1,0 +1,95 @@
+//! Codes of models that are divided over devices: E0589 to E0599.
+
+use super::{Entry, Kind, entry};
+
+/// Codes of sections and programs.
+pub(super) const ENTRIES: &[Entry] = &[
+    entry(
+        Kind::SectionFile,
+        "E0589",
+        "section-file",
+        "the files of a division are not those of its manifest",
+        "The manifest names the given model, the planned models and the layouts by their SHA-256, and devices and values by their names. A file differs, or a name is missing or used twice.",
+        "a section that was planned again",
+    ),
+    entry(
+        Kind::SectionUnion,
+        "E0590",
+        "section-union",
+        "the sections together are not the given model",
+        "Each node that the graph outputs need must be in a section, and each value must be made by the node that makes it in the given model.",
+        "a node that no section lists",
+    ),
+    entry(
+        Kind::SectionEdge,
+        "E0591",
+        "section-edge",
+        "an operand of a section has no source or several, or its ends disagree",
+        "Each operand of a section is made in it, a weight, an integer that follows from the extents, or a value of the manifest; element type, extents and size are those of the given model, and each graph output leaves one section.",
+        "a value whose `bytes` are halved",
+    ),
+    entry(
+        Kind::Message,
+        "E0592",
+        "message",
+        "a receive has no send, or the ends of a link see other orders",
+        "Each value goes once a run to each device that reads it, both ends of a pair of devices list their messages in one order, and a link joins the two.",
+        "two receives in the other order than their sends",
+    ),
+    entry(
+        Kind::Deadlock,
+        "E0593",
+        "deadlock",
+        "devices wait for each other",
+        "With each receive behind its send, the events of all devices must have an order. A remark says if sends must be buffered.",
+        "two devices that each receive before they send",
+    ),
+    entry(
+        Kind::EventOrder,
+        "E0594",
+        "event-order",
+        "an event comes before another one that it needs",
+        "A section runs once a run, behind all its inputs; results are sent and given while they are held; every held value is freed once, after its last use.",
+        "a value that is freed before it is sent",
+    ),
+    entry(
+        Kind::DeviceMemory,
+        "E0595",
+        "device-memory",
+        "a device holds other bytes than stated, or more than its budget",
+        "Weights and arenas of the section, with the values held at each event, must be as stated and within the budget.",
+        "a budget that is one byte below the peak",
+    ),
+    entry(
+        Kind::SectionLayout,
+        "E0596",
+        "section-layout",
+        "a section is not what its planned model computes, or its layout is wrong",
+        "The section is cut from the given model by the nodes of the manifest, and checked with its planned model and its layout as `memc check` checks any plan. The message quotes the first violation.",
+        "a node that is listed in another section than the one that runs it",
+    ),
+    entry(
+        Kind::SectionCopy,
+        "E0597",
+        "section-copy",
+        "copies of a weight are not listed as they are",
+        "`copies` lists each weight that several sections read, with its devices and its size.",
+        "a tied embedding that is missing in `copies`",
+    ),
+    entry(
+        Kind::SectionRandom,
+        "E0598",
+        "section-random",
+        "a node that may not run again is in several sections",
+        "Random, stateful and unknown operators give other results in a second run, so exactly one section runs them.",
+        "a Dropout in training mode in two sections",
+    ),
+    entry(
+        Kind::SectionAnnotation,
+        "E0599",
+        "section-annotation",
+        "a planned model states another rank",
+        "From ONNX IR version 11 on, nodes may state a pipeline stage. In a section it must be the rank of its device.",
+        "`pipeline_stage` 0 in the section of d1",
+    ),
+];

@@ -1,0 +1,54 @@
+//! Files: hashes, and names that other parts of the manifest refer to.
+
+use std::collections::BTreeSet;
+
+use memc_layout::devices::Manifest;
+use memc_onnx_proto::ModelFile;
+
+use super::SectionFiles;
+use crate::codes::Kind;
+use crate::findings::{At, Findings};
+use crate::header::sha256;
+
+pub(super) fn check(given: &ModelFile, manifest: &Manifest, sections: &[SectionFiles], findings: &mut Findings) {
+    let mut add = |message: String| findings.add(Kind::SectionFile, At::default(), message);
+    let compare = |what: &str, stated: &str, bytes: &[u8]| {
+        let found = sha256(bytes);
+        (!stated.eq_ignore_ascii_case(&found)).then(|| format!("the manifest states `{stated}` for {what}, which has `{found}`"))
+    };
+    compare("the given model", &manifest.source.sha256, given.bytes()).into_iter().for_each(&mut add);
+    if manifest.sections.len() != sections.len() {
+        add(format!("the manifest has {} sections; files of {} were given", manifest.sections.len(), sections.len()));
+    }
+    for (section, files) in manifest.sections.iter().zip(sections) {
+        compare(&section.model, &section.model_sha256, files.model.bytes()).into_iter().for_each(&mut add);
+        compare(&section.layout, &section.layout_sha256, files.text.as_bytes()).into_iter().for_each(&mut add);
+        if files.layout.model.output_sha256 != section.model_sha256 {
+            add(format!("{} is the layout of another model than {}", section.layout, section.model));
+        }
+    }
+    let names: BTreeSet<&str> = manifest.devices.iter().map(|device| device.name.as_str()).collect();
+    if names.len() != manifest.devices.len() {
+        add("two devices have one name".to_owned());
+    }
+    let with_section: BTreeSet<&str> = manifest.sections.iter().map(|section| section.device.as_str()).collect();
+    if with_section.len() != manifest.sections.len() {
+        add("two sections are on one device".to_owned());
+    }
+    let with_program: BTreeSet<&str> = manifest.program.keys().map(String::as_str).collect();
+    if with_program != with_section {
+        add("the devices with a section are not those with a program".to_owned());
+    }
+    let values: BTreeSet<&str> = manifest.values.iter().map(|value| value.name.as_str()).collect();
+    if values.len() != manifest.values.len() {
+        add("two values have one name".to_owned());
+    }
+    let used = manifest.values.iter().flat_map(|value| value.from.iter().chain(&value.to));
+    let used = used.chain(manifest.sections.iter().map(|section| &section.device));
+    let used = used.chain(manifest.links.iter().flat_map(|link| [&link.from, &link.to]));
+    let used = used.chain(manifest.copies.iter().flat_map(|copy| &copy.devices));
+    used.filter(|name| !names.contains(name.as_str())).take(1).for_each(|name| add(format!("there is no device `{name}`")));
+    if manifest.micro_batches == 0 {
+        add("the program runs the model 0 times".to_owned());
+    }
+}
