@@ -28,8 +28,8 @@
 //!   solution.
 //!
 //! The pages `doc/place.md`, `doc/order.md`, `doc/budget.md` and `doc/partition.md` of this crate describe
-//! the algorithms, their sources and their limits. [`tuning`] describes how the numbers that steer the searches are
-//! passed and chosen.
+//! the algorithms, their sources and their limits. [`tuning`] describes how the numbers that steer the
+//! searches are passed and chosen.
 //!
 #![doc = include_str!("../doc/graphs.md")]
 

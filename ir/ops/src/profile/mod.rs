@@ -5,6 +5,7 @@
 //! about runtimes are in the files of this folder.
 
 pub mod arena;
+mod fusion;
 pub mod ort;
 mod ort_kernels;
 mod ort_names;
@@ -12,6 +13,7 @@ mod ort_session;
 mod ort_temporaries;
 pub mod player;
 
+pub use fusion::may_fuse;
 pub use ort_kernels::{Kernel, Overwrites, ort_kernel};
 pub use ort_names::{REGISTERED, registered};
 pub use ort_session::{Language, Recipe, SessionNeeds};

@@ -21,4 +21,4 @@ pub use check::{Load, Violation, check, loads};
 pub use problem::{
     Arrangement, Device, Link, Node, Objective, Pipeline, Problem, ProblemError, Replica, Section, Solution, Value,
 };
-pub use solve::{linear, solve};
+pub use solve::{Piece, linear, pieces, solve};

@@ -91,3 +91,29 @@ fn prefixes(merged: &Merged<'_>, bound: u64) -> Outcome<Solution> {
         effort: 0,
     }
 }
+
+/// Nodes that cannot be apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Nodes in increasing order.
+    pub nodes: Vec<u32>,
+    /// Bytes of a section with these nodes alone.
+    pub bytes: u64,
+}
+
+/// Returns the pieces of a problem in a topological order: sets of nodes that must share a device, and
+/// cycles between them. O((nodes + readers) log nodes).
+///
+/// # Errors
+/// Returns the first rule that the problem breaks.
+pub fn pieces(problem: &Problem) -> Result<Vec<Piece>, ProblemError> {
+    problem.validate()?;
+    let merged = Merged::new(problem, &[]);
+    let copies = problem.pipeline.copies(1);
+    let of = |group: &super::merged::Group| {
+        let read = group.replicas.iter().map(|replica| problem.replicas[*replica as usize].bytes);
+        let bytes = group.held_bytes + group.copy_bytes * copies + group.working_bytes + read.sum::<u64>();
+        Piece { nodes: group.nodes.clone(), bytes }
+    };
+    Ok(merged.groups.iter().map(of).collect())
+}
