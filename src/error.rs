@@ -10,6 +10,7 @@ use memc_onnx_proto::ReadError;
 use memc_passes::PipelineError;
 
 use crate::request_error::RequestError;
+use crate::split_error::SplitError;
 use memc_ir::nearest;
 
 /// Why a request could not be carried out.
@@ -127,6 +128,17 @@ pub enum Error {
         /// Bytes that are free for them.
         room: u64,
     },
+    /// The model cannot be divided over devices as requested.
+    #[error(transparent)]
+    Split(#[from] SplitError),
+    /// A manifest of sections cannot be read.
+    #[error("{} is not a manifest of sections", path.display())]
+    Manifest {
+        /// The file.
+        path: PathBuf,
+        /// The error in its contents.
+        source: memc_layout::ReadError,
+    },
     /// A target file cannot be used.
     #[error("{} is not a target description", path.display())]
     Target {
@@ -237,10 +249,13 @@ impl Error {
             | Self::Bake { .. }
             | Self::Request(_) => 2,
             Self::Budget { .. } | Self::Slow { .. } | Self::Weights { .. } => 3,
+            Self::Split(error) if error.is_shortage() => 3,
+            Self::Split(_) => 2,
             Self::Pipeline(_) | Self::LayoutWrite(_) | Self::Refuted { .. } | Self::Panic { .. } => 70,
             Self::Import(_)
             | Self::Export(_)
             | Self::Layout { .. }
+            | Self::Manifest { .. }
             | Self::Target { .. }
             | Self::Profile { .. }
             | Self::Scratch { .. }
@@ -286,7 +301,9 @@ impl Error {
             },
             Self::Gradient(error) => crate::gradient_error::code(error),
             Self::Export(_) => "E0402",
-            Self::Layout { .. } => "E0120",
+            Self::Layout { .. } | Self::Manifest { .. } => "E0120",
+            Self::Split(error) if error.is_shortage() => "E0311",
+            Self::Split(_) => "E0313",
             Self::Unplanned { .. } => "E0304",
             Self::Budget { .. } => "E0301",
             Self::Slow { .. } => "E0310",
@@ -365,6 +382,10 @@ impl Error {
             Self::Layout { .. } => {
                 Some("give the .layout.json that `memc optimize` wrote; `memc schema layout` prints its schema".to_owned())
             }
+            Self::Manifest { .. } => {
+                Some("give the manifest.json that `memc split` wrote; `memc schema devices` prints its schema".to_owned())
+            }
+            Self::Split(error) => Some(error.help()),
             Self::Scratch { .. } => Some("write rows like `\"Conv\": \"in1_1 * in1_2 * in1_3 * in0_width\"`".to_owned()),
             Self::Profile { .. } => Some("give the file that `memc profile` wrote for this model".to_owned()),
             Self::Target { .. } => Some("`memc targets cpu` prints a file to start from".to_owned()),

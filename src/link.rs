@@ -49,12 +49,18 @@ impl FromStr for LinkOption {
 
 fn parse(text: &str) -> Option<LinkOption> {
     let (space, rest) = text.split_once('=')?;
-    let (rate, latency) = rest.split_once(',').map_or((rest, None), |(rate, latency)| (rate, Some(latency)));
-    let Size::Bytes(rate) = rate.trim().strip_suffix("/s")?.parse().ok()? else { return None };
+    let (bytes_per_second, latency) = rate_and_latency(rest, DEFAULT_LATENCY)?;
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     let is_name = space.starts_with(|c: char| c.is_ascii_alphabetic()) && space.chars().all(plain);
-    let latency = latency.map_or(Some(DEFAULT_LATENCY), nanoseconds)?;
-    (is_name && rate > 0).then(|| LinkOption { space: space.to_owned(), bytes_per_second: rate as f64, latency: Nanos(latency) })
+    is_name.then(|| LinkOption { space: space.to_owned(), bytes_per_second, latency })
+}
+
+/// `16GB/s`, or `16GB/s,20us`; `default` is the latency without one, in nanoseconds.
+pub(crate) fn rate_and_latency(text: &str, default: f64) -> Option<(f64, Nanos)> {
+    let (rate, latency) = text.split_once(',').map_or((text, None), |(rate, latency)| (rate, Some(latency)));
+    let Size::Bytes(rate) = rate.trim().strip_suffix("/s")?.parse().ok()? else { return None };
+    let latency = latency.map_or(Some(default), nanoseconds)?;
+    (rate > 0).then_some((rate as f64, Nanos(latency)))
 }
 
 /// `500ns`, `20us`, `1ms`.

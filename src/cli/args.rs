@@ -3,12 +3,14 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Subcommand, ValueEnum};
-use memc::{Budget, Extent, ExternalData, LinkOption, Size};
+use clap::{Args, ValueEnum};
+use memc::{Budget, DevicePath, Extent, ExternalData, LinkOption, Size};
 use memc_ir::Limit;
 use memc_ops::Assumption;
 use memc_ops::profile::{Language, Recipe};
 use memc_passes::{Lossy, StateNames, WeightCode};
+
+use super::solve_args::effort;
 
 /// Headings of `--help`, by task, in the order in which they appear.
 pub(super) mod heading {
@@ -301,6 +303,56 @@ impl Optimize {
     }
 }
 
+/// Rewrites that sections may have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Rewrites {
+    /// None
+    None,
+    /// Those that keep every bit
+    Exact,
+    /// Any
+    Any,
+}
+
+/// `memc split`.
+#[derive(Args, Debug)]
+pub struct Split {
+    /// Model to divide
+    pub input: PathBuf,
+    /// Folder for d0.onnx, d0.layout.json and so on, and manifest.json
+    #[arg(short, long, value_name = "DIR", help_heading = heading::USUAL)]
+    pub output: PathBuf,
+    /// Number of devices
+    #[arg(long, value_name = "N", help_heading = heading::USUAL)]
+    pub devices: usize,
+    /// Limit of all bytes of a device: weights, arena, values on their way; one for all devices, or one
+    /// for each with commas between them [default: none, and the largest section is as small as possible]
+    #[arg(long, value_name = "SIZE[,SIZE]", value_delimiter = ',', help_heading = heading::USUAL)]
+    pub device_budget: Vec<Size>,
+    /// Link between two devices, in both directions (repeatable) [default: 10GB/s,20us between all]
+    #[arg(long = "link", value_name = "d0-d1=RATE[,LATENCY]", help_heading = heading::MACHINE)]
+    pub links: Vec<DevicePath>,
+    /// Number of runs of the model in the program, each with inputs of its own
+    #[arg(long, value_name = "M", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=4096), help_heading = heading::MACHINE)]
+    pub micro_batches: u64,
+    /// Runtime that executes the sections
+    #[arg(long, value_enum, default_value = "player", help_heading = heading::MACHINE)]
+    pub runtime: RuntimeArg,
+    /// Machine of each device: a target that comes with memc, a file, or `auto` for this machine
+    #[arg(long, value_name = "NAME|auto|FILE.toml", default_value = "cpu", help_heading = heading::MACHINE)]
+    pub target: String,
+    /// Search effort: fast, default, max, or a number of search nodes
+    #[arg(long, value_name = "fast|default|max|N", default_value = "default", value_parser = effort, help_heading = heading::MACHINE)]
+    pub effort: u64,
+    /// Rewrites of sections: none, so that the check proves equal results; those that keep every bit; or any,
+    /// as `memc optimize` does without --exact
+    #[arg(long, value_enum, default_value_t = Rewrites::None, hide_possible_values = true, value_name = "none|exact|any", help_heading = heading::CHANGES)]
+    pub rewrite: Rewrites,
+    /// Inputs
+    #[command(flatten)]
+    pub inputs: Inputs,
+}
+
 /// `memc report`.
 #[derive(Args, Debug)]
 pub struct Report {
@@ -367,10 +419,11 @@ pub enum FormatArg {
 pub struct Check {
     /// Model that was planned
     pub input: PathBuf,
-    /// Model that memc wrote
+    /// Model that memc wrote, or the manifest of `memc split`
+    #[arg(value_name = "OUTPUT|MANIFEST.json")]
     pub output: PathBuf,
-    /// Layout that memc wrote
-    pub layout: PathBuf,
+    /// Layout that memc wrote; none with a manifest
+    pub layout: Option<PathBuf>,
     /// Print JSON on stdout
     #[arg(long)]
     pub json: bool,
@@ -416,11 +469,12 @@ pub struct Playing {
 #[cfg(feature = "ort")]
 #[derive(Args, Debug)]
 pub struct Run {
-    /// Model that memc wrote
+    /// Model that memc wrote, or the manifest of `memc split`
+    #[arg(value_name = "MODEL|MANIFEST.json")]
     pub model: PathBuf,
-    /// Layout that memc wrote
+    /// Layout that memc wrote; none with a manifest
     #[arg(long)]
-    pub layout: PathBuf,
+    pub layout: Option<PathBuf>,
     /// Graph inputs, as numpy.savez writes them, or INPUT.npy [default: random numbers from the seed]
     #[arg(long, value_name = "IN.npz")]
     pub inputs: Option<PathBuf>,
@@ -544,64 +598,6 @@ pub struct Opt {
     pub output: Option<PathBuf>,
 }
 
-/// `memc solve`.
-#[derive(Debug, Subcommand)]
-pub enum Solve {
-    /// Place buffers of a CSV file in one arena
-    Place {
-        /// Problem to read
-        problem: PathBuf,
-        /// Answer to write
-        #[arg(short, long)]
-        output: PathBuf,
-        /// Decide if this number of bytes is enough, instead of minimizing
-        #[arg(long, value_name = "BYTES")]
-        capacity: Option<u64>,
-        /// Search effort
-        #[arg(long, default_value = "default", value_parser = effort)]
-        effort: u64,
-    },
-    /// Order the operations of a .dag.json file
-    Order {
-        /// Problem to read
-        problem: PathBuf,
-        /// Answer to write
-        #[arg(short, long)]
-        output: PathBuf,
-        /// Search effort [default: default; 20 times that for up to 1024 operations]
-        #[arg(long, value_parser = effort)]
-        effort: Option<u64>,
-    },
-    /// Divide the nodes of a .json file over devices
-    Partition {
-        /// Problem to read
-        problem: PathBuf,
-        /// Answer to write
-        #[arg(short, long)]
-        output: PathBuf,
-        /// Divide only runs of a few orders
-        #[arg(long)]
-        linear: bool,
-        /// Search effort
-        #[arg(long, default_value = "default", value_parser = effort)]
-        effort: u64,
-    },
-    /// Run the operations of a .dag.json file within a budget, with recomputation and transfers
-    Recompute {
-        /// Problem to read
-        problem: PathBuf,
-        /// Answer to write
-        #[arg(short, long)]
-        output: PathBuf,
-        /// Upper limit in bytes, or in percent of the peak of the given order, rounded down
-        #[arg(long, value_name = "BYTES|P%")]
-        budget: memc_solve::budget::json::Budget,
-        /// Search effort
-        #[arg(long, default_value = "default", value_parser = effort)]
-        effort: u64,
-    },
-}
-
 /// Parses `NAME=VALUE`.
 fn pair<T: std::str::FromStr>(text: &str) -> Result<(String, T), String> {
     let wrong = || format!("`{text}` is not NAME=N");
@@ -678,15 +674,4 @@ fn session(text: &str) -> Result<(Language, Option<Recipe>), String> {
 fn seconds(text: &str) -> Result<Duration, String> {
     let parsed = text.parse().ok().and_then(|seconds: f64| Duration::try_from_secs_f64(seconds).ok());
     parsed.ok_or_else(|| format!("`{text}` is not a time; write seconds: 10 or 0.5"))
-}
-
-/// Parses an effort to a number of search nodes.
-fn effort(text: &str) -> Result<u64, String> {
-    let default = memc_solve::Limit::default().nodes;
-    match text {
-        "fast" => Ok(default / 20),
-        "default" => Ok(default),
-        "max" => Ok(default.saturating_mul(100)),
-        number => number.parse().map_err(|_| format!("`{text}` is not fast, default, max or a number")),
-    }
 }

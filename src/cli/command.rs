@@ -2,9 +2,10 @@
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use super::args::{Check, Diff, Opt, Optimize, Print, Report, Solve};
+use super::args::{Check, Diff, Opt, Optimize, Print, Report, Split};
 #[cfg(feature = "ort")]
 use super::args::{ProfileArguments, Run, Verify};
+use super::solve_args::Solve;
 use super::train_args::Train;
 
 /// A memory compiler for ONNX.
@@ -26,6 +27,8 @@ pub enum Command {
     Optimize(Box<Optimize>),
     /// Make a training step of a forward model: loss, gradients and new parameters
     Train(Box<Train>),
+    /// Divide a model over devices: a planned model and a layout for each, and a manifest
+    Split(Box<Split>),
     /// Report the memory of a model, in its own order or under a layout
     Report(Report),
     /// Verify a plan from the files alone
@@ -87,4 +90,6 @@ pub enum Command {
 pub enum SchemaOf {
     /// The layout file
     Layout,
+    /// The manifest of a model that is divided over devices
+    Devices,
 }

@@ -128,5 +128,6 @@ fn all_codes() -> Vec<&'static codes::CodeInfo> {
 pub fn schema(what: SchemaOf) -> Outcome {
     match what {
         SchemaOf::Layout => print(layout_file::schema()),
+        SchemaOf::Devices => print(layout_file::devices::schema()),
     }
 }

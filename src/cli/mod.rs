@@ -21,8 +21,12 @@ mod progress;
 mod report;
 #[cfg(feature = "ort")]
 mod run;
+#[cfg(feature = "ort")]
+mod run_sections;
 mod signals;
 mod solve;
+mod solve_args;
+mod split;
 mod text;
 mod this_machine;
 mod train;
@@ -102,6 +106,7 @@ fn answer(command: Command, voice: &Voice) -> Outcome {
     match command {
         Command::Optimize(arguments) => optimize::run(&arguments.settled(), voice),
         Command::Train(arguments) => train::run(&arguments, voice),
+        Command::Split(arguments) => split::run(&arguments, voice),
         Command::Report(arguments) => report::run(&arguments, voice),
         Command::Check(arguments) => check::run(&arguments, voice),
         Command::Diff(arguments) => diff::run(&arguments, voice),
@@ -259,7 +264,7 @@ impl Machine {
                 RuntimeArg::Ort => Runtime::Ort,
                 RuntimeArg::Player => Runtime::Player,
             },
-            target: self.target()?,
+            target: target(&self.target)?,
             links: self.links.clone(),
             io: self.io.map(|io| match io {
                 IoArg::Outputs => Io::Outputs,
@@ -277,19 +282,19 @@ impl Machine {
             ..Request::default()
         })
     }
+}
 
-    /// The target: one that comes with memc, this machine, or a file.
-    fn target(&self) -> Result<Target, Failure> {
-        let path = Path::new(&self.target);
-        let is_file = path.extension().is_some_and(|extension| extension == "toml");
-        let text = match target::built_in(&self.target) {
-            Some(text) => text.to_owned(),
-            None if self.target == this_machine::NAME => this_machine::text(),
-            None if is_file => read(path)?,
-            None => return Err(knowledge::unknown_target(&self.target)),
-        };
-        Ok(Target::parse(&text).map_err(|source| Error::Target { path: path.to_owned(), source })?)
-    }
+/// The target of a name: one that comes with memc, this machine, or a file.
+fn target(name: &str) -> Result<Target, Failure> {
+    let path = Path::new(name);
+    let is_file = path.extension().is_some_and(|extension| extension == "toml");
+    let text = match target::built_in(name) {
+        Some(text) => text.to_owned(),
+        None if name == this_machine::NAME => this_machine::text(),
+        None if is_file => read(path)?,
+        None => return Err(knowledge::unknown_target(name)),
+    };
+    Ok(Target::parse(&text).map_err(|source| Error::Target { path: path.to_owned(), source })?)
 }
 
 /// Reads a scratch file.

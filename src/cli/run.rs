@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::args::Run;
 use super::playing::{archive, layout, load, nanoseconds, refuse};
-use super::{Outcome, Voice, print};
+use super::{Outcome, Voice, print, run_sections, usage};
 use memc::Outputs;
 
 /// Largest number of printed rows of a list.
@@ -22,8 +22,15 @@ const MAX_ROWS: usize = 10;
 
 /// Plays the plan and prints its memory and time.
 pub fn run(arguments: &Run, voice: &Voice) -> Outcome {
+    let is_manifest = arguments.model.extension().is_some_and(|extension| extension == "json");
+    let path = match &arguments.layout {
+        None if is_manifest => return run_sections::run(arguments, voice),
+        Some(_) if is_manifest => return Err(usage("a manifest names its layouts".to_owned(), "leave out `--layout`")),
+        None => return Err(usage("a plan is played by its layout".to_owned(), "name it: `--layout OUT.layout.json`")),
+        Some(path) => path,
+    };
     let out = ModelFile::open(&arguments.model).map_err(Error::from)?;
-    let layout = layout(&arguments.layout)?;
+    let layout = layout(path)?;
     let runtime = load(arguments.playing.library.ort_lib.as_deref())?;
     let archive = archive(arguments.inputs.as_deref(), &out)?;
     let point = point(&layout, archive.as_ref(), &arguments.dims).map_err(refuse)?;

@@ -8,7 +8,7 @@ use memc_ir::{Bytes, Diagnostic, Severity};
 use memc_solve::budget::json::Budget;
 use memc_solve::{Limit, Outcome as Solved, Status, budget, order, partition, place};
 
-use super::args::Solve;
+use super::solve_args::Solve;
 use super::{ExitCode, Failure, Outcome, Voice};
 use memc::{Outputs, read};
 

@@ -34,6 +34,7 @@ mod regions;
 mod report_limits;
 mod rewritten_models;
 mod rules;
+mod sections;
 mod sessions;
 mod sizes;
 mod swap_space;

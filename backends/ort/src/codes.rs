@@ -141,6 +141,15 @@ pub const ALL: &[CodeInfo] = &[
         action: "Give inputs of planned extents, or plan again for wider ranges: `--dim seq=1..1024`.",
     },
     CodeInfo {
+        code: "E0716",
+        title: "the program of a manifest cannot be played",
+        fault: Fault::File,
+        meaning: "`memc run MANIFEST.json` plays the events of each device in order. A device waits for a message that no other device sends, \
+            or an event names a value that is not held at that point.",
+        example: "a manifest in which a `send` was removed",
+        action: "Check the manifest with `memc check IN.onnx MANIFEST.json`, or divide the model again with `memc split`.",
+    },
+    CodeInfo {
         code: "W0701",
         title: "sessions with default options differ",
         fault: Fault::Nobody,
@@ -175,6 +184,7 @@ impl Error {
             Self::NoMemory { .. } | Self::TooLarge { .. } => "E0707",
             Self::Clobbered { .. } | Self::Guard { .. } | Self::ArenaGuard { .. } => "E0708",
             Self::WorkspaceKept { .. } | Self::NoValue { .. } => "E0708",
+            Self::NotHeld { .. } | Self::Waits { .. } => "E0716",
             Self::ArrayFile { .. } => "E0710",
             Self::Transfer { .. } | Self::NoThread { .. } => "E0711",
             Self::File { what: "read", .. } => "E0116",
@@ -221,6 +231,9 @@ impl Error {
             }
             Self::Clobbered { .. } | Self::Guard { .. } | Self::ArenaGuard { .. } => NAMES_THE_RULE,
             Self::WorkspaceKept { .. } | Self::NoValue { .. } => NAMES_THE_RULE,
+            Self::NotHeld { .. } | Self::Waits { .. } => {
+                "`memc check IN.onnx MANIFEST.json` names the rule that the manifest breaks"
+            }
             Self::ArrayFile { .. } => {
                 "write arrays of numbers with the names of the graph inputs: numpy.savez(path, x=x.astype('float32'))"
             }

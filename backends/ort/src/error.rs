@@ -242,6 +242,22 @@ pub enum Error {
         /// Description of the feature.
         what: &'static str,
     },
+    /// An event of a manifest names a value that its device does not hold.
+    #[error("`{value}` of run {run} is not held at this event of the program")]
+    NotHeld {
+        /// Name of the value.
+        value: String,
+        /// Number of the run.
+        run: u64,
+    },
+    /// All devices wait for messages.
+    #[error("all devices wait: {device} never receives the message of event {event}")]
+    Waits {
+        /// Name of a device.
+        device: String,
+        /// Position of its next event.
+        event: usize,
+    },
     /// An array file cannot be read.
     #[error("{} is not an array file that can be read: {reason}", path.display())]
     ArrayFile {

@@ -95,6 +95,15 @@ pub(super) const ERRORS: &[CodeInfo] = &[
         action: "Use the slowdown or the budget in the help line, or leave one of the two options out.",
     },
     CodeInfo {
+        code: "E0311",
+        title: "no division over devices keeps their budgets",
+        fault: Fault::Request,
+        meaning: "`memc split` gives each device a section of the model. Nodes that a runtime fuses, and nodes with values of unknown size \
+            between them, stay together. One such piece needs more bytes than every device has, or all of them together do.",
+        example: "memc split model.onnx -o parts --devices 2 --device-budget 1MB",
+        action: "Raise `--device-budget`, use more devices, or bind smaller dimensions with `--dim`.",
+    },
+    CodeInfo {
         code: "E0312",
         title: "the weights exceed their spaces",
         fault: Fault::Request,
@@ -102,6 +111,16 @@ pub(super) const ERRORS: &[CodeInfo] = &[
             that no link leads to, or the space that `--weights` names.",
         example: "a model with 20 MB of weights for --target esp32-s3, whose flash holds 16 MiB",
         action: "Quantize the weights, or mark another space of the target file with `constants = true`.",
+    },
+    CodeInfo {
+        code: "E0313",
+        title: "the model cannot be divided as requested",
+        fault: Fault::Request,
+        meaning: "The options of `memc split` contradict each other or the model: more devices than pieces, a budget list of another length, a \
+            link to a device that does not exist or none between neighbors, an option without meaning for sections, or a graph output that no \
+            node makes.",
+        example: "memc split model.onnx -o parts --devices 3 --link d0-d1=10GB/s",
+        action: "Follow the help line of the message.",
     },
     CodeInfo {
         code: "E0317",

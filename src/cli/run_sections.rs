@@ -1,0 +1,104 @@
+//! `memc run MANIFEST.json`: plays all sections of a divided model in one process.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use memc::{Error, Outputs, section_files};
+use memc_ir::Bytes;
+use memc_ort as play;
+use play::inputs::{Inputs, Seeded};
+use play::npz::Archive;
+use play::{Array, Part, PlayOptions, npz, play_sections, views};
+use serde_json::json;
+
+use super::args::Run;
+use super::playing::{load, nanoseconds, refuse};
+use super::{Outcome, Voice, print, usage};
+
+/// Plays the program of a manifest and prints the memory of each device and the digest of the results.
+pub fn run(arguments: &Run, voice: &Voice) -> Outcome {
+    if !arguments.dims.is_empty() || arguments.repeat > 1 {
+        let help = "`memc split --micro-batches M` writes a program of M runs";
+        return Err(usage("a manifest has fixed extents and a number of runs of its own".to_owned(), help));
+    }
+    let manifest = memc::read_manifest(&arguments.model)?;
+    let files = section_files(&arguments.model, &manifest)?;
+    let runtime = load(arguments.playing.library.ort_lib.as_deref())?;
+    let empty = Vec::new();
+    let parts: Vec<Part<'_>> = manifest
+        .sections
+        .iter()
+        .zip(&files)
+        .map(|(section, files)| Part {
+            device: &section.device,
+            model: &files.model,
+            layout: &files.layout,
+            events: manifest.program.get(&section.device).unwrap_or(&empty),
+        })
+        .collect();
+    let feed = |position: usize, micro_batch: u64| -> Result<Box<dyn Inputs>, play::Error> {
+        let files = &files[position];
+        Ok(match &arguments.inputs {
+            Some(path) => Box::new(Archive::open(path)?.for_model(&files.model)),
+            None => Box::new(Seeded::new(&files.model, &files.layout, arguments.seed.wrapping_add(micro_batch))?),
+        })
+    };
+    let options = PlayOptions {
+        poison_check: arguments.playing.poison_check,
+        swap_folder: arguments.playing.swap_dir.clone(),
+        clock: Some(nanoseconds),
+        ..PlayOptions::default()
+    };
+    let started = nanoseconds();
+    let played = play_sections(&runtime, &parts, &feed, &options).map_err(refuse)?;
+    let milliseconds = nanoseconds().saturating_sub(started) as f64 / 1e6;
+    let results = named(played.outputs);
+    if let Some(path) = &arguments.outputs {
+        write(path, &results)?;
+    }
+    let digest = play::digest(&views(&results));
+    let stated: BTreeMap<&str, u64> = manifest.devices.iter().map(|device| (device.name.as_str(), device.peak)).collect();
+    let rows = played.devices.iter().zip(&files).map(|(device, files)| {
+        let arenas: u64 = device.played.arenas.iter().map(|arena| arena.used).sum();
+        let bytes = files.layout.weights.saturating_add(arenas).saturating_add(device.held);
+        let planned = stated.get(device.device.as_str()).copied().unwrap_or(0);
+        (device, arenas, bytes, planned)
+    });
+    if arguments.json {
+        let devices = rows.map(|(device, arenas, bytes, planned)| {
+            json!({"device": device.device, "arena_used": arenas, "held": device.held, "bytes": bytes, "planned": planned,
+                "bytes_outside": device.played.bytes_outside(), "workspace_beyond": device.played.workspace_beyond(),
+                "run_ms": device.nanoseconds as f64 / 1e6})
+        });
+        let object = json!({"digest": digest, "devices": devices.collect::<Vec<_>>(), "sent": played.sent, "ms": milliseconds});
+        return print(&format!("{object:#}\n"));
+    }
+    for (device, arenas, bytes, planned) in rows {
+        voice.say(&format!(
+            "{}: {} of {} planned: arenas {}, held values {}; workspace beyond the plan: at most {}",
+            device.device,
+            Bytes(bytes),
+            Bytes(planned),
+            Bytes(arenas),
+            Bytes(device.held),
+            Bytes(device.played.workspace_beyond())
+        ));
+    }
+    voice.say(&format!("{} sent, {milliseconds:.1} ms with preparation", Bytes(played.sent)));
+    print(&format!("{digest}\n"))
+}
+
+/// Results by name; with several runs, `NAME@RUN`.
+fn named(mut outputs: Vec<BTreeMap<String, Array>>) -> BTreeMap<String, Array> {
+    if outputs.len() == 1 {
+        return outputs.pop().unwrap_or_default();
+    }
+    let runs = outputs.into_iter().enumerate();
+    runs.flat_map(|(run, results)| results.into_iter().map(move |(name, array)| (format!("{name}@{run}"), array))).collect()
+}
+
+fn write(path: &Path, results: &BTreeMap<String, Array>) -> Result<(), Error> {
+    let mut outputs = Outputs::default();
+    outputs.add(path, |out| npz::write(&views(results), out))?;
+    outputs.commit()
+}
