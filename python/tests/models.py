@@ -63,3 +63,22 @@ def with_weights(folder, count, rows, columns):
     with open(path.with_name("weights.bin"), "wb") as file:
         file.truncate(count * size)
     return path
+
+
+def layers(count=6, extent=64):
+    """Returns a chain of matrix products with weights inside the model: `x` of 4 rows to `y`."""
+    import numpy
+    from onnx import TensorProto, helper, numpy_helper
+
+    generator = numpy.random.default_rng(1)
+    nodes, weights, last = [], [], "x"
+    for i in range(count):
+        matrix = (generator.standard_normal((extent, extent)) / extent**0.5).astype("float32")
+        weights.append(numpy_helper.from_array(matrix, f"w{i}"))
+        nodes.append(helper.make_node("MatMul", [last, f"w{i}"], [f"m{i}"], name=f"product{i}"))
+        last = "y" if i == count - 1 else f"h{i}"
+        nodes.append(helper.make_node("Relu", [f"m{i}"], [last], name=f"relu{i}"))
+    value = helper.make_tensor_value_info
+    ends = [value("x", TensorProto.FLOAT, [4, extent])], [value("y", TensorProto.FLOAT, [4, extent])]
+    graph = helper.make_graph(nodes, "layers", *ends, initializer=weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)

@@ -19,7 +19,7 @@ const MAX_CONE: usize = 64;
 const FEW_WEIGHTS: u64 = 4 << 10;
 
 /// Bytes that a section may have beyond the smallest largest one, in percent, to be faster.
-const SLACK: u64 = 3;
+const SLACK: u64 = 1;
 
 /// Bytes of a budget that the next round leaves free if a section could not be planned, in percent.
 const MORE_ROOM: u64 = 3;

@@ -47,7 +47,7 @@ pub struct Sections {
 
 /// Divides a model over devices and plans each section.
 ///
-/// Without budgets, the largest section is as small as possible, and among such divisions, with 3 % more,
+/// Without budgets, the largest section is as small as possible, and among such divisions, with 1 % more,
 /// the slowest section is as fast as possible. With budgets, the slowest section is as fast as possible
 /// within them.
 ///

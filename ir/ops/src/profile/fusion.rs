@@ -25,10 +25,6 @@ const NORMALIZATIONS: &[&str] = &[
 /// GatherToSliceFusion, ReshapeFusion, and those of quantized nodes.
 const PAIRS: &[(&str, &str)] = &[
     // Scaled products, attention.
-    ("MatMul", "Mul"),
-    ("MatMul", "Div"),
-    ("Mul", "MatMul"),
-    ("Div", "MatMul"),
     ("Transpose", "MatMul"),
     ("MatMul", "Transpose"),
     ("Transpose", "Gemm"),
@@ -48,7 +44,6 @@ const PAIRS: &[(&str, &str)] = &[
     ("Pow", "Mul"),
     ("Mul", "Tanh"),
     ("Tanh", "Add"),
-    ("Mul", "Mul"),
     ("Mul", "Sigmoid"),
     ("Sigmoid", "Mul"),
     // Normalization from its parts.
@@ -84,19 +79,22 @@ const PAIRS: &[(&str, &str)] = &[
 pub fn may_fuse(module: &Module, maker: Node, reader: Node) -> bool {
     let (first, second) = (&module.node(maker).operator, &module.node(reader).operator);
     let is = |operator: &Operator, names: &[&str]| names.contains(&operator.name.as_ref());
-    let is_product = is(first, &["MatMul", "Gemm", "Conv", "ConvTranspose", "MatMulInteger", "ConvInteger"]);
-    if is_product && is(second, ACTIVATIONS) {
-        return true;
-    }
-    // A bias or a scale, and what reads the biased or scaled value.
-    let has_constant = |node: Node, name: &str| {
-        is(&module.node(node).operator, &[name]) && module.node(node).operands().any(|operand| is_constant(module, operand))
+    let has_constant = |node: Node, names: &[&str]| {
+        is(&module.node(node).operator, names) && module.node(node).operands().any(|operand| is_constant(module, operand))
     };
-    let adds_constant = |node: Node| has_constant(node, "Add");
-    if has_constant(maker, "Mul") && adds_constant(reader) {
+    let is_convolution = is(first, &["Conv", "ConvTranspose", "ConvInteger"]);
+    let is_product = is_convolution || is(first, &["MatMul", "Gemm", "MatMulInteger"]);
+    if is_product && is(second, ACTIVATIONS) || is_convolution && is(second, &["Add"]) {
         return true;
     }
-    if is_product && is(second, &["Add"]) || adds_constant(maker) && is(second, &["Add", "Gelu", "FastGelu", "Div", "Mul"]) {
+    // Scales of products; scales and biases one after another; a bias, and what reads the biased value.
+    let (scales, adds) = (["Mul", "Div"], ["Add"]);
+    let is_scaled = is_product && has_constant(reader, &scales) || has_constant(maker, &scales) && is(second, &["MatMul"]);
+    let is_biased = is_product && has_constant(reader, &adds)
+        || has_constant(maker, &adds) && is(second, &["Add", "Gelu", "FastGelu", "Div", "Mul"]);
+    let follows = has_constant(maker, &["Mul"]) && has_constant(reader, &adds)
+        || is(first, &["Mul"]) && is(second, &["Mul"]) && (has_constant(maker, &["Mul"]) || has_constant(reader, &["Mul"]));
+    if is_scaled || is_biased || follows {
         return true;
     }
     // Two additions of embeddings before a normalization.
@@ -130,5 +128,73 @@ fn is_constant(module: &Module, value: memc_ir::Value) -> bool {
     match module.producer(value) {
         Some(node) => module.node(node).operator.name.as_ref() == "Constant",
         None => module.constant_of(value).is_some(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use memc_ir::{
+        ConstData, ConstOrigin, ElementType, ModuleBuilder, NewNode, Operator, Origin, Payload, TensorType, Value, ValueType,
+    };
+
+    use super::*;
+
+    /// Builds two nodes, the second of which reads the first one's result; each reads a weight too if its
+    /// flag is set, else a graph input.
+    fn pair(first: (&str, bool), second: (&str, bool)) -> bool {
+        let ty = ValueType::Tensor(TensorType::fixed(ElementType::Float, &[2, 2]));
+        let mut builder = ModuleBuilder::new();
+        let main = builder.module().main();
+        let (x, y) = (builder.input(main, "x", ty.clone(), None), builder.input(main, "y", ty.clone(), None));
+        let payload = Payload::Raw(vec![0; 16].into());
+        let data = ConstData { ty: TensorType::fixed(ElementType::Float, &[2, 2]), payload, origin: ConstOrigin::New };
+        let constant = builder.constant(data);
+        let weight = builder.initializer(main, "w", constant);
+        let mut add = |(name, has_weight): (&str, bool), operand: Value, output: &str| {
+            let (operator, name) = (Operator::onnx(name, 17), output.to_owned());
+            let inputs = vec![Some(operand), Some(if has_weight { weight } else { y })];
+            let new = NewNode { operator, name, inputs, attributes: Vec::new(), origin: Origin::Text };
+            let node = builder.node(main, new, &[Some((output.to_owned(), ty.clone()))]);
+            (node, builder.module().node(node).outputs[0].unwrap())
+        };
+        let (maker, made) = add(first, x, "a");
+        let (reader, _) = add(second, made, "b");
+        may_fuse(builder.module(), maker, reader)
+    }
+
+    #[test]
+    fn fusions_are_known_and_borders_of_layers_are_free() {
+        for (first, second) in [
+            (("MatMul", true), ("Add", true)),
+            (("MatMul", false), ("Mul", true)),
+            (("Div", true), ("MatMul", false)),
+            (("Conv", true), ("Relu", false)),
+            (("Conv", true), ("Add", false)),
+            (("Add", false), ("LayerNormalization", true)),
+            (("Add", true), ("Gelu", false)),
+            (("Add", false), ("Pow", true)),
+            (("Mul", false), ("Mul", true)),
+            (("Softmax", false), ("MatMul", false)),
+            (("Gather", true), ("Add", false)),
+            (("Cast", false), ("MatMul", true)),
+            (("Relu", false), ("QuantizeLinear", true)),
+        ] {
+            assert!(pair(first, second), "{first:?} {second:?}");
+        }
+        for (first, second) in [
+            (("LayerNormalization", true), ("MatMul", true)),
+            (("Gelu", false), ("MatMul", true)),
+            (("Relu", false), ("Conv", true)),
+            (("Add", false), ("MatMul", true)),
+            (("Add", false), ("Add", false)),
+            (("MatMul", true), ("Add", false)),
+            (("Mul", false), ("MatMul", true)),
+            (("MatMul", true), ("Mul", false)),
+            (("Mul", false), ("Mul", false)),
+            (("Concat", false), ("Conv", true)),
+        ] {
+            assert!(!pair(first, second), "{first:?} {second:?}");
+        }
     }
 }

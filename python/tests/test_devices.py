@@ -1,0 +1,129 @@
+"""Divided models: all ranks as threads, the six functions of the engine, failures, and two ranks over MPI."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+import numpy
+import onnxruntime
+from memc import devices
+from models import layers
+
+PROGRAM = pathlib.Path(sys.executable).with_name("memc")
+
+# Folder with mpirun and with a Python that has mpi4py and onnxruntime.
+MPI = pathlib.Path(os.environ.get("MEMC_MPI", pathlib.Path(sys.executable).parent))
+
+
+def split(folder, count, runs=1):
+    """Divides a small model; returns the path of the model and of the manifest."""
+    given = pathlib.Path(folder) / "in.onnx"
+    given.write_bytes(layers().SerializeToString())
+    words = ["split", given, "-o", given.parent / "parts", f"--devices={count}", f"--micro-batches={runs}", "-q"]
+    subprocess.run([PROGRAM, *words], check=True)
+    return given, given.parent / "parts/manifest.json"
+
+
+def together(size, work):
+    """Runs `work` with each engine on a thread of its own; returns the results by rank."""
+    results = [None] * size
+
+    def one(engine):
+        results[engine.rank] = work(engine)
+
+    threads = [threading.Thread(target=one, args=[engine]) for engine in devices.Local.ranks(size)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
+
+
+class Programs(unittest.TestCase):
+    def test_results_have_the_bits_of_the_whole_model(self):
+        with tempfile.TemporaryDirectory() as folder:
+            given, manifest = split(folder, 3, runs=2)
+            runs = {f"x@{run}": numpy.linspace(-2, 1 + run, 256, dtype="float32").reshape(4, 64) for run in range(2)}
+            numpy.savez(given.with_suffix(".npz"), **runs)
+            outputs, memory = devices.run_local(manifest, given.with_suffix(".npz"))
+            session = onnxruntime.InferenceSession(str(given), providers=["CPUExecutionProvider"])
+            for run in range(2):
+                expected, = session.run(None, {"x": runs[f"x@{run}"]})
+                self.assertEqual(outputs[f"y@{run}"].tobytes(), expected.tobytes())
+            self.assertEqual([row["device"] for row in memory], ["d0", "d1", "d2"])
+            self.assertTrue(all(0 < row["held"] <= row["planned"] for row in memory))
+
+    def test_wrong_files_and_inputs_are_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            given, manifest = split(folder, 2)
+            numpy.savez(given.with_suffix(".npz"), x=numpy.zeros(3, "float32"))
+            with self.assertRaisesRegex(devices.ManifestError, "`x` is float32"):
+                devices.run_local(manifest, given.with_suffix(".npz"))
+            with self.assertRaisesRegex(devices.ManifestError, "not a manifest"):
+                devices.run_local(manifest.with_name("d0.layout.json"))
+            with self.assertRaisesRegex(devices.ManifestError, "2 devices, and 3 ranks"):
+                devices.run_rank(manifest, devices.Local.ranks(3)[0])
+            with open(manifest.with_name("d1.onnx"), "ab") as file:
+                file.write(b"\0\0")
+            with self.assertRaisesRegex(devices.ManifestError, "divide the model again"):
+                devices.run_local(manifest)
+
+    def test_a_rank_that_fails_ends_the_others(self):
+        with tempfile.TemporaryDirectory() as folder:
+            _, manifest = split(folder, 2)
+            text = manifest.read_text()
+            # The first rank has no section that sends.
+            manifest.write_text(text.replace('"run"', '"runs"', 1))
+            before = time.monotonic()
+            with self.assertRaises(Exception):
+                devices.run_local(manifest)
+            self.assertLess(time.monotonic() - before, 30)
+
+
+class Engine(unittest.TestCase):
+    def test_the_six_functions(self):
+        def work(engine):
+            one = numpy.full(4, engine.rank + 1.0)
+            total = one.copy()
+            engine.all_reduce(total)
+            whole = numpy.empty(12)
+            engine.all_gather(one, whole)
+            part = numpy.empty(2)
+            engine.reduce_scatter(numpy.arange(6.0) + engine.rank, part)
+            engine.barrier()
+            wait = engine.send(one, (engine.rank + 1) % engine.size)
+            before = numpy.empty(4)
+            engine.recv(before, (engine.rank - 1) % engine.size)
+            wait()
+            return total.tolist(), whole.tolist(), part.tolist(), before.tolist()
+
+        results = together(3, work)
+        for rank, (total, whole, part, before) in enumerate(results):
+            self.assertEqual(total, [6.0] * 4)
+            self.assertEqual(whole, [1.0] * 4 + [2.0] * 4 + [3.0] * 4)
+            self.assertEqual(part, [3.0 * value + 3 for value in (2 * rank, 2 * rank + 1)])
+            self.assertEqual(before, [(rank - 1) % 3 + 1.0] * 4)
+
+    @unittest.skipUnless((MPI / "mpirun").exists(), "no mpirun")
+    def test_two_ranks_over_mpi(self):
+        with tempfile.TemporaryDirectory() as folder:
+            given, manifest = split(folder, 2, runs=3)
+            environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+            mpi = [MPI / "mpirun", "--oversubscribe", "-n", "2", MPI / "python", "-I", devices.__file__, manifest]
+            ran = subprocess.run(mpi, capture_output=True, text=True, timeout=120, env=environment)
+            self.assertEqual(ran.returncode, 0, ran.stderr)
+            local = subprocess.run([*mpi[4:], "--engine=local"], capture_output=True, text=True, check=True)
+            self.assertEqual(ran.stdout, local.stdout)
+            manifest.with_name("d1.onnx").write_bytes(b"")
+            ran = subprocess.run(mpi, capture_output=True, text=True, timeout=120, env=environment)
+            self.assertNotEqual(ran.returncode, 0)
+            self.assertIn("memc-run-devices: rank 1: ", ran.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
