@@ -84,5 +84,5 @@ pub use request_error::RequestError;
 pub use sections::{Devices, Path as DevicePath, PathError, Sections, check_manifest, read_manifest, section_files, split};
 pub use session::session_recipe;
 pub use size::{Size, SizeError};
-pub use train::{Trained, Training, train};
 pub use split_error::SplitError;
+pub use train::{Trained, Training, train};

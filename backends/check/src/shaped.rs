@@ -1,6 +1,6 @@
 //! Extents that a Reshape gives its result, by the elements of its operands.
 
-use memc_ir::DimExpr;
+use memc_ir::{DimExpr, ElementType};
 
 use crate::rows::is_onnx;
 use crate::side::{Known, Side};
@@ -16,11 +16,14 @@ pub(crate) fn is_shaped(side: &Side<'_>, row: usize, from: &Known, to: &Known) -
     let copies = data.int("allowzero", 0) == 0;
     let target: Vec<Option<DimExpr>> = match data.ints("shape") {
         Some(extents) => extents.iter().map(|extent| Some(DimExpr::constant(*extent))).collect(),
-        None => match data.inputs.get(1).copied().flatten().and_then(|value| side.elements(value)) {
-            Some(elements) => elements.items.iter().map(|item| item.expr()).collect(),
-            // A run that gives other elements contradicts the stated type.
-            None => return true,
-        },
+        None => {
+            let Some(shape) = data.inputs.get(1).copied().flatten() else { return false };
+            match side.elements(shape) {
+                Some(elements) => elements.items.iter().map(|item| item.expr()).collect(),
+                // A run that gives other elements contradicts the stated type; numbers of another type never run.
+                None => return side.module.ty(shape).tensor().is_none_or(|ty| ty.element == ElementType::Int64),
+            }
+        }
     };
     let (Some(from), Some(to)) = (from.dim_exprs(), to.dim_exprs()) else { return false };
     target.len() == to.len() && gives(side, &target, copies, &from, &to)
