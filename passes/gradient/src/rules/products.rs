@@ -2,17 +2,42 @@
 //! after it, so that a plan can divide the rows.
 
 use memc_edit::{Attributes, int};
-use memc_ir::{Attribute, Dim, Value};
+use memc_ir::{Attribute, Dim, NodeData, Value};
 
 use super::{CodeRule, Gradients, Site};
+use crate::NAME;
 use crate::emit::Emit;
 use crate::error::Refusal;
 
 pub(super) const RULES: &[CodeRule] =
     &[CodeRule::of("Einsum", einsum), CodeRule::of("Gemm", gemm), CodeRule::of("MatMul", matmul)];
 
+/// Returns the matrix behind a Transpose, so that no transposed copy is kept for the gradient.
+fn behind_transpose(emit: &Emit<'_>, (value, turned): (Value, bool)) -> (Value, bool) {
+    let module = emit.module();
+    let data = module.producer(value).map(|node| module.node(node));
+    let is_matrix = emit.rank(value).is_ok_and(|rank| rank == 2);
+    let swaps = |data: &&NodeData| {
+        &*data.operator.name == "Transpose"
+            && data.operator.domain.is_empty()
+            && data.ints("perm").is_none_or(|order| order == [1, 0])
+    };
+    let operand = data.filter(swaps).filter(|_| is_matrix).and_then(|data| data.operands().next());
+    operand.map_or((value, turned), |operand| (operand, !turned))
+}
+
+/// Emits the transposed form of a product of two matrices that a rule made, in place of a Transpose after it.
+pub(super) fn turned_product(emit: &mut Emit<'_>, value: Value) -> Option<Value> {
+    let node = emit.module().producer(value).filter(|node| memc_edit::is_made_by(emit.module(), *node, NAME))?;
+    let data = emit.module().node(node).clone();
+    let [Some(a), Some(b)] = data.inputs[..] else { return None };
+    let (turns_a, turns_b) = (data.int("transA", 0) != 0, data.int("transB", 0) != 0);
+    (&*data.operator.name == "Gemm").then(|| product(emit, (b, !turns_b), (a, !turns_a), data.float("alpha", 1.0)))
+}
+
 /// Product of two matrices, each perhaps transposed.
 fn product(emit: &mut Emit<'_>, a: (Value, bool), b: (Value, bool), alpha: f32) -> Value {
+    let (a, b) = (behind_transpose(emit, a), behind_transpose(emit, b));
     let mut attributes = Attributes::new();
     for (name, (_, turned)) in [("transA", a), ("transB", b)] {
         if turned {

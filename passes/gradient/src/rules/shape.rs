@@ -5,6 +5,7 @@ use memc_ir::{Attribute, Dim};
 use memc_ops::normalize_axis;
 
 use super::arithmetic::known_ints;
+use super::products::turned_product;
 use super::{CodeRule, Gradients, Site};
 use crate::emit::Emit;
 use crate::error::Refusal;
@@ -37,6 +38,11 @@ fn transpose(emit: &mut Emit<'_>, site: &Site) -> Result<Gradients, Refusal> {
             let axis = usize::try_from(*axis).ok().filter(|axis| *axis < rank);
             inverse[axis.ok_or_else(|| Refusal::form("its order is out of range"))?] = at;
         }
+    }
+    if inverse == [1, 0]
+        && let Some(turned) = turned_product(emit, gradient)
+    {
+        return Site::only(turned);
     }
     Site::only(emit.transpose(gradient, &inverse))
 }
