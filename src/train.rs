@@ -18,8 +18,9 @@ use crate::request::{Known, Request};
 /// Passes before gradients: constants, and extents that follow from them, become known.
 const BEFORE: &str = "canonicalize,fold,canonicalize,dce";
 
-/// Passes after gradients: equal nodes become one, and the rest of what rules computed for nothing goes.
-const AFTER: &str = "canonicalize,fold,cse,dce";
+/// Passes after gradients: equal nodes become one, and the rest of what rules computed for nothing goes. Some
+/// forms are seen only without what went.
+const AFTER: &str = "canonicalize,fold,cse,dce,canonicalize,dce";
 
 /// A request for a training step.
 #[derive(Clone, Debug)]
@@ -104,6 +105,8 @@ fn trained(file: &ModelFile, training: &Training) -> Result<Trained, Error> {
     let external = ExternalFiles::beside(file.path());
     data = run(BEFORE, &mut module, data, &options, &external)?;
     let step = make_step(&mut module, &mut data, &trainable, !training.trainable.is_empty(), &training.step)?;
+    // The elements of new constants, which gradients are made with.
+    data = memc_ops::infer(&mut module).data;
     run(AFTER, &mut module, data, &options, &external)?;
     diagnostics.extend(folded_norms(&module, training));
     let interface = Interface {

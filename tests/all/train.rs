@@ -59,6 +59,51 @@ fn optimizers_follow_their_formulas() {
 }
 
 #[test]
+fn gradients_of_convolutions_are_their_transposes() {
+    script("convolutions.py", &Folder::new("convolutions"), &[Path::new("120")]);
+}
+
+#[test]
+fn a_free_batch_gives_the_results_of_fixed_ones() {
+    script("ranges.py", &Folder::new("ranges"), &[]);
+}
+
+#[test]
+fn statistics_of_batches_are_trained_on_request() {
+    let folder = Folder::new("train-norms");
+    let nodes = vec![
+        stated(node("Conv", &["x", "w"], &["c"]), vec![]),
+        node("BatchNormalization", &["c", "scale", "shift", "mean", "variance"], &["n"]),
+        node("Relu", &["n"], &["y"]),
+    ];
+    let model = with(nodes, |graph| {
+        graph.input = vec![fixed("x", &[2, 3, 4, 4])];
+        graph.output = vec![fixed("y", &[2, 3, 4, 4])];
+        graph.initializer = vec![floats("w", &[3, 3, 1, 1])];
+        graph.initializer.extend(["scale", "shift", "mean", "variance"].map(|name| floats(name, &[3])));
+    });
+    folder.write("in.onnx", bytes(&model));
+    let outputs = |options: &str| {
+        let ran = folder.memc(&format!("train in.onnx -o step.onnx --loss mse --labels t {options}")).done();
+        let step = read(&folder, "step.onnx").graph.unwrap();
+        (names(&step.output).into_iter().map(str::to_owned).collect::<Vec<_>>(), ran.err)
+    };
+    // Running statistics are never trainable; they change with statistics of batches.
+    assert_eq!(outputs("").0, ["loss", "new.w", "new.scale", "new.shift"]);
+    assert_eq!(outputs("--norms train").0, ["loss", "new.w", "new.scale", "new.shift", "new.mean", "new.variance"]);
+    // A frozen normalization keeps its running statistics.
+    assert_eq!(outputs("--norms train --freeze scale --freeze shift").0, ["loss", "new.w"]);
+    // Without one there is nothing to train, and a remark says so.
+    folder.write("in.onnx", bytes(&small(vec![node("MatMul", &["x", "w"], &["y"])])));
+    assert!(outputs("--norms train").1.contains("warning[W0333]"));
+}
+
+#[test]
+fn passes_find_the_forms_of_gradients() {
+    script("forms.py", &Folder::new("gradient-forms"), &[&perceptron()]);
+}
+
+#[test]
 fn a_perceptron_and_a_language_model_learn_in_stock_sessions() {
     script("learn.py", &Folder::new("learn"), &[&perceptron()]);
 }

@@ -243,6 +243,9 @@ def normalizations():
     mean, variance = numbers(83, 4), numbers(84, 4, signs=False)
     yield Case("BatchNormalization", [h.make_node("BatchNormalization", ["x", "s", "b", "m", "v"], ["y"])], {"x": x, "s": scale, "b": bias},
                constants={"m": mean, "v": variance})
+    batch = h.make_node("BatchNormalization", ["x", "s", "b", "m", "v"], ["y", "", ""], training_mode=1, epsilon=0.1)
+    batch.output[1:] = ["new_mean", "new_variance"]
+    yield Case("BatchNormalization of the batch", [batch], {"x": x, "s": scale, "b": bias}, constants={"m": mean, "v": variance})
     yield Case("InstanceNormalization", [h.make_node("InstanceNormalization", ["x", "s", "b"], ["y"], epsilon=0.1)], {"x": x, "s": scale, "b": bias})
     yield Case("GroupNormalization", [h.make_node("GroupNormalization", ["x", "s", "b"], ["y"], num_groups=2, epsilon=0.1)],
                {"x": x, "s": scale, "b": bias}, opset=21)

@@ -36,7 +36,7 @@ def model(batch=4, length=16, width=32, heads=4, layers=2, vocabulary=40, opset=
     op("Gather", [weight("wte.weight", vocabulary, width), "tokens"], "wte.out")
     op("Add", ["wte.out", weight("wpe.weight", length, width)], "h0")
     tensor("causal", np.tril(np.ones((1, 1, length, length), bool)))
-    tensor("lowest", np.array(-1e9, np.float32))
+    tensor("lowest", np.array(np.finfo(np.float32).min, np.float32))
     tensor("scale", np.array((width // heads) ** -0.5, np.float32))
     tensor("apart", np.array([0, 0, heads, width // heads], np.int64))
     tensor("joined", np.array([0, 0, width], np.int64))

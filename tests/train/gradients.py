@@ -68,6 +68,20 @@ class MeanVarianceNormalization(OpRun):
         return (centered / (np.sqrt((centered**2).mean(axes, keepdims=True)) + 1e-9),)
 
 
+class BatchNormalization(OpRun):
+    """Normalization of channels, with given statistics or those of the batch."""
+
+    def _run(self, x, scale, bias, mean, variance, epsilon=None, momentum=None, training_mode=None):
+        axes = tuple(axis for axis in range(x.ndim) if axis != 1)
+        shape = (1, -1) + (1,) * (x.ndim - 2)
+        own = (x.mean(axes), x.var(axes)) if training_mode else (mean, variance)
+        centered = (x - own[0].reshape(shape)) / np.sqrt(own[1].reshape(shape) + epsilon)
+        y = centered * scale.reshape(shape) + bias.reshape(shape)
+        if not training_mode:
+            return (y,)
+        return (y, *(old * momentum + new * (1 - momentum) for old, new in zip((mean, variance), own)))
+
+
 class LRN(OpRun):
     """Normalization over neighbouring channels."""
 
@@ -104,7 +118,7 @@ class ConvTranspose(OpRun):
 
 
 # Operators that onnx's evaluator does not compute in binary64, or not in all forms.
-OWN = [Erf, Gelu, Pad, GroupNormalization, MeanVarianceNormalization, LRN, ConvTranspose]
+OWN = [Erf, Gelu, Pad, GroupNormalization, MeanVarianceNormalization, BatchNormalization, LRN, ConvTranspose]
 
 
 def differences(case, labels):

@@ -21,7 +21,7 @@ pub(super) fn moved(walk: &mut Walk<'_, '_, '_>, node: Node) -> bool {
 
 /// A gradient that is scattered by the indices of a MaxPool over the result of a Relu.
 struct Scattered {
-    /// Pooled gradient, of the type of `pooled`.
+    /// Pooled gradient, with the elements of `pooled` and perhaps other extents.
     gradient: Value,
     /// Result of the MaxPool, and its operand, the result of a Relu.
     pooled: Value,
@@ -60,10 +60,11 @@ fn by_comparison(walk: &mut Walk<'_, '_, '_>, node: Node) -> Option<()> {
     let ty = ValueType::Tensor(TensorType { element: ElementType::Bool, ..walk.module().ty(found.pooled).tensor()?.clone() });
     let (new, hint) = (walk.maker.node(data.operator, operands, data.attributes), walk.maker.hint(found.pooled, "mask"));
     let mask = walk.maker.compute(Some(scatter), new, &hint, ty)?;
+    let gradient = pooled_gradient(walk, scatter, &found)?;
     let zero_first = (zero_at == 0) != inversion.is_some();
-    let (yes, no) = if zero_first { (zero, found.gradient) } else { (found.gradient, zero) };
+    let (yes, no) = if zero_first { (zero, gradient) } else { (gradient, zero) };
     let choice = walk.module().node(node).operator.clone();
-    let masked = masked(walk, scatter, walk.maker.node(choice, [mask, yes, no], Vec::new()), found.gradient)?;
+    let masked = masked(walk, scatter, walk.maker.node(choice, [mask, yes, no], Vec::new()), gradient)?;
     let operands = [Some(masked), *old.inputs.get(1)?];
     let flattened = self::masked(walk, scatter, walk.maker.node(old.operator, operands, old.attributes), updates)?;
     walk.maker.set_operand(scatter, 2, flattened);
@@ -82,7 +83,8 @@ fn by_gradient(walk: &mut Walk<'_, '_, '_>, node: Node) -> Option<()> {
     let whole = walk.maker.operand(node, 0).filter(|whole| is_mask && walk.has_one_reader(*whole))?;
     let scatter = walk.producer(whole, "MaxPoolGrad")?;
     let found = scattered(walk, walk.maker.operand(scatter, 0)?, walk.maker.operand(scatter, 1)?)?;
-    tested(walk, &found, node).filter(|_| can_replace(walk, node, whole, found.rectified))?;
+    let fits = can_replace(walk, node, whole, found.rectified) && equal_types(walk, found.gradient, found.pooled);
+    tested(walk, &found, node).filter(|_| fits)?;
     let operator = walk.module().node(node).operator.clone();
     let new = walk.maker.node(operator, [found.gradient, found.pooled], Vec::new());
     let masked = masked(walk, scatter, new, found.gradient)?;
@@ -101,8 +103,31 @@ fn can_replace(walk: &Walk<'_, '_, '_>, mask: Node, whole: Value, rectified: Val
         && (!keeps_name || walk.module().ty(result) == walk.module().ty(whole))
 }
 
-/// Returns the MaxPool over a Relu's result behind these indices, with a gradient of its result's type
-/// that has no other reader.
+/// Returns the pooled gradient with the extents of the pooled values: a product's result has others, if
+/// Reshapes lead from the pool to the product and back.
+fn pooled_gradient(walk: &mut Walk<'_, '_, '_>, before: Node, found: &Scattered) -> Option<Value> {
+    if equal_types(walk, found.gradient, found.pooled) {
+        return Some(found.gradient);
+    }
+    let ty = walk.module().ty(found.pooled).clone();
+    let extents = ty.tensor()?.known_dims()?;
+    let extents: Vec<i64> = extents.into_iter().filter_map(|extent| i64::try_from(extent).ok()).collect();
+    let shape = walk.maker.integers(&extents);
+    let new = walk.maker.onnx("Reshape", [found.gradient, shape], Vec::new());
+    walk.maker.compute(Some(before), new, &walk.maker.hint(found.gradient, "pooled"), ty)
+}
+
+/// Whether two tensors have elements of one type, and the same known number of them, at least one.
+fn same_elements(walk: &Walk<'_, '_, '_>, left: Value, right: Value) -> bool {
+    let types = walk.module().ty(left).tensor().zip(walk.module().ty(right).tensor());
+    types.is_some_and(|(left, right)| {
+        let count = left.elements().filter(|count| *count > 0);
+        left.element == right.element && count.is_some() && count == right.elements()
+    })
+}
+
+/// Returns the MaxPool over a Relu's result behind these indices, with a gradient of as many elements as its
+/// result that has no other reader.
 fn scattered(walk: &Walk<'_, '_, '_>, gradient: Value, indices: Value) -> Option<Scattered> {
     let pool = walk.module().producer(indices).filter(|pool| points_at_its_results(walk, *pool))?;
     let data = walk.module().node(pool);
@@ -111,7 +136,7 @@ fn scattered(walk: &Walk<'_, '_, '_>, gradient: Value, indices: Value) -> Option
         _ => return None,
     };
     let original = walk.maker.operand(walk.producer(rectified, "Relu")?, 0)?;
-    let fits = walk.has_one_reader(gradient) && equal_types(walk, gradient, pooled);
+    let fits = walk.has_one_reader(gradient) && (equal_types(walk, gradient, pooled) || same_elements(walk, gradient, pooled));
     fits.then_some(Scattered { gradient, pooled, rectified, original })
 }
 
