@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use memc_ir::{Bytes, Module, Node, Rewriter, Storage};
 use memc_onnx_export::{Anchored, add_anchors, is_anchor};
 use memc_passes::Options;
-use memc_passes::analysis::{Buffer, Liveness, buffers, classes, peak};
+use memc_passes::analysis::{Buffer, Memory};
 
 /// Adds anchors to a planned module, with a place for each result; everything else keeps its place. An anchor
 /// whose result does not fit below `ceiling` is left out, and its node is not pinned.
@@ -36,8 +36,7 @@ pub(crate) fn anchor(module: &mut Module, options: &Options, ceiling: Bytes) -> 
 
 /// Raises the bound of the arena to the peak with anchors.
 fn bound(module: &mut Module, options: &Options) {
-    let liveness = Liveness::of(module, module.main(), options.profile);
-    let (peak, _) = peak(module, &buffers(module, &liveness, &classes(module), options.io), liveness.steps);
+    let (peak, _) = Memory::of(module, options).peak(module);
     if let Some(arena) = module.plan.arenas.first_mut() {
         arena.lower_bound = arena.lower_bound.max(peak).min(arena.size);
     }
@@ -49,8 +48,7 @@ fn place(module: &mut Module, options: &Options, ceiling: Bytes) -> Vec<Node> {
     let mut beyond = Vec::new();
     let Some(mut arena) = module.plan.arenas.first().copied() else { return beyond };
     let alignment = module.plan.spaces[arena.space].alignment.max(1);
-    let liveness = Liveness::of(module, module.main(), options.profile);
-    let buffers = buffers(module, &liveness, &classes(module), options.io);
+    let Memory { liveness, buffers, .. } = Memory::of(module, options);
     let mut starts = vec![Vec::new(); liveness.steps as usize + 1];
     let mut ends = starts.clone();
     for buffer in &buffers {

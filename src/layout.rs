@@ -12,7 +12,7 @@ use memc_passes::analysis::open::largest_peak;
 use memc_passes::analysis::scratch::kernel_expr;
 use memc_passes::analysis::state::{Reason, StatePair, shared, unpaired};
 use memc_passes::analysis::windows::{KnownData, SubView, first_byte, windows};
-use memc_passes::analysis::{self, Liveness, StorageClass};
+use memc_passes::analysis::{self, Liveness, Memory, StorageClass};
 use memc_passes::buffer::GrownCache;
 use memc_passes::{Claims, Encoded, Io, NewOutput, Options, Replaced, StatedNode};
 
@@ -177,11 +177,11 @@ impl<'a> Writer<'a> {
         for (index, node) in module.graph(module.main()).nodes.iter().enumerate() {
             position.set(*node, index as u64);
         }
-        let liveness = Liveness::of(module, module.main(), context.options.profile);
+        let Memory { liveness, classes, .. } = Memory::of(module, context.options);
         let shared = if context.options.shares_state() { shared(module, context.options) } else { Vec::new() };
         let data = if module.domain().is_empty() { KnownData::default() } else { memc_ops::infer(&mut module.clone()).data };
         let views = if module.domain().is_empty() { Vec::new() } else { windows(module, &data) };
-        Self { module, exported, context, classes: analysis::classes(module), liveness, position, shared, data, views }
+        Self { module, exported, context, classes, liveness, position, shared, data, views }
     }
 
     fn model(&self) -> file::Model {

@@ -5,9 +5,8 @@ use memc_ir::{Bytes, Module, SecondaryMap, Space, SpaceData, Stage, Storage, Val
 use memc_ops::families::memory::transfer_of;
 use memc_solve::{Limit, direct};
 
-use crate::analysis::buffers::{Buffer, buffers, far_buffers, live};
-use crate::analysis::class::classes;
-use crate::analysis::liveness::Liveness;
+use crate::analysis::Memory;
+use crate::analysis::buffers::{Buffer, live};
 use crate::options::Options;
 use crate::pass::{Budgeted, Changed, PassContext, PassError, PassInfo};
 use crate::place;
@@ -110,13 +109,9 @@ struct Found {
 fn relieve(module: &mut Module, ctx: &mut PassContext<'_>, level: &Level, next: &Level) -> Result<Option<Found>, PassError> {
     let mut found = Found { rounds: 0, effort: 0 };
     let (Some(limit), true) = (level.limit, is_beyond(module, level)) else { return Ok(Some(found)) };
-    let liveness = Liveness::of(module, module.main(), ctx.options.profile);
-    let (classes, io) = (classes(module), ctx.options.io);
-    let is_first = level.rate.is_none();
-    let all = match is_first {
-        true => buffers(module, &liveness, &classes, io),
-        false => far_buffers(module, &liveness, &classes, io, &level.data.name),
-    };
+    let memory = Memory::of(module, ctx.options);
+    let (is_first, steps) = (level.rate.is_none(), memory.liveness.steps);
+    let all = if is_first { memory.buffers } else { memory.far(module, &level.data.name) };
     let costs = costs(module, next.rate.unwrap_or(f64::INFINITY));
     let (free, bound): (Vec<Buffer>, Vec<Buffer>) = all.into_iter().partition(|buffer| !is_copy(module, buffer));
     let candidate = |buffer: &Buffer| direct::Candidate {
@@ -125,7 +120,7 @@ fn relieve(module: &mut Module, ctx: &mut PassContext<'_>, level: &Level, next: 
         bytes: buffer.bytes.0,
         cost: buffer.members.iter().fold(0, |sum, value| costs[*value].saturating_add(sum)),
     };
-    let fixed = fixed(module, &bound, liveness.steps, is_first);
+    let fixed = fixed(module, &bound, steps, is_first);
     let mut problem = direct::Problem { candidates: free.iter().map(candidate).collect(), fixed, limit: limit.0 };
     // Bytes that no choice frees.
     let least = problem.fixed.iter().copied().max().unwrap_or(0);

@@ -5,9 +5,7 @@ use std::collections::HashMap;
 use memc_ir::{ArenaSize, Bytes, Module, Node, Plan, SecondaryMap, Space, SpaceData, Stage, Step, Storage, Value};
 use memc_solve::{Limit, Outcome, Status, place};
 
-use crate::analysis::buffers::{buffers, far_buffers, peak};
-use crate::analysis::class::classes;
-use crate::analysis::liveness::Liveness;
+use crate::analysis::memory::Memory;
 use crate::analysis::open::has_open;
 use crate::analysis::scratch::{kernel_expr, scratch};
 use crate::options::Options;
@@ -30,8 +28,8 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     module.plan.scratch = scratch(module, ctx.options);
     keep_fixed(module, &before, ctx.options);
     let space = space(module, &ctx.options.space);
-    let liveness = Liveness::of(module, module.main(), ctx.options.profile);
-    let buffers = buffers(module, &liveness, &classes(module), ctx.options.io);
+    let memory = Memory::of(module, ctx.options);
+    let (load, buffers) = (memory.peak(module).0, memory.buffers);
     let alignment = ctx.options.space.alignment;
     // State the placement problem: one row per buffer, one per scratch entry.
     let mut problem = place::Problem::default();
@@ -43,7 +41,6 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
         problem.buffers.push(row(step.0, step.0 + 1, scratch.bytes, alignment));
     }
     // If the peak already reaches the known arena, spend no effort: heuristics place the buffers.
-    let load = peak(module, &buffers, liveness.steps).0;
     let effort = if ctx.settings.below.is_some_and(|below| load.0 >= below) { 0 } else { ctx.effort() };
     let outcome = solve(&problem, ctx, effort).map_err(|_| PassError::TooLarge { pass: INFO.name })?;
     let solution = outcome.solution.ok_or_else(|| wrong("the solver found no placement, although no capacity is set"))?;
@@ -137,8 +134,7 @@ pub(crate) fn row(start: u32, end: u32, bytes: Bytes, alignment: u64) -> place::
 /// Assigns offsets in a farther space to the values that transfers send there, and to those that live
 /// there.
 fn place_far(module: &mut Module, ctx: &PassContext<'_>, data: &SpaceData) -> Result<(), PassError> {
-    let liveness = Liveness::of(module, module.main(), ctx.options.profile);
-    let buffers = far_buffers(module, &liveness, &classes(module), ctx.options.io, &data.name);
+    let buffers = Memory::of(module, ctx.options).far(module, &data.name);
     if buffers.is_empty() {
         return Ok(());
     }

@@ -4,10 +4,9 @@ use memc_ir::{Bytes, Module, Node, Rewriter, SecondaryMap, Stage, Value};
 use memc_ops::{Profile, Typed};
 use memc_solve::order;
 
-use crate::analysis::buffers::{Buffer, buffers, is_placed};
-use crate::analysis::class::classes;
+use crate::analysis::buffers::{Buffer, is_placed};
 use crate::analysis::dependence::predecessors;
-use crate::analysis::liveness::Liveness;
+use crate::analysis::memory::Memory;
 use crate::analysis::open::OpenBuffers;
 use crate::analysis::scratch::scratch;
 use crate::analysis::state::wait_for_readers;
@@ -154,9 +153,7 @@ fn refused(error: order::OrderError) -> PassError {
 pub fn problem(module: &Module, options: &Options) -> order::Problem {
     let main = module.main();
     let nodes = &module.graph(main).nodes;
-    let classes = classes(module);
-    let liveness = Liveness::of(module, main, options.profile);
-    let groups = buffers(module, &liveness, &classes, options.io);
+    let Memory { classes, buffers: groups, .. } = Memory::of(module, options);
     // Map each value to its alias group.
     let mut group_of: SecondaryMap<Value, Option<u32>> = SecondaryMap::default();
     for (index, group) in groups.iter().enumerate() {

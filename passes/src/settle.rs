@@ -3,10 +3,8 @@
 use memc_ir::{Bytes, Module, Stage, Storage};
 use memc_solve::place;
 
-use crate::analysis::buffers::buffers;
-use crate::analysis::class::classes;
 use crate::analysis::corners::{corners, sizes};
-use crate::analysis::liveness::Liveness;
+use crate::analysis::memory::Memory;
 use crate::analysis::scratch::kernel_expr;
 use crate::pass::{Changed, PassContext, PassError, PassInfo};
 use crate::place::{row, steps_of_scratch};
@@ -36,8 +34,7 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
         return Ok(Changed::No);
     }
     let (space, alignment) = (module.plan.arenas[arena].space, module.plan.spaces[module.plan.arenas[arena].space].alignment);
-    let liveness = Liveness::of(module, module.main(), ctx.options.profile);
-    let buffers = buffers(module, &liveness, &classes(module), ctx.options.io);
+    let buffers = Memory::of(module, ctx.options).buffers;
     // State the placement as it is: one row per buffer, one per scratch entry.
     let (mut problem, mut all, mut offsets) = (place::Problem::default(), Vec::new(), Vec::new());
     for buffer in &buffers {

@@ -3,15 +3,13 @@
 use memc_ir::{Bytes, Module, Node, Value};
 use memc_ops::Profile;
 use memc_passes::Options;
+use memc_passes::analysis::Memory;
 use memc_passes::analysis::scratch::scratch;
-use memc_passes::analysis::{Liveness, buffers, classes, peak};
 
 /// Returns the peak of a planned module: the most bytes of distinct owners live at one step, workspace
 /// included.
 pub fn planned_peak(module: &Module, options: &Options) -> Bytes {
-    let liveness = Liveness::of(module, module.main(), options.profile);
-    let buffers = buffers(module, &liveness, &classes(module), options.io);
-    peak(module, &buffers, liveness.steps).0
+    Memory::of(module, options).peak(module).0
 }
 
 /// Returns the peak of a module in its own order with its own aliases; each value is live as long as
@@ -37,8 +35,7 @@ pub fn own_peak(
             module.plan.alias.set(output, None);
         }
     }
-    let liveness = Liveness::of(&module, module.main(), runtime);
-    let mut buffers = buffers(&module, &liveness, &classes(&module), options.io);
-    buffers.retain(|buffer| owners(buffer.owner));
-    peak(&module, &buffers, liveness.steps).0
+    let mut memory = Memory::under(&module, runtime, options.io);
+    memory.buffers.retain(|buffer| owners(buffer.owner));
+    memory.peak(&module).0
 }

@@ -13,7 +13,7 @@ use memc_solve::order;
 
 use memc_passes::Options;
 use memc_passes::analysis::scratch::{kernel_expr, scratch};
-use memc_passes::analysis::{Liveness, buffers, classes, corners};
+use memc_passes::analysis::{Memory, corners};
 use memc_passes::schedule::problem;
 use memc_passes::{PassContext, PassError};
 use memc_passes::{dce, view};
@@ -64,8 +64,7 @@ pub(crate) fn at_small(module: &Module, options: &Options) -> u64 {
     if points.is_empty() {
         return 0;
     }
-    let liveness = Liveness::of(module, module.main(), options.profile);
-    let groups = buffers(module, &liveness, &classes(module), options.io);
+    let groups = Memory::of(module, options).buffers;
     let expr = |owner: Value| module.ty(owner).tensor().filter(|_| !module.assumed.contains_key(&owner))?.size_expr();
     let mut all: Vec<_> = groups.iter().map(|group| (group.bytes.0, expr(group.owner))).collect();
     all.extend(module.plan.scratch.iter().map(|scratch| (scratch.bytes.0, kernel_expr(module, scratch, options))));

@@ -12,8 +12,8 @@ use memc_ir::{Bytes, Module, Node, SecondaryMap, Value};
 
 use memc_passes::Options;
 use memc_passes::PipelineError;
+use memc_passes::analysis::Memory;
 use memc_passes::analysis::windows::SubView;
-use memc_passes::analysis::{Liveness, buffers, classes, live};
 
 /// A set of sub-views, as pairs of node and part.
 type Set = BTreeSet<(Node, Value)>;
@@ -140,9 +140,8 @@ impl<F: FnMut(BTreeSet<usize>, u64) -> Result<Option<Module>, PipelineError>> Se
 }
 
 fn judge(set: Set, planned: &Module, options: &Options) -> Trial {
-    let liveness = Liveness::of(planned, planned.main(), options.profile);
-    let buffers = buffers(planned, &liveness, &classes(planned), options.io);
-    let live = live(planned, &buffers, liveness.steps);
+    let memory = Memory::of(planned, options);
+    let (live, buffers) = (memory.live(planned), memory.buffers);
     let peak = live.iter().copied().max().unwrap_or_default();
     let at = live.iter().position(|bytes| *bytes == peak).unwrap_or(0) as u32;
     let mut held = SecondaryMap::default();

@@ -31,30 +31,9 @@ pub fn is_placed(module: &Module, classes: &SecondaryMap<Value, Option<StorageCl
     runs && classes[owner].is_some_and(|class| class.is_placed(io)) && module.size(owner).is_some()
 }
 
-/// Returns all buffers of the first space, in order of their owners' ids.
-pub fn buffers(module: &Module, liveness: &Liveness, classes: &SecondaryMap<Value, Option<StorageClass>>, io: Io) -> Vec<Buffer> {
-    let mut all = all_buffers(module, liveness, classes, io);
-    all.retain(|buffer| far_space(module, buffer.owner).is_none());
-    all
-}
-
-/// Returns all buffers of a farther space, by its name: values that transfers send there, and values that
-/// live there.
-pub fn far_buffers(
-    module: &Module,
-    liveness: &Liveness,
-    classes: &SecondaryMap<Value, Option<StorageClass>>,
-    io: Io,
-    space: &str,
-) -> Vec<Buffer> {
-    let mut all = all_buffers(module, liveness, classes, io);
-    all.retain(|buffer| far_space(module, buffer.owner) == Some(space));
-    all
-}
-
 /// Returns the farther space of a value: to which a transfer sends it, or in which the plan lets it live;
 /// `None` for values in the first space.
-pub fn far_space(module: &Module, value: Value) -> Option<&str> {
+pub(crate) fn far_space(module: &Module, value: Value) -> Option<&str> {
     let node = module.producer(value).map(|node| module.node(node));
     let sent = node.filter(|node| transfer_of(&node.operator) == Some(Transfer::Out)).and_then(|node| node.string("to"));
     sent.or_else(|| {
@@ -63,7 +42,13 @@ pub fn far_space(module: &Module, value: Value) -> Option<&str> {
     })
 }
 
-fn all_buffers(module: &Module, liveness: &Liveness, classes: &SecondaryMap<Value, Option<StorageClass>>, io: Io) -> Vec<Buffer> {
+/// Returns the buffers of all spaces, in order of their owners' ids.
+pub(super) fn all_buffers(
+    module: &Module,
+    liveness: &Liveness,
+    classes: &SecondaryMap<Value, Option<StorageClass>>,
+    io: Io,
+) -> Vec<Buffer> {
     let mut by_owner: BTreeMap<Value, Buffer> = BTreeMap::new();
     for value in module.values().keys() {
         let (owner, _) = module.plan.owner(value);
@@ -80,7 +65,7 @@ fn all_buffers(module: &Module, liveness: &Liveness, classes: &SecondaryMap<Valu
 }
 
 /// Returns the bytes live at each step, scratch included.
-pub fn live(module: &Module, buffers: &[Buffer], steps: u32) -> Vec<Bytes> {
+pub(crate) fn live(module: &Module, buffers: &[Buffer], steps: u32) -> Vec<Bytes> {
     let mut change = vec![0i128; steps as usize + 1];
     for buffer in buffers {
         change[buffer.range.start.0 as usize] += i128::from(buffer.bytes.0);
@@ -104,7 +89,7 @@ pub fn live(module: &Module, buffers: &[Buffer], steps: u32) -> Vec<Bytes> {
 }
 
 /// Returns the peak: most bytes live at one step, scratch included, and the first step that reaches it.
-pub fn peak(module: &Module, buffers: &[Buffer], steps: u32) -> (Bytes, Step) {
+pub(super) fn peak(module: &Module, buffers: &[Buffer], steps: u32) -> (Bytes, Step) {
     let mut best = (Bytes(0), Step(0));
     for (step, live) in live(module, buffers, steps).into_iter().enumerate() {
         if live > best.0 {

@@ -6,13 +6,15 @@ pub mod corners;
 pub mod dependence;
 pub mod forward;
 pub mod liveness;
+pub mod memory;
 pub mod open;
 pub mod scratch;
 pub mod state;
 pub mod windows;
 
-pub use buffers::{Buffer, buffers, live, peak};
+pub use buffers::Buffer;
 pub use class::{StorageClass, classes, near_constants};
 pub use dependence::predecessors;
 pub use forward::{Forward, forward};
 pub use liveness::Liveness;
+pub use memory::Memory;

@@ -10,9 +10,9 @@ use memc_ir::{Bytes, Module, SecondaryMap, Value};
 use memc_ops::Typed;
 use memc_solve::order;
 
-use crate::analysis::buffers::{buffers, live};
 use crate::analysis::class::{StorageClass, classes};
 use crate::analysis::liveness::Liveness;
+use crate::analysis::memory::Memory;
 use crate::options::Options;
 
 /// Maximum number of compared pairs of sets of open values; beyond it, an order counts as worse.
@@ -274,11 +274,10 @@ impl<K: Ord + Clone> Need<K> {
 
 /// Returns the need of an ordered module: sized bytes and live open values, step by step.
 fn need(module: &Module, options: &Options) -> Need<Value> {
-    let liveness = Liveness::of(module, module.main(), options.profile);
-    let buffers = buffers(module, &liveness, &classes(module), options.io);
-    let sized: Vec<u64> = live(module, &buffers, liveness.steps).into_iter().map(|bytes| bytes.0).collect();
+    let memory = Memory::of(module, options);
+    let sized: Vec<u64> = memory.live(module).into_iter().map(|bytes| bytes.0).collect();
     let ranges: Vec<(Value, (usize, usize))> =
-        ranges(module, options, &liveness).into_iter().map(|(row, range)| (row.head, range)).collect();
+        ranges(module, options, &memory.liveness).into_iter().map(|(row, range)| (row.head, range)).collect();
     Need::new(&sized, ranges.into_iter())
 }
 
@@ -303,9 +302,9 @@ pub fn never_needs_more(module: &Module, than: &Module, options: &Options) -> bo
 /// Returns the largest number of bytes live at one step with all open values at their bounds; `None` if
 /// some value has no bound. `sized` holds the sized bytes of each step.
 pub fn largest_peak(module: &Module, options: &Options, sized: &[u64]) -> Option<Bytes> {
-    let liveness = Liveness::of(module, module.main(), options.profile);
+    let memory = Memory::of(module, options);
     let mut change = vec![0i128; sized.len() + 1];
-    for (row, (start, end)) in ranges(module, options, &liveness) {
+    for (row, (start, end)) in ranges(module, options, &memory.liveness) {
         let most = i128::from(row.most?.0);
         change[start.min(sized.len())] += most;
         change[end.min(sized.len())] -= most;

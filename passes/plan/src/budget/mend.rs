@@ -8,7 +8,7 @@ use memc_ir::{Bytes, Module, Node};
 use super::attempt::{Found, tightened};
 use super::state::Stated;
 use super::trial::place;
-use memc_passes::analysis::{Liveness, buffers, classes, live};
+use memc_passes::analysis::Memory;
 use memc_passes::{PassContext, PassError};
 
 /// The limit that plans must keep, with the module and its problem.
@@ -88,9 +88,8 @@ impl Asked<'_, '_> {
 
     /// Adds the bytes beyond the limit to the margin of each step without room for them.
     fn widen(&self, margins: &mut [u64], placed: &Module, found: &Found, is_everywhere: bool) {
-        let liveness = Liveness::of(placed, placed.main(), self.ctx.options.profile);
-        let buffers = buffers(placed, &liveness, &classes(placed), self.ctx.options.io);
-        let levels = live(placed, &buffers, liveness.steps);
+        let memory = Memory::of(placed, self.ctx.options);
+        let (levels, buffers) = (memory.live(placed), memory.buffers);
         let runs: BTreeMap<Node, usize> = self.stated.nodes.iter().enumerate().map(|(run, node)| (*node, run)).collect();
         let run_of = |node: &Node| runs.get(&placed.node(*node).recompute_of.unwrap_or(*node)).copied();
         let run_at: Vec<Option<usize>> = placed.graph(placed.main()).nodes.iter().map(run_of).collect();

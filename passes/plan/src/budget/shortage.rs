@@ -8,7 +8,7 @@ use memc_ir::{Bytes, Module, Node, Step, Value};
 use super::state::Stated;
 use super::trial::place;
 use memc_passes::analysis::state::candidates;
-use memc_passes::analysis::{Buffer, Liveness, buffers, classes, live};
+use memc_passes::analysis::{Buffer, Memory};
 use memc_passes::{PassContext, PassError, Shortage, StepBytes};
 
 /// Maximum number of values that the message names.
@@ -24,9 +24,8 @@ pub(crate) fn shortage(
 ) -> Result<Shortage, PassError> {
     // Find the fullest step of the smallest plan.
     let placed = place(smallest, ctx, 0)?;
-    let liveness = Liveness::of(&placed, placed.main(), ctx.options.profile);
-    let buffers = buffers(&placed, &liveness, &classes(&placed), ctx.options.io);
-    let levels = live(&placed, &buffers, liveness.steps);
+    let memory = Memory::of(&placed, ctx.options);
+    let (levels, buffers) = (memory.live(&placed), memory.buffers);
     let full = (0..levels.len()).max_by_key(|step| (levels[*step], std::cmp::Reverse(*step))).unwrap_or(0);
     let step = Step(full as u32);
     // List the values that are live there, largest first.

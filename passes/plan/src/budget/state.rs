@@ -8,13 +8,12 @@ use memc_ops::Typed;
 use memc_solve::budget;
 
 use memc_passes::Options;
-use memc_passes::analysis::buffers::{Buffer, buffers};
 use memc_passes::analysis::class::{StorageClass, classes};
 use memc_passes::analysis::dependence::{predecessors, written};
 use memc_passes::analysis::forward;
-use memc_passes::analysis::liveness::Liveness;
 use memc_passes::analysis::scratch::scratch;
 use memc_passes::analysis::state::{pairs, wait_for_readers};
+use memc_passes::analysis::{Buffer, Memory};
 use memc_passes::encode::{Recipe, Way, recipes};
 
 /// Maximum depth of views of views without a run of their own; a deeper view is a run.
@@ -128,8 +127,7 @@ struct Statement<'a> {
 
 impl<'a> Statement<'a> {
     fn new(module: &'a Module, options: &'a Options) -> Self {
-        let liveness = Liveness::of(module, module.main(), options.profile);
-        let groups = buffers(module, &liveness, &classes(module), options.io);
+        let groups = Memory::of(module, options).buffers;
         let mut group_of = SecondaryMap::default();
         for (index, group) in groups.iter().enumerate() {
             for member in &group.members {
