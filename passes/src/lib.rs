@@ -27,6 +27,7 @@ pub mod parts;
 pub mod pass;
 pub mod pipeline;
 pub mod place;
+mod placement;
 pub mod schedule;
 pub mod settings;
 pub mod settle;

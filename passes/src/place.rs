@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use memc_ir::{ArenaSize, Bytes, Module, Node, Plan, SecondaryMap, Space, SpaceData, Stage, Step, Storage, Value};
+use memc_ir::{ArenaSize, Bytes, Module, Node, Plan, Space, SpaceData, Stage};
 use memc_solve::{Limit, Outcome, Status, place};
 
 use crate::analysis::memory::Memory;
@@ -10,6 +10,7 @@ use crate::analysis::open::has_open;
 use crate::analysis::scratch::{kernel_expr, scratch};
 use crate::options::Options;
 use crate::pass::{Changed, PassContext, PassError, PassInfo, SCHEDULE, SolverReport};
+use crate::placement::Placement;
 use crate::slices::in_time;
 
 /// Description of the pass.
@@ -29,36 +30,15 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     keep_fixed(module, &before, ctx.options);
     let space = space(module, &ctx.options.space);
     let memory = Memory::of(module, ctx.options);
-    let (load, buffers) = (memory.peak(module).0, memory.buffers);
-    let alignment = ctx.options.space.alignment;
-    // State the placement problem: one row per buffer, one per scratch entry.
-    let mut problem = place::Problem::default();
-    for buffer in &buffers {
-        problem.buffers.push(row(buffer.range.start.0, buffer.range.end.0, buffer.bytes, alignment));
-    }
-    let steps = steps_of_scratch(module);
-    for (scratch, step) in module.plan.scratch.iter().zip(&steps) {
-        problem.buffers.push(row(step.0, step.0 + 1, scratch.bytes, alignment));
-    }
+    let load = memory.peak(module).0;
+    let placement = Placement::with_workspace(module, memory.buffers, ctx.options.space.alignment);
+    let problem = &placement.problem;
     // If the peak already reaches the known arena, spend no effort: heuristics place the buffers.
     let effort = if ctx.settings.below.is_some_and(|below| load.0 >= below) { 0 } else { ctx.effort() };
-    let outcome = solve(&problem, ctx, effort).map_err(|_| PassError::TooLarge { pass: INFO.name })?;
+    let outcome = solve(problem, ctx, effort).map_err(|_| PassError::TooLarge { pass: INFO.name })?;
     let solution = outcome.solution.ok_or_else(|| wrong("the solver found no placement, although no capacity is set"))?;
-    place::check(&problem, &solution).map_err(|violation| wrong(&violation.to_string()))?;
-
-    // Store the offsets in the plan; aliases are placed inside their owners.
-    let mut offset_of: SecondaryMap<Value, Option<Bytes>> = SecondaryMap::default();
-    for (buffer, offset) in buffers.iter().zip(&solution.offsets) {
-        offset_of.set(buffer.owner, Some(Bytes(*offset)));
-    }
-    for value in buffers.iter().flat_map(|buffer| &buffer.members) {
-        let (owner, within) = module.plan.owner(*value);
-        let storage = offset_of[owner].map(|offset| Storage { space, offset: offset.saturating_add(within) });
-        module.plan.storage.set(*value, storage);
-    }
-    for (scratch, offset) in module.plan.scratch.iter_mut().zip(&solution.offsets[buffers.len()..]) {
-        scratch.storage = Some(Storage { space, offset: Bytes(*offset) });
-    }
+    place::check(problem, &solution).map_err(|violation| wrong(&violation.to_string()))?;
+    placement.write(module, space, &solution.offsets);
     // Record the arena with its bounds.
     let scheduled = ctx.said.reports.iter().rev().find(|report| report.pass == SCHEDULE);
     // With a budget, recomputation can go below the bound of any order of the original nodes. Nor is the
@@ -127,10 +107,6 @@ fn wrong(why: &str) -> PassError {
     PassError::WrongAnswer { pass: INFO.name, why: why.to_owned() }
 }
 
-pub(crate) fn row(start: u32, end: u32, bytes: Bytes, alignment: u64) -> place::Buffer {
-    place::Buffer { alignment, ..place::Buffer::new(start, end, bytes.0) }
-}
-
 /// Assigns offsets in a farther space to the values that transfers send there, and to those that live
 /// there.
 fn place_far(module: &mut Module, ctx: &PassContext<'_>, data: &SpaceData) -> Result<(), PassError> {
@@ -139,18 +115,13 @@ fn place_far(module: &mut Module, ctx: &PassContext<'_>, data: &SpaceData) -> Re
         return Ok(());
     }
     let space = space(module, data);
-    let rows = buffers.iter().map(|buffer| row(buffer.range.start.0, buffer.range.end.0, buffer.bytes, data.alignment));
-    let problem = place::Problem { buffers: rows.collect(), ..place::Problem::default() };
-    let outcome = in_time(ctx, ctx.effort(), |limit| ctx.memo.place(&problem, limit))
+    let placement = Placement::of_buffers(buffers, data.alignment);
+    let problem = &placement.problem;
+    let outcome = in_time(ctx, ctx.effort(), |limit| ctx.memo.place(problem, limit))
         .map_err(|_| PassError::TooLarge { pass: INFO.name })?;
     let solution = outcome.solution.ok_or_else(|| wrong("the solver found no placement, although no capacity is set"))?;
-    place::check(&problem, &solution).map_err(|violation| wrong(&violation.to_string()))?;
-    for (buffer, offset) in buffers.iter().zip(&solution.offsets) {
-        for value in &buffer.members {
-            let (_, within) = module.plan.owner(*value);
-            module.plan.storage.set(*value, Some(Storage { space, offset: Bytes(*offset).saturating_add(within) }));
-        }
-    }
+    place::check(problem, &solution).map_err(|violation| wrong(&violation.to_string()))?;
+    placement.write(module, space, &solution.offsets);
     let (size, lower_bound) = (Bytes(solution.height), Bytes(outcome.lower_bound.min(solution.height)));
     module.plan.arenas.push(ArenaSize { space, size, lower_bound, order_lower_bound: None });
     Ok(())
@@ -169,21 +140,13 @@ fn space(module: &mut Module, wanted: &SpaceData) -> Space {
     }
 }
 
-/// Returns the step of each scratch entry's node.
-pub(crate) fn steps_of_scratch(module: &Module) -> Vec<Step> {
-    let mut step_of: SecondaryMap<Node, u32> = SecondaryMap::default();
-    for (index, node) in module.graph(module.main()).nodes.iter().enumerate() {
-        step_of.set(*node, index as u32);
-    }
-    module.plan.scratch.iter().map(|scratch| Step(step_of[scratch.node])).collect()
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
     use super::*;
     use crate::options::Options;
+    use crate::placement::row;
 
     /// Makes overlapping buffers of a few sizes, pseudo-randomly from `seed`.
     fn run_of_buffers(seed: u64) -> place::Problem {
@@ -207,7 +170,7 @@ mod tests {
     #[test]
     fn under_a_limit_more_effort_never_raises_the_placement() {
         let options = Options::default();
-        let mut ctx = PassContext::new(&options, SecondaryMap::default());
+        let mut ctx = PassContext::new(&options, memc_ir::SecondaryMap::default());
         ctx.settings.limit = Some(Bytes(1));
         for seed in 0..12 {
             let problem = run_of_buffers(seed);

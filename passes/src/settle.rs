@@ -1,13 +1,12 @@
 //! `settle`: places buffers so that small extents need little memory.
 
-use memc_ir::{Bytes, Module, Stage, Storage};
+use memc_ir::{Bytes, Module, Stage};
 use memc_solve::place;
 
 use crate::analysis::corners::{corners, sizes};
 use crate::analysis::memory::Memory;
-use crate::analysis::scratch::kernel_expr;
 use crate::pass::{Changed, PassContext, PassError, PassInfo};
-use crate::place::{row, steps_of_scratch};
+use crate::placement::Placement;
 
 /// Description of the pass.
 pub const INFO: PassInfo = PassInfo {
@@ -34,43 +33,18 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
         return Ok(Changed::No);
     }
     let (space, alignment) = (module.plan.arenas[arena].space, module.plan.spaces[module.plan.arenas[arena].space].alignment);
-    let buffers = Memory::of(module, ctx.options).buffers;
-    // State the placement as it is: one row per buffer, one per scratch entry.
-    let (mut problem, mut all, mut offsets) = (place::Problem::default(), Vec::new(), Vec::new());
-    for buffer in &buffers {
-        problem.buffers.push(row(buffer.range.start.0, buffer.range.end.0, buffer.bytes, alignment));
-        let ty = module.ty(buffer.owner).tensor().filter(|_| !module.assumed.contains_key(&buffer.owner));
-        all.push((buffer.bytes.0, ty.and_then(memc_ir::TensorType::size_expr)));
-        offsets.push(module.plan.storage[buffer.owner]);
-    }
-    for (scratch, step) in module.plan.scratch.iter().zip(steps_of_scratch(module)) {
-        problem.buffers.push(row(step.0, step.0 + 1, scratch.bytes, alignment));
-        all.push((scratch.bytes.0, kernel_expr(module, scratch, ctx.options)));
-        offsets.push(scratch.storage);
-    }
-    let Some(offsets) = offsets.into_iter().map(|storage| storage.map(|storage| storage.offset.0)).collect::<Option<Vec<u64>>>()
-    else {
-        return Ok(Changed::No);
-    };
-    let sizes = sizes(&corners, &all);
-    let before = place::Solution::from_offsets(&problem, offsets);
+    let placement = Placement::with_workspace(module, Memory::of(module, ctx.options).buffers, alignment);
+    let problem = &placement.problem;
+    let Some(offsets) = placement.offsets(module) else { return Ok(Changed::No) };
+    let sizes = sizes(&corners, &placement.sizes(module, ctx.options));
+    let before = place::Solution::from_offsets(problem, offsets);
     let settled =
-        place::settle(&problem, &before, &sizes, if ctx.effort() == 0 || ctx.options.stop.is_due() { 0 } else { EFFORT });
-    place::check(&problem, &settled)
+        place::settle(problem, &before, &sizes, if ctx.effort() == 0 || ctx.options.stop.is_due() { 0 } else { EFFORT });
+    place::check(problem, &settled)
         .map_err(|violation| PassError::WrongAnswer { pass: INFO.name, why: violation.to_string() })?;
 
-    // Store the offsets; aliases follow their owners.
     let edits = before.offsets.iter().zip(&settled.offsets).filter(|(before, after)| before != after).count() as u64;
-    let place = |offset: u64| Storage { space, offset: Bytes(offset) };
-    for (buffer, offset) in buffers.iter().zip(&settled.offsets) {
-        for value in &buffer.members {
-            let (_, within) = module.plan.owner(*value);
-            module.plan.storage.set(*value, Some(place(offset.saturating_add(within.0))));
-        }
-    }
-    for (scratch, offset) in module.plan.scratch.iter_mut().zip(&settled.offsets[buffers.len()..]) {
-        scratch.storage = Some(place(*offset));
-    }
+    placement.write(module, space, &settled.offsets);
     module.plan.arenas[arena].size = Bytes(settled.height);
     Ok(Changed::edits(edits))
 }
