@@ -66,7 +66,7 @@ pub use extent::{Extent, ExtentError};
 pub use external::Weights;
 pub use link::{LinkError, LinkOption};
 pub use memc_cost::Target;
-pub use memc_gradient::{Clip, Emitted, Loss, LossKind, Norms, Optimizer, StepOptions};
+pub use memc_gradient::{Clip, Emitted, Lora, Loss, LossKind, Norms, Optimizer, StepOptions};
 pub use memc_ir::nearest;
 pub use memc_onnx_export::sha256;
 pub use memc_onnx_proto::ModelFile as Model;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use memc_gradient::{Step, StepOptions, Trainable, choose, make_step, prepare};
+use memc_gradient::{Emitted, LORA_ENDINGS, Lora, Step, StepOptions, Trainable, adapt, choose, make_step, prepare};
 use memc_ir::{Bytes, Diagnostic, Module, Severity};
 use memc_onnx_export::{ExportOptions, Exported, Interface};
 use memc_onnx_import::{ImportOptions, Imported};
@@ -32,6 +32,8 @@ pub struct Training {
     pub trainable: Vec<String>,
     /// Patterns of the names of parameters that stay as they are.
     pub frozen: Vec<String>,
+    /// Adapters of low rank. With one, only adapters and named parameters are trained.
+    pub adapters: Vec<Lora>,
     /// Loss, optimizer and outputs.
     pub step: StepOptions,
 }
@@ -40,7 +42,8 @@ impl Training {
     /// Returns a request for a step of all usual parameters.
     #[must_use]
     pub fn new(step: StepOptions) -> Self {
-        Self { import: ImportOptions::default(), trainable: Vec::new(), frozen: Vec::new(), step }
+        let (trainable, frozen, adapters) = (Vec::new(), Vec::new(), Vec::new());
+        Self { import: ImportOptions::default(), trainable, frozen, adapters, step }
     }
 }
 
@@ -91,14 +94,14 @@ pub fn train(file: &ModelFile, training: &Training) -> Result<Trained, Error> {
 }
 
 fn trained(file: &ModelFile, training: &Training) -> Result<Trained, Error> {
-    let Imported { mut module, mut diagnostics, .. } = memc_onnx_import::import(file, &training.import)?;
+    let Imported { mut module, data, mut diagnostics, .. } = memc_onnx_import::import(file, &training.import)?;
     if module.graph(module.main()).outputs.is_empty() {
         return Err(Error::NoOutputs { graph: module.graph(module.main()).name.clone() });
     }
     let outputs: Vec<String> = file.graph().output.iter().map(|info| info.name().to_owned()).collect();
     prepare(&mut module)?;
     // Folding would bake constants into other constants; inputs stay, and what depends on them is unknown.
-    let trainable = choose(&mut module, &training.trainable, &training.frozen)?;
+    let trainable = parameters(&mut module, data, training)?;
     let mut data = memc_ops::infer(&mut module).data;
     let mut options = Request::new().options()?;
     options.rewrite.exact = true;
@@ -118,6 +121,23 @@ fn trained(file: &ModelFile, training: &Training) -> Result<Trained, Error> {
     let export = ExportOptions { metadata: false, interface, raises_opsets: true, ..ExportOptions::default() };
     let model = memc_onnx_export::export(file, &module, &export)?;
     Ok(Trained { module, model, trainable, step, diagnostics })
+}
+
+/// Adds adapters and chooses the trainable parameters. Adapted matrices are frozen.
+fn parameters(module: &mut Module, mut data: Known, training: &Training) -> Result<Vec<Trainable>, Error> {
+    if training.adapters.is_empty() || training.step.emitted == Emitted::Evaluation {
+        return Ok(choose(module, &training.trainable, &training.frozen)?);
+    }
+    let adapters = adapt(module, &mut data, &training.adapters)?;
+    if training.trainable.is_empty() {
+        return Ok(adapters);
+    }
+    let adapted = adapters.iter().filter_map(|adapter| adapter.name.strip_suffix(LORA_ENDINGS[0]));
+    let frozen: Vec<String> = training.frozen.iter().cloned().chain(adapted.map(str::to_owned)).collect();
+    let mut trainable = choose(module, &training.trainable, &frozen)?;
+    trainable.retain(|parameter| adapters.iter().all(|adapter| adapter.name != parameter.name));
+    trainable.extend(adapters);
+    Ok(trainable)
 }
 
 fn run(passes: &str, module: &mut Module, data: Known, options: &Options, external: &ExternalFiles) -> Result<Known, Error> {

@@ -116,7 +116,7 @@ fn training(arguments: &Train) -> Result<Training, Failure> {
     };
     let import = arguments.planning.inputs.request()?.import;
     let (trainable, frozen) = (arguments.trainable.clone(), arguments.freeze.clone());
-    Ok(Training { import, trainable, frozen, step })
+    Ok(Training { import, trainable, frozen, adapters: arguments.lora.clone(), step })
 }
 
 /// Writes trained values into the given model.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use memc::{Clip, Loss, Optimizer};
+use memc::{Clip, Lora, Loss, Optimizer};
 
 use super::args::{Optimize, RuntimeArg, heading};
 
@@ -28,6 +28,10 @@ pub struct Train {
     /// Names of parameters that stay as they are (repeatable)
     #[arg(long, value_name = "PATTERN", help_heading = heading::USUAL)]
     pub freeze: Vec<String>,
+    /// Train two small matrices of rank N beside each frozen matrix of a name, W + A B (repeatable). Without
+    /// --trainable, nothing else is trained
+    #[arg(long, value_name = "r=N:PATTERN", help_heading = heading::TRAINING)]
+    pub lora: Vec<Lora>,
     /// Weight decay, for all parameters or for a pattern of names; the last one that fits counts (repeatable)
     /// [default: 0.01 for adamw, else 0]
     #[arg(long, value_name = "[PATTERN=]RATE", value_parser = decay, help_heading = heading::TRAINING)]

@@ -99,6 +99,11 @@ fn statistics_of_batches_are_trained_on_request() {
 }
 
 #[test]
+fn adapters_learn_and_are_baked() {
+    script("lora.py", &Folder::new("lora"), &[]);
+}
+
+#[test]
 fn passes_find_the_forms_of_gradients() {
     script("forms.py", &Folder::new("gradient-forms"), &[&perceptron()]);
 }

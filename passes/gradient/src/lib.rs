@@ -11,6 +11,7 @@
 mod batch_norms;
 mod emit;
 mod error;
+mod lora;
 mod loss;
 mod names;
 mod optimizer;
@@ -21,6 +22,7 @@ mod trainable;
 mod walk;
 
 pub use error::{GradientError, MissingRule, Refusal};
+pub use lora::{ENDINGS as LORA_ENDINGS, Lora, adapt};
 pub use loss::{Loss, LossKind};
 pub use names::matches;
 pub use optimizer::{Clip, Moments, Optimizer};
