@@ -1,10 +1,11 @@
 """memc: a memory compiler for ONNX.
 
 `optimize` plans a model, `report` tells its memory, `check` proves a plan from its files, and `verify` runs both
-models and compares every output. `memc.ort` sets up ONNX Runtime sessions that keep a plan.
+models and compares every output. `memc.ort` sets up ONNX Runtime sessions that keep a plan, and `memc.train` runs
+training steps.
 """
 
-from memc import ort
+from memc import ort, train
 from memc._errors import BudgetError, Error, UsageError
 from memc._memc import VERSION as __version__
 from memc._plans import Diagnostic, Progress, Report, Result, Summary, optimize, report
@@ -27,5 +28,6 @@ __all__ = [
     "optimize",
     "ort",
     "report",
+    "train",
     "verify",
 ]

@@ -4,6 +4,7 @@ from os import PathLike
 from typing import Any, Callable, Dict, Generic, Iterator, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
 
 from memc import ort as ort
+from memc import train as train
 
 __version__: str
 
