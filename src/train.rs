@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use memc_gradient::{Emitted, LORA_ENDINGS, Lora, Step, StepOptions, Trainable, adapt, choose, make_step, prepare};
-use memc_ir::{Bytes, Diagnostic, Module, Severity};
+use memc_gradient::{Emitted, LORA_ENDINGS, Lora, Norms, Step, StepOptions, Trainable, adapt, choose, make_step, prepare};
+use memc_ir::{Bytes, Diagnostic, Module, Severity, Value};
 use memc_onnx_export::{ExportOptions, Exported, Interface};
 use memc_onnx_import::{ImportOptions, Imported};
 use memc_onnx_proto::ModelFile;
@@ -111,7 +111,7 @@ fn trained(file: &ModelFile, training: &Training) -> Result<Trained, Error> {
     // The elements of new constants, which gradients are made with.
     data = memc_ops::infer(&mut module).data;
     run(AFTER, &mut module, data, &options, &external)?;
-    diagnostics.extend(folded_norms(&module, training));
+    diagnostics.extend(folded_norms(&module, &trainable, training));
     let interface = Interface {
         added_inputs: step.added_inputs.iter().cloned().collect(),
         removed_inputs: BTreeSet::new(),
@@ -147,15 +147,24 @@ fn run(passes: &str, module: &mut Module, data: Known, options: &Options, extern
     Ok(context.data)
 }
 
-/// Remarks that statistics of batches are folded into convolutions, as exports for inference have them.
-fn folded_norms(module: &Module, training: &Training) -> Option<Diagnostic> {
-    let count = |name: &str| {
-        let main = module.graph(module.main());
-        main.nodes.iter().filter(|node| &*module.node(**node).operator.name == name).count()
-    };
-    let asks = training.step.norms == memc_gradient::Norms::Train && count("BatchNormalization") == 0;
-    let message =
-        "`--norms train` has no effect: the model has no BatchNormalization, so its statistics are folded or it never had any";
-    let help = "export the model in training mode, which keeps normalizations apart";
-    asks.then(|| Diagnostic::new("W0333", Severity::Warning, message).with_help(help))
+/// Remarks that statistics of batches may be folded into convolutions, as exports for inference have them,
+/// and warns if they were to be trained.
+fn folded_norms(module: &Module, trainable: &[Trainable], training: &Training) -> Option<Diagnostic> {
+    let nodes = || module.graph(module.main()).nodes.iter().map(|node| module.node(*node));
+    if nodes().any(|node| node.operator.name.ends_with("Normalization")) {
+        return None;
+    }
+    if training.step.norms == Norms::Train {
+        let message = "`--norms train` has no effect: the model has no BatchNormalization, or it is folded";
+        let help = "export the model in training mode, which keeps normalizations apart";
+        return Some(Diagnostic::new("W0333", Severity::Warning, message).with_help(help));
+    }
+    let is_trained = |value: Value| trainable.iter().any(|parameter| parameter.value == value);
+    let mut convolutions = nodes().filter(|node| &*node.operator.name == "Conv");
+    let has_bias = convolutions.any(|node| node.inputs.get(2).copied().flatten().is_some_and(is_trained));
+    let message = "convolutions have trained biases and the model has no normalization: if its export folded \
+        statistics of batches into them, the folded weights are trained";
+    has_bias.then(|| {
+        Diagnostic::new("W0333", Severity::Remark, message).with_help("to train with statistics, export in training mode")
+    })
 }

@@ -1,5 +1,6 @@
 //! `memc train`.
 
+use std::io::Read as _;
 use std::path::PathBuf;
 
 use memc::{Emitted, Outputs, StepOptions, Trained, Training};
@@ -39,6 +40,10 @@ pub fn run(arguments: &Train, voice: &Voice) -> Outcome {
             Elsewhere::of(&model.model.weight_files, &arguments.planning.input, path).send_along(&mut outputs)?;
         }
     }
+    let zeros = zeros_path(arguments).filter(|_| trained.step.zeros.0 > 0);
+    if let Some(path) = &zeros {
+        outputs.add(path, |out| std::io::copy(&mut std::io::repeat(0).take(trained.step.zeros.0), out).map(drop))?;
+    }
     outputs.commit()?;
     match step.filter(|_| arguments.plans()) {
         Some(step) => plan(arguments, step, voice),
@@ -50,6 +55,11 @@ pub fn run(arguments: &Train, voice: &Voice) -> Outcome {
 fn step_path(arguments: &Train) -> Option<PathBuf> {
     let output = arguments.planning.output.as_ref()?;
     Some(if arguments.plans() { output.with_extension("step.onnx") } else { output.clone() })
+}
+
+/// The file of zeros beside the step.
+fn zeros_path(arguments: &Train) -> Option<PathBuf> {
+    step_path(arguments).filter(|step| !is_stream(step)).map(|step| step.with_extension("zeros"))
 }
 
 /// Plans the step that was just written, with parameters and moments over their old values. A step without
@@ -66,7 +76,10 @@ fn plan(arguments: &Train, step: PathBuf, voice: &Voice) -> Outcome {
     }
     let has_updates = arguments.emit == EmitArg::Updates;
     planning.machine.alias_state |= has_updates && matches!(planning.machine.io, None | Some(IoArg::External));
-    optimize::run(&planning, voice).inspect_err(|_| _ = std::fs::remove_file(&step))
+    optimize::run(&planning, voice).inspect_err(|_| {
+        let _ = std::fs::remove_file(&step);
+        let _ = std::fs::remove_file(step.with_extension("zeros"));
+    })
 }
 
 /// Rejects arguments that have no effect, or that would lose the given model.
@@ -113,6 +126,7 @@ fn training(arguments: &Train) -> Result<Training, Failure> {
             EmitArg::Updates => Emitted::Updates,
             EmitArg::Gradients => Emitted::Gradients,
         },
+        zeros: zeros_path(arguments).and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned())),
     };
     let import = arguments.planning.inputs.request()?.import;
     let (trainable, frozen) = (arguments.trainable.clone(), arguments.freeze.clone());

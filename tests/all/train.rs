@@ -216,6 +216,30 @@ fn a_step_is_planned_by_the_options_of_optimize() {
 }
 
 #[test]
+fn large_states_share_one_file_of_zeros() {
+    let folder = Folder::new("train-zeros");
+    let model = with(vec![node("MatMul", &["x", "w"], &["h"]), node("MatMul", &["h", "v"], &["y"])], |graph| {
+        graph.input = vec![fixed("x", &[2, 640])];
+        graph.output = vec![fixed("y", &[2, 512])];
+        graph.initializer = vec![floats("w", &[640, 640]), floats("v", &[640, 512])];
+    });
+    folder.write("in.onnx", bytes(&model));
+    folder.memc("train in.onnx -o step.onnx --loss mse --labels t --optimizer adam").done();
+    assert_eq!(folder.names(), ["in.onnx", "step.onnx", "step.zeros"]);
+    let size = |name: &str| std::fs::metadata(folder.path(name)).unwrap().len();
+    assert_eq!(size("step.zeros"), 640 * 640 * 4, "the largest state");
+    assert!(size("step.onnx") < size("in.onnx") + 20_000, "the step holds no zeros");
+    assert!(std::fs::read(folder.path("step.zeros")).unwrap().iter().all(|byte| *byte == 0));
+    // The plan refers to the file as well, and sessions read it.
+    folder.memc("optimize step.onnx -o planned.onnx --alias-state --effort fast --runtime ort").done();
+    folder.memc("verify step.onnx planned.onnx -n 1").done();
+    // A request that is refused leaves neither.
+    let refused = folder.memc("train in.onnx -o out.onnx --loss mse --labels t --optimizer adam --budget 1KiB");
+    assert_eq!(refused.code, Some(3), "{}", refused.err);
+    assert!(folder.names().iter().all(|name| !name.starts_with("out.")), "{:?}", folder.names());
+}
+
+#[test]
 fn equal_requests_give_equal_bytes() {
     let folder = Folder::new("train-again");
     std::fs::copy(perceptron(), folder.path("in.onnx")).unwrap();

@@ -75,8 +75,8 @@ pub(super) const WARNINGS: &[CodeInfo] = &[CodeInfo {
     code: "W0333",
     title: "no statistics of batches to train",
     fault: Fault::Nobody,
-    meaning: "`--norms train` was given, and the model has no BatchNormalization: exports for inference fold it into convolutions. The step \
-        is exact; it trains the folded weights.",
+    meaning: "The model has convolutions with biases, or `--norms train` was given, and it has no normalization: exports for inference fold \
+        BatchNormalization into convolutions. The step is exact; it trains the folded weights.",
     example: "memc train resnet50.onnx -o step.onnx --loss cross-entropy --labels y --norms train",
     action: "Export the model in training mode, or leave out the option.",
 }];

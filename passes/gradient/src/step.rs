@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use memc_ir::{ConstData, ElementType, Module, TensorType, Value, ValueType};
+use memc_ir::{Bytes, ConstData, ConstOrigin, ElementType, Module, Payload, TensorType, Value, ValueType};
 
 use crate::Known;
 use crate::batch_norms::{self, BatchNorms};
@@ -59,7 +59,13 @@ pub struct StepOptions {
     pub norms: Norms,
     /// Outputs.
     pub emitted: Emitted,
+    /// File of zeros beside the model, by its name: large states of zeros are references into it. Without one,
+    /// the model holds the zeros of every state.
+    pub zeros: Option<String>,
 }
+
+/// Least bytes of a state whose zeros are in a file of their own.
+const LARGE: u64 = 1 << 20;
 
 impl StepOptions {
     /// Returns options with defaults for the rest.
@@ -67,7 +73,7 @@ impl StepOptions {
     pub fn new(loss: Loss, optimizer: Optimizer) -> Self {
         let (labels, decay, clip) = (None, Vec::new(), None);
         let (norms, emitted) = (Norms::default(), Emitted::default());
-        Self { loss, labels, optimizer, decay, clip, loss_scale: false, accumulate: 1, norms, emitted }
+        Self { loss, labels, optimizer, decay, clip, loss_scale: false, accumulate: 1, norms, emitted, zeros: None }
     }
 
     fn decay_of(&self, name: &str) -> f64 {
@@ -89,6 +95,8 @@ pub struct Step {
     pub state: Vec<(String, String)>,
     /// Names of trainable parameters that the loss does not depend on; they stay constants.
     pub unused: Vec<String>,
+    /// Bytes of the file of zeros that states refer to; 0 if none does.
+    pub zeros: Bytes,
 }
 
 /// Turns a module into a training step, with nodes for the loss, all gradients and the updates. `trainable`
@@ -203,10 +211,23 @@ impl Assembly<'_, '_> {
         let name = format!("{prefix}.{}", parameter.name);
         self.claim(&name, "an input")?;
         let main = self.emit.module().main();
-        let bytes = usize::try_from(parameter.bytes.0).unwrap_or(usize::MAX);
-        let zeros: ConstData = memc_edit::constant(parameter.ty.clone(), vec![0; bytes]);
+        let zeros = self.zeros(parameter);
         self.step.added_inputs.push(name.clone());
         Ok(self.emit.maker.input_with_default(main, &name, zeros))
+    }
+
+    /// Returns zeros of the type of a parameter. States of a large model would exceed the limit of a model file,
+    /// and all of them can share one file of zeros.
+    fn zeros(&mut self, parameter: &Trainable) -> ConstData {
+        let length = parameter.bytes.0;
+        match &self.options.zeros {
+            Some(location) if length >= LARGE => {
+                self.step.zeros = self.step.zeros.max(parameter.bytes);
+                let payload = Payload::External { location: location.clone(), offset: 0, length: Some(length) };
+                ConstData { ty: parameter.ty.clone(), payload, origin: ConstOrigin::New }
+            }
+            _ => memc_edit::constant(parameter.ty.clone(), vec![0; usize::try_from(length).unwrap_or(usize::MAX)]),
+        }
     }
 
     /// Renames a value inside of the model that has a name of the step's interface.
