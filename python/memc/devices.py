@@ -252,7 +252,8 @@ def read(path):
         manifest = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ManifestError(f"{path} is not a manifest: {error}") from error
-    if not isinstance(manifest, dict) or manifest.get("schema", "").split(".0")[0] != "memc.devices/1":
+    schema = manifest.get("schema", "") if isinstance(manifest, dict) else ""
+    if str(schema).split("/")[0] != "memc.devices" or str(schema)[13:].split(".")[0] != "1":
         raise ManifestError(f"{path} is not a manifest of the schema memc.devices/1")
     return manifest
 

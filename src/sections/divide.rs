@@ -104,12 +104,13 @@ impl<'g> Division<'g> {
         Ok(Self { graph, devices, limit: Limit::nodes(request.effort), problem, units, cones, reserve })
     }
 
-    /// Returns the nodes of the file that each rank owns, in order.
+    /// Returns the nodes of the file that each rank owns, in order: the fastest division within the budgets
+    /// if it `is_limited`, else the fastest one whose largest section is nearly as small as possible.
     ///
     /// # Errors
     /// No division keeps the budgets.
-    pub fn solve(&mut self) -> Result<Vec<Vec<usize>>, SplitError> {
-        if self.devices.has_budgets() {
+    pub fn solve(&mut self, is_limited: bool) -> Result<Vec<Vec<usize>>, SplitError> {
+        if is_limited {
             self.set_capacities(|division, rank| {
                 division.devices.budget(rank).map(|budget| budget.saturating_sub(division.reserve[rank]))
             });

@@ -58,76 +58,95 @@ pub fn split(file: &ModelFile, request: &Request, devices: &Devices) -> Result<S
     devices.validate(request)?;
     let graph = Graph::new(file, request)?;
     let mut division = Division::new(&graph, devices, request)?;
-    let mut tried: BTreeSet<Vec<Vec<usize>>> = BTreeSet::new();
-    let mut best: Option<Sections> = None;
     division.keeps_weights()?;
-    let mut refusal: Option<Error> = None;
-    for round in 0..MAX_ROUNDS {
-        // Before anything is planned, arenas are estimates: sections without limits then give their sizes.
-        let (owned, is_limited) = match division.solve() {
-            Ok(owned) => (owned, devices.has_budgets()),
-            Err(SplitError::Budget { .. } | SplitError::Piece { .. }) if round == 0 => (division.smallest()?, false),
-            Err(error) => {
-                refusal = Some(error.into());
-                break;
-            }
-        };
-        if !tried.insert(owned.clone()) {
-            break;
+    let job = Job { file, graph: &graph, request, devices };
+    let found = match job.search(&mut division, devices.has_budgets()) {
+        // What the search without limits finds may keep the budgets all the same.
+        Err(refusal) if refusal.exit_code() == SHORTAGE => {
+            let mut division = Division::new(&graph, devices, request)?;
+            job.search(&mut division, false).map_err(|_| refusal)?
         }
-        match planned(file, &graph, request, devices, &division, &owned, is_limited) {
-            Ok(sections) => {
-                division.learn(&owned, &sections.manifest);
-                let fits = sections.manifest.devices.iter().all(|device| device.budget.is_none_or(|most| device.peak <= most));
-                let largest = |sections: &Sections| sections.manifest.devices.iter().map(|device| device.peak).max();
-                let is_better = best.as_ref().is_none_or(|best| devices.has_budgets() || largest(&sections) < largest(best));
-                if fits && is_better {
-                    best = Some(sections);
-                }
-                if fits && is_limited {
-                    break;
-                }
-            }
-            // A section is too large for what its device has beside weights and messages.
-            Err(Error::Pipeline(error)) if is_limited => {
-                refusal = Some(Error::Pipeline(error));
-                division.shrink();
-            }
-            Err(error) => return Err(error),
-        }
+        found => found?,
+    };
+    if request.check {
+        check::prove(file, &found)?;
     }
-    match best {
-        Some(best) if request.check => check::prove(file, &best).map(|()| best),
-        Some(best) => Ok(best),
-        None => Err(refusal.unwrap_or_else(|| division.refused().into())),
-    }
+    Ok(found)
 }
 
-/// Plans all sections and derives the manifest.
-fn planned(
-    file: &ModelFile,
-    graph: &Graph<'_>,
-    request: &Request,
-    devices: &Devices,
-    division: &Division<'_>,
-    owned: &[Vec<usize>],
-    is_limited: bool,
-) -> Result<Sections, Error> {
-    let cuts = cut::cuts(graph, &division.whole(owned), owned);
-    let held = program::held_bytes(graph, &cuts, devices);
-    let mut all = Vec::new();
-    for (cut, held) in cuts.iter().zip(held) {
-        let section = cut::section(file, graph, cut)?;
-        let mut request = request.clone();
-        request.import.dims.clear();
-        if let Some(budget) = devices.budget(cut.rank).filter(|_| is_limited) {
-            let rest = budget.saturating_sub(division.weights(cut)).saturating_sub(held);
-            request.budgets = vec![Budget::from(Size::Bytes(rest))];
+/// Exit code of errors that more memory avoids.
+const SHORTAGE: u8 = 3;
+
+/// A model to divide.
+struct Job<'j> {
+    file: &'j ModelFile,
+    graph: &'j Graph<'j>,
+    request: &'j Request,
+    devices: &'j Devices,
+}
+
+impl Job<'_> {
+    /// Divides and plans in turn, and returns the best division within the budgets. With `is_limited`, the
+    /// fastest one, whose sections are planned within limits; else the one with the smallest largest device.
+    fn search(&self, division: &mut Division<'_>, is_limited: bool) -> Result<Sections, Error> {
+        let mut tried: BTreeSet<Vec<Vec<usize>>> = BTreeSet::new();
+        let mut best: Option<Sections> = None;
+        let mut refusal: Option<Error> = None;
+        for round in 0..MAX_ROUNDS {
+            // Before anything is planned, arenas are estimates: sections without limits give their sizes.
+            let (owned, has_limits) = match division.solve(is_limited) {
+                Ok(owned) => (owned, is_limited),
+                Err(SplitError::Budget { .. } | SplitError::Piece { .. }) if round == 0 => (division.smallest()?, false),
+                Err(error) => {
+                    refusal = Some(error.into());
+                    break;
+                }
+            };
+            if !tried.insert(owned.clone()) {
+                break;
+            }
+            match self.planned(division, &owned, has_limits) {
+                Ok(sections) => {
+                    division.learn(&owned, &sections.manifest);
+                    let devices = &sections.manifest.devices;
+                    let fits = devices.iter().all(|device| device.budget.is_none_or(|most| device.peak <= most));
+                    let largest = |sections: &Sections| sections.manifest.devices.iter().map(|device| device.peak).max();
+                    if fits && best.as_ref().is_none_or(|best| is_limited || largest(&sections) < largest(best)) {
+                        best = Some(sections);
+                    }
+                    if fits && has_limits {
+                        break;
+                    }
+                }
+                // A section is too large for what its device has beside weights and messages.
+                Err(Error::Pipeline(error)) if has_limits => {
+                    refusal = Some(Error::Pipeline(error));
+                    division.shrink();
+                }
+                Err(error) => return Err(error),
+            }
         }
-        all.push(plan(&section, &request)?);
+        best.ok_or_else(|| refusal.unwrap_or_else(|| division.refused().into()))
     }
-    let manifest = manifest::manifest(file, graph, request, devices, &cuts, &all)?;
-    Ok(Sections { planned: all, manifest })
+
+    /// Plans all sections and derives the manifest.
+    fn planned(&self, division: &Division<'_>, owned: &[Vec<usize>], has_limits: bool) -> Result<Sections, Error> {
+        let cuts = cut::cuts(self.graph, &division.whole(owned), owned);
+        let held = program::held_bytes(self.graph, &cuts, self.devices);
+        let mut all = Vec::new();
+        for (cut, held) in cuts.iter().zip(held) {
+            let section = cut::section(self.file, self.graph, cut)?;
+            let mut request = self.request.clone();
+            request.import.dims.clear();
+            if let Some(budget) = self.devices.budget(cut.rank).filter(|_| has_limits) {
+                let rest = budget.saturating_sub(division.weights(cut)).saturating_sub(held);
+                request.budgets = vec![Budget::from(Size::Bytes(rest))];
+            }
+            all.push(plan(&section, &request)?);
+        }
+        let manifest = manifest::manifest(self.file, self.graph, self.request, self.devices, &cuts, &all)?;
+        Ok(Sections { planned: all, manifest })
+    }
 }
 
 /// Formats bytes for errors.
