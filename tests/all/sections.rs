@@ -358,6 +358,48 @@ fn a_section_of_other_nodes_and_a_wrong_layout_are_refused() {
     assert!(kinds(&file, &damaged, &originals).contains("section-layout"));
 }
 
+/// Paths of all numbers and words of a JSON value.
+fn leaves(value: &serde_json::Value, path: &str, found: &mut Vec<String>) {
+    match value {
+        serde_json::Value::Array(items) => {
+            items.iter().enumerate().for_each(|(at, item)| leaves(item, &format!("{path}/{at}"), found));
+        }
+        serde_json::Value::Object(items) => items.iter().for_each(|(key, item)| leaves(item, &format!("{path}/{key}"), found)),
+        _ => found.push(path.to_owned()),
+    }
+}
+
+#[test]
+fn hostile_manifests_are_refused_without_a_panic() {
+    let mut devices = Devices::new(3);
+    devices.micro_batches = 2;
+    let (file, sections) = divided_of(tied(), &devices);
+    let files = files(&sections);
+    let whole = serde_json::to_value(&sections.manifest).unwrap();
+    let mut paths = Vec::new();
+    leaves(&whole, "", &mut paths);
+    let (mut read, mut refused) = (0, 0);
+    for (number, path) in paths.iter().enumerate() {
+        let others: [serde_json::Value; 7] =
+            [0.into(), u64::MAX.into(), (1_u64 << 63).into(), "".into(), "d0".into(), "x6".into(), serde_json::Value::Null];
+        // Four of the values a place: kinds of places meet all of them.
+        for turn in 0..4 {
+            let mut damaged = whole.clone();
+            *damaged.pointer_mut(path).unwrap() = others[(number + turn * 2) % others.len()].clone();
+            let Ok(manifest) = memc_layout::devices::read(&damaged.to_string()) else { continue };
+            read += 1;
+            let report = memc_check::devices::check(&file, &manifest, &files, &|_, _, _, _| None);
+            // Versions of memc, rates, links that no value takes, and budgets above the peak decide nothing;
+            // names of files are judged by whoever opens them.
+            let is_file = path.ends_with("/model") || path.ends_with("/layout");
+            let is_free = is_file || ["memc_version", "links", "budget"].iter().any(|part| path.contains(part));
+            refused += usize::from(!report.holds());
+            assert!(!report.holds() || manifest == sections.manifest || is_free, "{path}: {damaged:#}");
+        }
+    }
+    assert!(read > 200 && refused > 200, "{read} {refused}");
+}
+
 #[test]
 fn a_random_node_runs_in_one_section() {
     let mut refused = 0;

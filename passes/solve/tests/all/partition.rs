@@ -212,6 +212,36 @@ proptest! {
     }
 }
 
+/// Smallest load of a chain of three nodes on two devices, the middle one of which costs nothing; `extra`
+/// also reads the first value.
+fn chain(amounts: (u64, u64), extra: Option<u64>) -> u64 {
+    let node = |time| Node { times: vec![Some(time)], ..Node::default() };
+    let device = Device { kind: 0, capacity: None, link: Some(Link { latency: 0, amount: 1, time: 1 }) };
+    let mut problem = Problem {
+        nodes: vec![node(30), node(0), node(30)],
+        values: vec![
+            Value { maker: 0, readers: vec![1], amount: amounts.0 },
+            Value { maker: 1, readers: vec![2], amount: amounts.1 },
+        ],
+        devices: vec![device.clone(), device],
+        ..Problem::default()
+    };
+    if let Some(time) = extra {
+        problem.nodes.push(node(time));
+        problem.values[0].readers.push(3);
+    }
+    let outcome = partition::solve(&problem, &Limit::default()).unwrap();
+    assert_eq!((outcome.status(), outcome.value), (Status::Optimal, brute_force(&problem)));
+    outcome.value.unwrap()
+}
+
+#[test]
+fn a_node_without_cost_joins_the_neighbor_whose_values_are_larger() {
+    assert_eq!((chain((5, 1), None), chain((1, 5), None), chain((4, 4), None)), (31, 31, 34));
+    // The last node reads the first value too: it crosses or not, wherever the middle node is.
+    assert_eq!((chain((5, 3), Some(1)), chain((5, 3), Some(20)), chain((3, 5), Some(20))), (34, 53, 53));
+}
+
 #[test]
 fn each_fault_is_named() {
     let node = |time| Node { times: vec![Some(time)], held_bytes: 10, ..Node::default() };
