@@ -140,6 +140,35 @@ fn budgets_bound_all_bytes_of_a_device_and_more_never_hurts() {
     }
 }
 
+/// Modelled time of the slowest section with its transfers, in nanoseconds.
+fn slowest(sections: &Sections) -> f64 {
+    let manifest = &sections.manifest;
+    let time = |(section, planned): (&memc_layout::devices::Section, &memc::Planned)| {
+        let crosses = |value: &&memc_layout::devices::Crossing| {
+            let makes = value.from.as_ref() == Some(&section.device) && !value.to.is_empty();
+            makes || value.from.is_some() && value.to.contains(&section.device)
+        };
+        let moved = manifest.values.iter().filter(crosses).map(|value| 20_000.0 + value.bytes as f64 / 10.0);
+        planned.layout.cost.modelled_ns_after + moved.sum::<f64>()
+    };
+    manifest.sections.iter().zip(&sections.planned).map(time).fold(0.0, f64::max)
+}
+
+#[test]
+fn one_more_device_is_never_slower() {
+    for name in ["swiftnet_like", "light_squeezenet"] {
+        let mut before = f64::INFINITY;
+        for count in 1..6 {
+            let mut devices = Devices::new(count);
+            devices.budgets = vec![Size::Bytes(1 << 30)];
+            let (_, sections) = divided(name, &devices);
+            let time = slowest(&sections);
+            assert!(time <= before, "{name}, {count} devices: {time} after {before}");
+            before = time;
+        }
+    }
+}
+
 /// A change to a manifest, one of many by its number; `None` if there is no such place.
 type Damage = fn(&mut Manifest, usize) -> Option<()>;
 
