@@ -41,6 +41,7 @@ const ROOMS: &[&str] = &[
     "passes/doc",
     "passes/cost",
     "passes/edit",
+    "passes/gradient",
     "passes/plan",
     "passes/rewrite",
     "passes/solve",

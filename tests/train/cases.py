@@ -127,6 +127,15 @@ def softmaxes():
             yield Case(f"{name} {axis}", [h.make_node(name, ["x"], ["y"], axis=axis)], {"x": numbers(35, 2, 3, 4)})
 
 
+def losses():
+    for shape in [(3, 4), (2, 4, 3)]:
+        labels = np.random.default_rng(3).integers(0, 4, (shape[0], *shape[2:]))
+        for name in ["SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss"]:
+            for attributes in [{}, {"reduction": "sum"}, {"reduction": "none"}, {"ignore_index": 2}]:
+                node = h.make_node(name, ["x", "l"], ["y"], **attributes)
+                yield Case(f"{name} {shape} {attributes}", [node], {"x": numbers(36, *shape)}, constants={"l": labels.astype(np.int64)})
+
+
 def shapes():
     x = {"x": numbers(40, 2, 3, 4)}
     yield Case("Reshape", [h.make_node("Reshape", ["x", "s"], ["y"])], x, constants={"s": ints(4, -1)})
@@ -274,5 +283,5 @@ def resizes():
 
 
 def all_cases():
-    for family in [unary, binary, products, reductions, softmaxes, shapes, indexing, convolutions, pools, normalizations, resizes]:
+    for family in [unary, binary, products, reductions, softmaxes, losses, shapes, indexing, convolutions, pools, normalizations, resizes]:
         yield from family()

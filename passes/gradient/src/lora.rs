@@ -1,5 +1,5 @@
-//! Adapters of low rank: a frozen matrix `W` with two small trainable ones, `W + L R`, of which only `x L` and
-//! `(x L) R` are computed. Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models" (2021).
+//! Adapters of low rank: a frozen matrix `W` with two small trainable ones, `W + L R`, of which only `x L`
+//! and `(x L) R` are computed. Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models" (2021).
 
 use std::str::FromStr;
 
@@ -73,9 +73,9 @@ fn is_plain(data: &NodeData) -> bool {
     data.int("transA", 0) == 0 && data.float("alpha", 1.0) == 1.0
 }
 
-/// Adds adapters to the products that read matrices of the requested names. Returns the trainable matrices of
-/// the adapters, graph inputs with defaults: the first is drawn by the name of its matrix, the second is zero.
-/// The model gives the same results until the adapters are trained.
+/// Adds adapters to the products that read matrices of the requested names. Returns the trainable matrices
+/// of the adapters, graph inputs with defaults: the first is drawn by the name of its matrix, the second is
+/// zero. The model gives the same results until the adapters are trained.
 ///
 /// # Errors
 /// A pattern names no matrix that a product reads as its second operand.

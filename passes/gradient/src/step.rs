@@ -59,8 +59,8 @@ pub struct StepOptions {
     pub norms: Norms,
     /// Outputs.
     pub emitted: Emitted,
-    /// File of zeros beside the model, by its name: large states of zeros are references into it. Without one,
-    /// the model holds the zeros of every state.
+    /// File of zeros beside the model, by its name: large states of zeros are references into it. Without
+    /// one, the model holds the zeros of every state.
     pub zeros: Option<String>,
 }
 
@@ -216,8 +216,8 @@ impl Assembly<'_, '_> {
         Ok(self.emit.maker.input_with_default(main, &name, zeros))
     }
 
-    /// Returns zeros of the type of a parameter. States of a large model would exceed the limit of a model file,
-    /// and all of them can share one file of zeros.
+    /// Returns zeros of the type of a parameter. States of a large model would exceed the limit of a model
+    /// file, and all of them can share one file of zeros.
     fn zeros(&mut self, parameter: &Trainable) -> ConstData {
         let length = parameter.bytes.0;
         match &self.options.zeros {

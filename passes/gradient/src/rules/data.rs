@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_name_only_what_a_rule_states() {
+    fn forms_read_names_of_their_rule() {
         fn names(form: &Form, found: &mut Vec<String>) {
             match form {
                 Form::Name(name) | Form::Attribute(name) => found.push(name.clone()),

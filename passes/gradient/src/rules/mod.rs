@@ -4,6 +4,7 @@ mod arithmetic;
 mod convolution;
 pub(crate) mod data;
 mod indexing;
+mod losses;
 mod normalization;
 mod pooling;
 mod products;
@@ -59,6 +60,7 @@ const FAMILIES: &[&[CodeRule]] = &[
     arithmetic::RULES,
     convolution::RULES,
     indexing::RULES,
+    losses::RULES,
     normalization::RULES,
     pooling::RULES,
     products::RULES,
