@@ -105,7 +105,7 @@ fn line(words: &[OsString]) -> String {
 fn answer(command: Command, voice: &Voice) -> Outcome {
     match command {
         Command::Optimize(arguments) => optimize::run(&arguments.settled(), voice),
-        Command::Train(arguments) => train::run(&arguments, voice),
+        Command::Train(arguments) => train::run(&arguments.settled(), voice),
         Command::Split(arguments) => split::run(&arguments, voice),
         Command::Report(arguments) => report::run(&arguments, voice),
         Command::Check(arguments) => check::run(&arguments, voice),

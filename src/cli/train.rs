@@ -95,6 +95,10 @@ fn check(arguments: &Train) -> Result<(), Failure> {
         let message = "options of planning need a planned step to write".to_owned();
         return Err(usage(message, "name it: `-o STEP.onnx`"));
     }
+    if arguments.planning.output.iter().chain(&arguments.eval).any(|path| is_stream(path)) {
+        let message = "`memc train` writes files, which may refer to weights beside them".to_owned();
+        return Err(usage(message, "name a file: `-o STEP.onnx`"));
+    }
     let updates = matches!(arguments.emit, EmitArg::Updates);
     if !updates && arguments.accumulate > 1 {
         let message = "`--accumulate` adds gradients up inside of the step, which `--emit gradients` leaves to the caller";

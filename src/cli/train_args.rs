@@ -68,6 +68,12 @@ pub struct Train {
 }
 
 impl Train {
+    /// Moves the second positional argument to the option that it stands for.
+    pub fn settled(mut self) -> Self {
+        self.planning = self.planning.settled();
+        self
+    }
+
     /// Whether an option asks for a plan of the step.
     pub fn plans(&self) -> bool {
         let plan = &self.planning;

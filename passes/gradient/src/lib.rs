@@ -1,6 +1,6 @@
 //! Makes a training step of a forward module: loss, gradients of trainable parameters, new parameters.
 //!
-//! [`trainable`] chooses the parameters, [`make_step`] appends the nodes. All of them are standard
+//! [`choose`] selects the parameters, [`make_step`] appends the nodes. All of them are standard
 //! operators, so a stock runtime runs the step and the planner sees every value. `doc/gradient.md` has the
 //! form of the rules and how to add one.
 //!
