@@ -20,7 +20,7 @@ pub(crate) fn is_shaped(side: &Side<'_>, row: usize, from: &Known, to: &Known) -
             let Some(shape) = data.inputs.get(1).copied().flatten() else { return false };
             match side.elements(shape) {
                 Some(elements) => elements.items.iter().map(|item| item.expr()).collect(),
-                // A run that gives other elements contradicts the stated type; numbers of another type never run.
+                // A run that gives other elements contradicts the stated type; other types never run.
                 None => return side.module.ty(shape).tensor().is_none_or(|ty| ty.element == ElementType::Int64),
             }
         }

@@ -365,8 +365,8 @@ impl<'m> Search<'m> {
         Ok((score(&found) < score(best)).then_some(found))
     }
 
-    /// Returns the time that plans of a form may take, in nanoseconds: that of the form with the slowdown, but
-    /// no more than the goal allows. Preparing a form may cost time, too.
+    /// Returns the time that plans of a form may take, in nanoseconds: that of the form with the slowdown,
+    /// but no more than the goal allows. Preparing a form may cost time, too.
     fn longest(&self, nanos: u64, settings: &Settings) -> u64 {
         let longest = slowed(nanos, settings.slowdown);
         self.pool.goal.longest().map_or(longest, |most| longest.min(most))
