@@ -2,7 +2,7 @@
 //! recomputation, transfers and an offset for every tensor, so that the model runs in one arena of known
 //! size. It writes a model with equal results, and the layout of the arena.
 //!
-//! ```
+//! ```standalone_crate
 //! use memc::{Model, Request, Size};
 //!
 //! # std::env::set_current_dir(env!("CARGO_MANIFEST_DIR"))?;
