@@ -86,7 +86,7 @@ fn proto(node: &AddedNode) -> NodeProto {
 
 fn attribute(name: &str, value: &Attribute) -> AttributeProto {
     let mut proto = AttributeProto { name: Some(name.to_owned()), ..AttributeProto::default() };
-    let bytes = |text: &String| text.clone().into_bytes().into();
+    let bytes = |text: &String| text.clone().into_bytes();
     let kind = match value {
         Attribute::Int(number) => {
             proto.i = Some(*number);

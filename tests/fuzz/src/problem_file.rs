@@ -10,15 +10,14 @@ const MAX_SOLVED: usize = 200;
 /// half of its peak.
 pub fn read_problem(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
-    if let Ok(table) = place::csv::read(&text) {
-        if table.ids.len() <= MAX_SOLVED
-            && let Ok(outcome) = place::solve(&table.problem, &Limit::nodes(20))
-            && let Some(solution) = &outcome.solution
-        {
-            assert_eq!(place::check(&table.problem, solution), Ok(()), "{text}");
-            let written = place::csv::write(&table, Some(solution));
-            assert!(place::csv::read(&written).is_ok(), "{written}");
-        }
+    if let Ok(table) = place::csv::read(&text)
+        && table.ids.len() <= MAX_SOLVED
+        && let Ok(outcome) = place::solve(&table.problem, &Limit::nodes(20))
+        && let Some(solution) = &outcome.solution
+    {
+        assert_eq!(place::check(&table.problem, solution), Ok(()), "{text}");
+        let written = place::csv::write(&table, Some(solution));
+        assert!(place::csv::read(&written).is_ok(), "{written}");
     }
     if let Ok(dag) = order::json::read(&text)
         && let Ok(problem) = dag.problem()
