@@ -1,9 +1,9 @@
 //! Verifies a manifest of sections from the files alone: one file a rule.
 //!
 //! Each section is cut from the given model anew, by the nodes that the manifest lists, and its layout must
-//! pass the check of any other model ([`layouts`]). Values keep their names in all sections, so the sections
+//! pass the check of any other model (`layouts`). Values keep their names in all sections, so the sections
 //! together are the given model if each value that its outputs need is made by the node that makes it there
-//! ([`union`]) and each operand comes from where it is made ([`edges`]). The other rules replay the program.
+//! (`union`) and each operand comes from where it is made (`edges`). The other rules replay the program.
 
 mod annotations;
 mod copies;
