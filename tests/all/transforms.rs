@@ -45,11 +45,13 @@ fn false_claims_on_added_outputs_are_refused() {
             let other = layout.added_outputs[1].nodes[0].inputs.clone();
             layout.added_outputs[0].nodes[0].inputs = other;
         }),
-        ("another attribute", &["interface"], |layout| {
+        ("another attribute", &["unproven"], |layout| {
             layout.added_outputs[0].nodes[0].attributes.insert("keepdims".into(), Attribute::Int(1));
         }),
-        ("an operand of nobody", &["added-output"], |layout| layout.added_outputs[0].nodes[0].inputs[0] = "nobody".into()),
-        ("another name", &["added-output"], |layout| layout.added_outputs[0].name = "other".into()),
+        ("an operand of nobody", &["added-output", "interface", "cost"], |layout| {
+            layout.added_outputs[0].nodes[0].inputs[0] = "nobody".into()
+        }),
+        ("another name", &["added-output", "interface", "cost"], |layout| layout.added_outputs[0].name = "other".into()),
     ];
     for (what, expected, damage) in damages {
         let mut layout = planned.layout.clone();
