@@ -132,7 +132,9 @@ fn training(arguments: &Train) -> Result<Training, Failure> {
         },
         zeros: zeros_path(arguments).and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned())),
     };
-    let import = arguments.planning.inputs.request()?.import;
+    let mut import = arguments.planning.inputs.request()?.import;
+    // Only a plan needs extents: dimensions of a step stay open.
+    import.allow_unbound |= !arguments.plans();
     let (trainable, frozen) = (arguments.trainable.clone(), arguments.freeze.clone());
     Ok(Training { import, trainable, frozen, adapters: arguments.lora.clone(), step })
 }

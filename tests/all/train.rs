@@ -114,6 +114,12 @@ fn a_perceptron_and_a_language_model_learn_in_stock_sessions() {
 }
 
 #[test]
+fn a_convolutional_net_learns_digits() {
+    let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("python/memc/train.py");
+    script("digits.py", &Folder::new("digits"), &[&module]);
+}
+
+#[test]
 fn a_character_model_learns_the_book_and_is_baked() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     script("trainer.py", &Folder::new("trainer"), &[&root.join("docs/src"), &root.join("python/memc/train.py")]);
