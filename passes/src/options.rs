@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use memc_cost::{CostModel, Target};
-use memc_ir::{Bytes, DimExpr, Module, Node, SpaceData};
+use memc_ir::{Bytes, DimExpr, Module, Node, SpaceData, matches};
 use memc_ops::Profile;
 
 use crate::tuning::PassTuning;
@@ -157,27 +157,6 @@ impl Default for Encoding {
     }
 }
 
-/// Returns whether a name has the form of a pattern, in which `*` stands for any text. O(pattern x name).
-fn matches(pattern: &str, name: &str) -> bool {
-    let mut parts = pattern.split('*');
-    let first = parts.next().unwrap_or_default();
-    let Some(mut rest) = name.strip_prefix(first) else { return false };
-    let mut parts = parts.peekable();
-    if parts.peek().is_none() {
-        return rest.is_empty();
-    }
-    while let Some(part) = parts.next() {
-        if parts.peek().is_none() {
-            return rest.ends_with(part);
-        }
-        match rest.find(part) {
-            Some(at) => rest = &rest[at + part.len()..],
-            None => return false,
-        }
-    }
-    true
-}
-
 /// Everything that passes are told.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -305,27 +284,5 @@ impl Options {
 impl Default for Options {
     fn default() -> Self {
         Self::for_profile(&Profile::ARENA)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::matches;
-
-    #[test]
-    fn a_star_stands_for_any_text() {
-        for (pattern, name, expected) in [
-            ("a", "a", true),
-            ("a", "ab", false),
-            ("a*", "ab", true),
-            ("*b", "ab", true),
-            ("*b", "ba", false),
-            ("a*c*e", "abcde", true),
-            ("a*c*e", "abde", false),
-            ("*", "", true),
-            ("ab*ba", "aba", false),
-        ] {
-            assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
-        }
     }
 }

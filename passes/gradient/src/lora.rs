@@ -4,11 +4,10 @@
 use std::str::FromStr;
 
 use memc_edit::is_made_by;
-use memc_ir::{Dim, ElementType, Module, Node, NodeData, Rewriter, TensorType, Use, Value};
+use memc_ir::{Dim, ElementType, Module, Node, NodeData, Rewriter, TensorType, Use, Value, matches};
 
 use crate::emit::Emit;
 use crate::error::{GradientError, Refusal};
-use crate::names::matches;
 use crate::trainable::Trainable;
 use crate::{Known, NAME};
 

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use memc_ir::{Bytes, ConstData, ConstOrigin, ElementType, Module, Payload, TensorType, Value, ValueType};
+use memc_ir::{Bytes, ConstData, ConstOrigin, ElementType, Module, Payload, TensorType, Value, ValueType, matches};
 
 use crate::Known;
 use crate::batch_norms::{self, BatchNorms};
 use crate::emit::Emit;
 use crate::error::{GradientError, Refusal};
 use crate::loss::{self, Loss};
-use crate::names::matches;
 use crate::optimizer::{self, Clip, Optimizer, Updates};
 use crate::trainable::Trainable;
 use crate::walk::Paths;

@@ -7,10 +7,9 @@
 
 use std::collections::BTreeSet;
 
-use memc_ir::{Bytes, Module, Node, NodeData, Payload, Rewriter, SecondaryMap, TensorType, Use, Value};
+use memc_ir::{Bytes, Module, Node, NodeData, Payload, Rewriter, SecondaryMap, TensorType, Use, Value, matches};
 
 use crate::error::GradientError;
-use crate::names::matches;
 
 /// A trainable parameter.
 #[derive(Clone, Debug, PartialEq)]
