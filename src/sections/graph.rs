@@ -242,10 +242,11 @@ impl<'f> Graph<'f> {
         first.iter().any(|one| second.iter().any(|other| may_fuse(&self.module, *one, *other)))
     }
 
-    /// Name of a node for messages.
+    /// Name of a node for messages: its own, or that of its first result.
     pub fn title(&self, index: usize) -> String {
         let Some(node) = self.file.graph().node.get(index) else { return String::new() };
-        format!("node \"{}\" ({})", node.name(), node.op_type())
+        let name = if node.name().is_empty() { node.output.first().map_or("", String::as_str) } else { node.name() };
+        format!("node \"{name}\" ({})", node.op_type())
     }
 }
 
