@@ -1,10 +1,10 @@
 //! Weights in files beside the model: mapped when a pass first asks for their bytes.
 #![allow(unsafe_code)]
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Component, Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
 use memc_check::devices::SectionFiles;
@@ -18,14 +18,14 @@ use memc_passes::ExternalData;
 #[derive(Debug, Default)]
 pub(crate) struct ExternalFiles {
     folder: PathBuf,
-    mapped: RefCell<BTreeMap<String, Option<Bytes>>>,
+    mapped: Mutex<BTreeMap<String, Option<Bytes>>>,
 }
 
 impl ExternalFiles {
     /// Files beside a model.
     pub(crate) fn beside(model: Option<&Path>) -> Self {
         let folder = model.and_then(Path::parent).unwrap_or(Path::new("")).to_owned();
-        Self { folder, mapped: RefCell::default() }
+        Self { folder, mapped: Mutex::default() }
     }
 
     /// Whether both are files of one folder.
@@ -96,7 +96,7 @@ impl Weights {
 
 impl ExternalData for ExternalFiles {
     fn bytes(&self, location: &str, offset: u64, length: u64) -> Option<Bytes> {
-        let mut mapped = self.mapped.borrow_mut();
+        let mut mapped = self.mapped.lock().unwrap_or_else(PoisonError::into_inner);
         let whole = mapped.entry(location.to_owned()).or_insert_with(|| self.map(location)).clone()?;
         let (from, to) = (usize::try_from(offset).ok()?, usize::try_from(offset.checked_add(length)?).ok()?);
         (to <= whole.len()).then(|| whole.slice(from..to))

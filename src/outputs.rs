@@ -53,8 +53,8 @@ impl Outputs {
         self.pending.push((partial.to_owned(), path.to_owned()));
     }
 
-    /// Adds a file of equal contents and permissions: a link to the given one where the file system allows
-    /// it, else a copy, which shares its blocks where the file system can.
+    /// Adds a file of equal contents and permissions: a copy that shares the blocks of the given one where the
+    /// file system can, else a link to it, else a copy.
     ///
     /// # Errors
     /// The system refuses to read or to write a file.
@@ -64,7 +64,7 @@ impl Outputs {
         let from = &from.canonicalize().map_err(|source| told("read", from, source))?;
         let partial = partial(to);
         self.start(&partial, to);
-        if fs::hard_link(from, &partial).is_err() {
+        if share_blocks(from, &partial).is_err() && fs::hard_link(from, &partial).is_err() {
             // Opens the file first, so that the error names the right one.
             fs::File::open(from).map_err(|source| told("read", from, source))?;
             fs::copy(from, &partial).map_err(|source| told("write", to, source))?;
@@ -85,6 +85,24 @@ impl Outputs {
             self.pending.remove(0);
         }
         Ok(())
+    }
+}
+
+/// Makes a new file of equal contents and permissions that shares the blocks of the given one; a write to
+/// either file does not change the other.
+fn share_blocks(from: &Path, to: &Path) -> std::io::Result<()> {
+    #[cfg(target_os = "linux")]
+    {
+        let source = fs::File::open(from)?;
+        let new = fs::File::create_new(to)?;
+        let shared = rustix::fs::ioctl_ficlone(&new, &source).map_err(std::io::Error::from);
+        let outcome = shared.and_then(|()| new.set_permissions(source.metadata()?.permissions()));
+        outcome.inspect_err(|_| drop(fs::remove_file(to)))
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = (from, to);
+        Err(std::io::ErrorKind::Unsupported.into())
     }
 }
 

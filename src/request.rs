@@ -1,6 +1,7 @@
 //! Requests for plans: one struct with a builder, for the command and for libraries.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use memc_cost::{ScratchError, ScratchRules, Target};
 use memc_ir::{Bytes, Limit, Range, SecondaryMap, Value};
 use memc_onnx_import::ImportOptions;
 use memc_ops::{Assumption, Data, Profile};
+use memc_passes::threads::Threads;
 use memc_passes::{Encoding, Io, Options, Rewriting, StateNames, Transform, WeightCode};
 use memc_solve::Stop;
 
@@ -165,6 +167,8 @@ pub struct Request {
     pub external_data: Option<ExternalData>,
     /// Search effort, in nodes of an exact search.
     pub effort: u64,
+    /// Threads that search; `None` takes one for each processor. The plan does not depend on their number.
+    pub threads: Option<usize>,
     /// Passes to run instead of the planner, as text.
     pub passes: Option<String>,
     /// Pipelines whose plans compete with those of the planner.
@@ -207,6 +211,7 @@ impl Default for Request {
             anchors: false,
             external_data: None,
             effort: options.effort,
+            threads: None,
             passes: None,
             pipelines: Vec::new(),
             transforms: Vec::new(),
@@ -420,6 +425,13 @@ impl Request {
         self
     }
 
+    /// Sets the number of threads that search. The plan does not depend on it.
+    #[must_use]
+    pub fn threads(mut self, count: usize) -> Self {
+        self.threads = Some(count);
+        self
+    }
+
     /// Runs these passes instead of the planner.
     #[must_use]
     pub fn passes(mut self, passes: impl Into<String>) -> Self {
@@ -507,6 +519,7 @@ impl Request {
         for space in &mut target.spaces {
             space.alignment = self.alignment.or(space.alignment);
         }
+        let processors = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let mut options = Options::on(self.runtime.profile(), target);
         options.cost.scratch = self.scratch.as_ref().map(|file| file.rules.clone());
         Ok(Options {
@@ -519,6 +532,7 @@ impl Request {
             state: self.state.clone(),
             weights: self.weights.clone(),
             stop: self.stop.clone(),
+            threads: Threads::new(self.threads.unwrap_or_else(processors)),
             pipelines: self.pipelines.clone(),
             ..options
         })

@@ -4,8 +4,8 @@ use memc_ir::{Alias, AliasKind, Bytes, LiveRange, Module, Node, SecondaryMap, St
 use memc_ops::Typed;
 
 use crate::analysis::buffers::is_placed;
-use crate::analysis::class::{StorageClass, classes};
-use crate::analysis::liveness::Liveness;
+use crate::analysis::class::StorageClass;
+use crate::analysis::memory::Memory;
 use crate::options::{Io, Options};
 use crate::pass::{Changed, PassContext, PassError, PassInfo};
 
@@ -45,7 +45,7 @@ struct Families {
 
 impl Families {
     fn of(module: &Module, options: &Options) -> Self {
-        let liveness = Liveness::of(module, module.main(), options.profile);
+        let Memory { liveness, classes, .. } = Memory::of(module, options);
         let mut needed: SecondaryMap<Value, Option<LiveRange>> = SecondaryMap::default();
         for value in module.values().keys() {
             let Some(range) = liveness.range(value) else { continue };
@@ -58,7 +58,7 @@ impl Families {
         for output in &module.graph(module.main()).outputs {
             kept.set(head(module, *output), true);
         }
-        Self { classes: classes(module), io: options.io, needed, kept }
+        Self { classes, io: options.io, needed, kept }
     }
 }
 

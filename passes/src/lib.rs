@@ -32,6 +32,7 @@ pub mod schedule;
 pub mod settings;
 pub mod settle;
 mod slices;
+pub mod threads;
 pub mod tie;
 pub mod transform;
 pub mod tuning;

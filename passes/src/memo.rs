@@ -1,9 +1,9 @@
 //! Memory of earlier runs on one model: several strategies often give a solver equal problems.
 
 use std::any::Any;
-use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use memc_solve::{Limit, Outcome, StopReason, order, place};
 
@@ -16,31 +16,39 @@ const MAX_REMEMBERED: usize = 50_000;
 pub struct Memo {
     orders: Known<(order::Problem, u64), Vec<u32>>,
     places: Known<place::Problem, place::Solution>,
-    kept: Rc<RefCell<Vec<Rc<dyn Any>>>>,
-    spent: Rc<Cell<u64>>,
+    kept: Objects,
+    own: Objects,
+    spent: Arc<AtomicU64>,
 }
 
 impl Memo {
-    /// Returns the shared object of type `T`, made by its default at the first call. Linear in the
-    /// number of types.
-    pub fn kept<T: Any + Default>(&self) -> Rc<T> {
-        let known = self.kept.borrow().iter().find_map(|kept| kept.clone().downcast::<T>().ok());
-        known.unwrap_or_else(|| {
-            let made = Rc::new(T::default());
-            self.kept.borrow_mut().push(made.clone());
-            made
-        })
+    /// Returns the shared object of type `T`, made by its default at the first call. Threads use it side by
+    /// side, so its answers must not depend on earlier questions. Linear in the number of types.
+    pub fn kept<T: Any + Default + Send + Sync>(&self) -> Arc<T> {
+        self.kept.of()
     }
 
-    /// Returns the number of search nodes that exact solvers spent so far; remembered answers cost
-    /// nothing.
+    /// Returns the object of type `T` that belongs to one search, made by its default at the first call. Its
+    /// answers may depend on earlier questions of the search. Linear in the number of types.
+    pub fn own<T: Any + Default + Send + Sync>(&self) -> Arc<T> {
+        self.own.of()
+    }
+
+    /// Returns the memory of another search on the same model: it shares answers, but counts search nodes by
+    /// itself and has objects of its own.
+    pub fn apart(&self) -> Self {
+        Self { spent: Arc::default(), own: Objects::default(), ..self.clone() }
+    }
+
+    /// Returns the number of search nodes of all answers so far. A remembered answer counts as if it were
+    /// found anew, so that the number does not depend on other threads.
     pub fn spent(&self) -> u64 {
-        self.spent.get()
+        self.spent.load(Ordering::Relaxed)
     }
 
     /// Adds search nodes to the spent total.
     pub fn spend(&self, nodes: u64) {
-        self.spent.set(self.spent.get().saturating_add(nodes));
+        self.spent.fetch_add(nodes, Ordering::Relaxed);
     }
 
     /// Orders a problem from its present order and searches only for peaks below `below`; see
@@ -50,12 +58,12 @@ impl Memo {
     /// The solver refuses the problem.
     pub fn order(&self, problem: &order::Problem, below: u64, limit: &Limit) -> Result<Outcome<Vec<u32>>, order::OrderError> {
         let count = problem.operations.len();
-        self.orders.ask(&(problem.clone(), below), count, limit, || {
+        let outcome = self.orders.ask(&(problem.clone(), below), count, limit, || {
             let given: Vec<u32> = (0..count as u32).collect();
-            let outcome = order::solve_below(problem, &given, below, limit)?;
-            self.spend(outcome.effort);
-            Ok(outcome)
-        })
+            order::solve_below(problem, &given, below, limit)
+        })?;
+        self.spend(outcome.effort);
+        Ok(outcome)
     }
 
     /// Places the buffers of a problem; see [`place::solve`].
@@ -76,17 +84,36 @@ impl Memo {
 
     /// Places the buffers of a problem within exactly this limit.
     fn place_within(&self, problem: &place::Problem, limit: &Limit) -> Result<Outcome<place::Solution>, place::ProblemError> {
-        self.places.ask(problem, problem.buffers.len(), limit, || {
-            let outcome = place::solve(problem, limit)?;
-            self.spend(outcome.effort);
-            Ok(outcome)
+        let outcome = self.places.ask(problem, problem.buffers.len(), limit, || place::solve(problem, limit))?;
+        self.spend(outcome.effort);
+        Ok(outcome)
+    }
+}
+
+/// Objects, one of a type. Clones share them.
+#[derive(Clone, Debug, Default)]
+struct Objects(Arc<Mutex<Vec<Arc<dyn Any + Send + Sync>>>>);
+
+impl Objects {
+    fn of<T: Any + Default + Send + Sync>(&self) -> Arc<T> {
+        let mut all = locked(&self.0);
+        let known = all.iter().find_map(|kept| kept.clone().downcast::<T>().ok());
+        known.unwrap_or_else(|| {
+            let made = Arc::new(T::default());
+            all.push(made.clone());
+            made
         })
     }
 }
 
+/// Locks shared content. A thread that panicked leaves it whole: every change is one step.
+fn locked<T: ?Sized>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Answers by problem and limit, oldest first.
 #[derive(Clone, Debug)]
-struct Known<Q, S>(Rc<RefCell<VecDeque<Entry<Q, S>>>>);
+struct Known<Q, S>(Arc<Mutex<VecDeque<Entry<Q, S>>>>);
 
 #[derive(Debug)]
 struct Entry<Q, S> {
@@ -98,7 +125,7 @@ struct Entry<Q, S> {
 
 impl<Q, S> Default for Known<Q, S> {
     fn default() -> Self {
-        Self(Rc::default())
+        Self(Arc::default())
     }
 }
 
@@ -116,12 +143,12 @@ impl<Q: Clone + PartialEq, S: Clone> Known<Q, S> {
         let is_enough = |entry: &Entry<Q, S>| entry.answer.stop == StopReason::BoundReached && entry.answer.effort == 0;
         let answers = |entry: &Entry<Q, S>| entry.limit == *limit || entry.limit.nodes < limit.nodes && is_enough(entry);
         let is_it = |entry: &&Entry<Q, S>| entry.size == size && answers(entry) && entry.question == *question;
-        let known = self.0.borrow().iter().find(is_it).map(|entry| entry.answer.clone());
+        let known = locked(&self.0).iter().find(is_it).map(|entry| entry.answer.clone());
         if let Some(known) = known {
             return Ok(known);
         }
         let answer = solve()?;
-        let mut entries = self.0.borrow_mut();
+        let mut entries = locked(&self.0);
         entries.push_back(Entry { question: question.clone(), size, limit: *limit, answer: answer.clone() });
         while entries.iter().map(|entry| entry.size).sum::<usize>() > MAX_REMEMBERED {
             entries.pop_front();
@@ -170,9 +197,14 @@ mod tests {
     #[test]
     fn clones_share_one_object_per_type() {
         let memo = Memo::default();
-        memo.clone().kept::<Cell<u32>>().set(7);
-        assert_eq!(memo.kept::<Cell<u32>>().get(), 7);
-        assert_eq!(memo.kept::<Cell<u64>>().get(), 0);
+        memo.clone().kept::<AtomicU64>().store(7, Ordering::Relaxed);
+        assert_eq!(memo.kept::<AtomicU64>().load(Ordering::Relaxed), 7);
+        assert_eq!(memo.kept::<std::sync::atomic::AtomicU32>().load(Ordering::Relaxed), 0);
+        assert_eq!(memo.apart().kept::<AtomicU64>().load(Ordering::Relaxed), 7);
+        assert_eq!(memo.own::<AtomicU64>().load(Ordering::Relaxed), 0);
+        memo.clone().own::<AtomicU64>().store(8, Ordering::Relaxed);
+        assert_eq!(memo.own::<AtomicU64>().load(Ordering::Relaxed), 8);
+        assert_eq!(memo.apart().own::<AtomicU64>().load(Ordering::Relaxed), 0);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use memc_cost::{CostModel, Target};
 use memc_ir::{Bytes, DimExpr, Module, Node, SpaceData, matches};
 use memc_ops::Profile;
 
+use crate::threads::Threads;
 use crate::tuning::PassTuning;
 
 /// Storage of graph inputs and outputs: which of them the arena holds in addition to transients and
@@ -184,6 +185,8 @@ pub struct Options {
     pub tuning: PassTuning,
     /// Signal that asks searches to stop before their effort is spent.
     pub stop: memc_solve::Stop,
+    /// Threads for independent searches.
+    pub threads: Threads,
     /// Pipelines of the caller, whose plans compete with those of the strategies.
     pub pipelines: Vec<String>,
     /// Limits of the arenas of farther spaces, in bytes, by name of the space.
@@ -255,6 +258,7 @@ impl Options {
             effort,
             tuning: PassTuning::default(),
             stop: memc_solve::Stop::default(),
+            threads: Threads::default(),
             pipelines: Vec::new(),
             far_budgets: BTreeMap::new(),
             alias_state: false,

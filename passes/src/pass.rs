@@ -169,7 +169,7 @@ pub struct SolverReport {
 pub const SCHEDULE: &str = "schedule";
 
 /// Source of the bytes of constants stored in other files. The crate that reads files implements it.
-pub trait ExternalData: Debug {
+pub trait ExternalData: Debug + Send + Sync {
     /// Returns the bytes `offset .. offset + length` of the file at `location`; `None` if the file
     /// cannot be read or is too short.
     fn bytes(&self, location: &str, offset: u64, length: u64) -> Option<bytes::Bytes>;

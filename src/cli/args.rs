@@ -1,5 +1,6 @@
 //! The command line, as declared to clap.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -73,6 +74,9 @@ pub struct Machine {
     /// Search effort: fast, default, max, or a number of search nodes
     #[arg(long, value_name = "fast|default|max|N", default_value = "default", value_parser = effort, help_heading = heading::USUAL)]
     pub effort: u64,
+    /// Threads that search; the plan does not depend on their number [default: one for each processor]
+    #[arg(long, value_name = "N", help_heading = heading::MACHINE, hide_short_help = true)]
+    pub threads: Option<NonZeroUsize>,
     /// Farther space and the link to it, in both directions: host=16GB/s, or host=16GB/s,20us
     /// (repeatable; latency is 10us by default)
     #[arg(long = "link", value_name = "SPACE=RATE[,LATENCY]", help_heading = heading::MACHINE, hide_short_help = true)]

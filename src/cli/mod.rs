@@ -38,6 +38,7 @@ mod weights;
 
 use std::ffi::OsString;
 use std::io::{IsTerminal as _, Read as _, Write as _};
+use std::num::NonZeroUsize;
 use std::path::Path;
 
 use clap::{CommandFactory as _, Parser as _};
@@ -278,6 +279,7 @@ impl Machine {
             alignment: self.align,
             max_fold_bytes: Bytes(self.max_fold_bytes.resolve(Bytes(0))),
             effort: self.effort,
+            threads: self.threads.map(NonZeroUsize::get),
             passes: self.passes.clone(),
             ..Request::default()
         })

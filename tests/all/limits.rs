@@ -287,3 +287,30 @@ fn a_constant_output_counts_in_both_peaks() {
     let (peak, before) = peaks(&planned_by(&model, &request(|_| {})).unwrap());
     assert!(peak <= before, "{peak} > {before}");
 }
+
+/// Threads share caches of answers, and take results in the order of the questions.
+#[test]
+fn plans_and_their_logs_do_not_depend_on_the_number_of_threads() {
+    let file = ModelFile::from_bytes(bytes(&wide())).unwrap();
+    for asked in ["", "60%", "1000", "slowdown"] {
+        let found = |threads: usize| {
+            let request = match asked {
+                "" => Request::new(),
+                "slowdown" => request(|request| request.rewrite.slowdown = 500),
+                budget => Request::new().budget(budget.parse::<Budget>().unwrap().size),
+            };
+            let planned = plan(&file, &request.threads(threads)).map_err(|error| error.to_string())?;
+            let log = planned.log.iter().map(|entry| (entry.candidate.clone(), entry.bytes, entry.effort, entry.verdict));
+            Ok::<_, String>((
+                planned.model_bytes().unwrap(),
+                memc_layout::to_json(&planned.layout).unwrap(),
+                log.collect::<Vec<_>>(),
+            ))
+        };
+        let alone = found(1);
+        assert_eq!(alone.is_ok(), asked != "1000", "{asked}");
+        for threads in [2, 5] {
+            assert_eq!(found(threads), alone, "{asked}, {threads} threads");
+        }
+    }
+}

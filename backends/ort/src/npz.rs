@@ -177,9 +177,7 @@ fn member(bytes: &Bytes, wrong: &dyn Fn(&str) -> Error) -> Result<Member, Error>
     let element = CODES.iter().find(|row| row.1 == code).and_then(|row| Element::from_onnx(row.0 as i32));
     let element = element
         .ok_or_else(|| wrong(&format!("its type {code} is not a type of numbers that kernels accept, in this byte order")))?;
-    if after("'fortran_order'").is_some_and(|rest| rest.starts_with("True")) {
-        return Err(wrong("it is in Fortran order; use numpy.ascontiguousarray"));
-    }
+    let is_by_columns = after("'fortran_order'").is_some_and(|rest| rest.starts_with("True"));
     let shape =
         after("'shape'").and_then(|rest| rest.split(['(', ')']).nth(1)).ok_or_else(|| wrong("its header has no shape"))?;
     let shape: Result<Vec<u64>, _> = shape.split(',').map(str::trim).filter(|text| !text.is_empty()).map(str::parse).collect();
@@ -188,7 +186,31 @@ fn member(bytes: &Bytes, wrong: &dyn Fn(&str) -> Error) -> Result<Member, Error>
     if element.bytes(&shape) != Some(elements.len() as u64) {
         return Err(wrong("its length does not match its shape"));
     }
+    let elements = if is_by_columns && shape.len() > 1 { by_rows(&elements, &shape).into() } else { elements };
     Ok(Member { element, shape, elements })
+}
+
+/// Returns elements of which the first index varies fastest (Fortran order) in the order of the format, in
+/// which the last index does. Linear.
+fn by_rows(elements: &[u8], shape: &[u64]) -> Vec<u8> {
+    let count = shape.iter().product::<u64>().max(1) as usize;
+    let width = elements.len() / count;
+    // Index of the element to write, and the place of each of its indices among the elements by columns.
+    let mut index = vec![0; shape.len()];
+    let places: Vec<u64> = shape.iter().scan(1, |place, extent| Some(std::mem::replace(place, *place * extent))).collect();
+    let mut rows = Vec::with_capacity(elements.len());
+    while rows.len() < elements.len() {
+        let at = index.iter().zip(&places).map(|(index, place)| index * place).sum::<u64>() as usize;
+        rows.extend_from_slice(&elements[at * width..][..width]);
+        for (index, extent) in index.iter_mut().zip(shape).rev() {
+            *index += 1;
+            if *index < *extent {
+                break;
+            }
+            *index = 0;
+        }
+    }
+    rows
 }
 
 /// Writes arrays, including arrays inside sequences and maps, as an archive that `numpy.load` reads.
@@ -267,6 +289,28 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         assert_eq!(view(&read), view(&arrays()));
+    }
+
+    #[test]
+    fn arrays_by_columns_are_read_by_rows() {
+        let numbers = |numbers: &[u16]| numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>();
+        let by_columns = |shape: &[u64]| {
+            let text = String::from_utf8_lossy(&header("<u2", shape)[10..]).replace("False", "True ");
+            [MAGIC, &[1, 0], &(text.len() as u16).to_le_bytes(), text.as_bytes()].concat()
+        };
+        // The elements of numpy.arange(24).reshape(shape) by columns.
+        let cases: [(&[u64], Vec<u16>); 3] = [
+            (&[2, 3, 4], (0..4).flat_map(|c| (0..3).flat_map(move |b| (0..2).map(move |a| a * 12 + b * 4 + c))).collect()),
+            (&[24, 1], (0..24).collect()),
+            (&[24], (0..24).collect()),
+        ];
+        for (shape, columns) in cases {
+            let file = [by_columns(shape), numbers(&columns)].concat();
+            let read = Archive::of(file.into(), Path::new("x.npy")).unwrap().arrays().unwrap();
+            assert_eq!(read["x"].bytes(), numbers(&(0..24).collect::<Vec<u16>>()), "{shape:?}");
+        }
+        let file = [by_columns(&[0, 3]), Vec::new()].concat();
+        assert_eq!(Archive::of(file.into(), Path::new("x.npy")).unwrap().arrays().unwrap()["x"].shape, [0, 3]);
     }
 
     #[test]

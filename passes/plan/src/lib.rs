@@ -6,7 +6,9 @@
 //! on one page.
 
 mod budget;
+mod forms;
 mod goal;
+mod limited;
 mod model;
 mod peak;
 mod pool;

@@ -1,7 +1,7 @@
 //! The model to plan, a module on its way to a plan, and finished plans.
 
-use std::cell::OnceCell;
 use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use memc_cost::timeline;
 use memc_ir::{Bytes, Module, Node, SecondaryMap, Value};
@@ -45,6 +45,16 @@ impl Model<'_> {
     /// Returns the transforms that plans may use.
     pub(crate) fn transforms(&self) -> Transforms<'_> {
         Transforms { own: self.transforms, options: self.options }
+    }
+
+    /// Returns whether rules may rewrite the model.
+    pub(crate) fn may_rewrite(&self) -> bool {
+        self.options.rewrite.enabled
+    }
+
+    /// Returns whether regions may be split into parts: kernels may then sum in another order.
+    pub(crate) fn may_split(&self) -> bool {
+        self.may_rewrite() && !self.options.rewrite.exact
     }
 
     /// Returns the number of nodes of the main graph.
@@ -144,7 +154,7 @@ pub struct Planned {
     /// Form of the plan, in the words of the log.
     pub form: &'static str,
     /// Need at small extents, once it is known.
-    pub(crate) small: OnceCell<u64>,
+    pub(crate) small: OnceLock<u64>,
 }
 
 impl Planned {
@@ -159,7 +169,7 @@ impl Planned {
             base: None,
             strategy: "",
             form: "file's order",
-            small: OnceCell::new(),
+            small: OnceLock::new(),
         }
     }
 
@@ -189,6 +199,11 @@ impl Planned {
         let small = *self.small.get_or_init(|| at_small(&self.module, options));
         goal.ranged(self.need(options), self.nanos(options), self.module.graph(self.module.main()).nodes.len(), small)
     }
+}
+
+/// Locks shared content. A thread that panicked leaves it whole: every change is one step.
+pub(crate) fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns the need of a planned module in the first space, in bytes.

@@ -80,6 +80,8 @@ pub(crate) struct Pool<'o> {
     pub(crate) file_order: Planned,
     /// Best plan that keeps the limits.
     best: Option<Planned>,
+    /// Whether the best plan was found without a search for the limit.
+    best_is_free: bool,
     /// Best plan that was found without a search for the limit.
     free: Option<Planned>,
     /// Least modelled time, in nanoseconds, of the input model and of all plans found without a search
@@ -105,6 +107,7 @@ impl<'o> Pool<'o> {
             goal,
             file_order,
             best: None,
+            best_is_free: false,
             free: None,
             free_nanos: given_nanos,
             smallest,
@@ -136,7 +139,7 @@ impl<'o> Pool<'o> {
             () => Verdict::Best,
         };
         if verdict == Verdict::Best {
-            self.best = Some(plan);
+            (self.best, self.best_is_free) = (Some(plan), false);
         }
         verdict
     }
@@ -155,7 +158,9 @@ impl<'o> Pool<'o> {
         if self.free.as_ref().is_none_or(|free| self.score(&plan) < self.score(free)) {
             self.free = Some(plan.clone());
         }
-        self.offer(plan)
+        let verdict = self.offer(plan);
+        self.best_is_free |= verdict == Verdict::Best;
+        verdict
     }
 
     pub(crate) fn score(&self, plan: &Planned) -> Score {
@@ -165,6 +170,11 @@ impl<'o> Pool<'o> {
     /// Returns the best plan that keeps the limits.
     pub(crate) fn best(&self) -> Option<&Planned> {
         self.best.as_ref()
+    }
+
+    /// Returns whether the best plan was found without a search for the limit.
+    pub(crate) fn best_is_free(&self) -> bool {
+        self.best_is_free
     }
 
     /// Returns the best plan found without a search for the limit, or the file order if there is no such

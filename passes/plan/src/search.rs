@@ -1,20 +1,19 @@
 //! One search: runs the strategies in order; the pool keeps their plans.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::sync::{Arc, Mutex};
 
-use memc_ir::{Bytes, ConstData, ConstOrigin};
-use memc_passes::{PassError, PipelineError, Settings, Transform, Turn};
+use memc_ir::Bytes;
+use memc_passes::{PassError, PipelineError, Settings};
 
+use crate::forms::Forms;
 use crate::goal::{Goal, slowed};
-use crate::model::{Form, Model, Planned, arena, pays_for_weights};
+use crate::model::{Model, Planned, arena, locked};
 use crate::pool::{Entry, Pool, Verdict};
-use crate::strategies::{STRATEGIES, Strategy};
+use crate::strategies::{FIRST, STRATEGIES, Strategy};
 use crate::tuning::Tuning;
-use crate::whole::{self, CLEAN, Candidate, REGIONS, REWRITE};
+use crate::whole::{self, Asked};
 use crate::{Found, Refusal};
-use crate::{peak, split};
 
 /// The user's request to one search.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -26,6 +25,19 @@ pub struct Wish {
     pub slowdown: u32,
 }
 
+/// What strategies leave for later ones, whoever these are.
+#[derive(Default)]
+pub(crate) struct Known {
+    /// Plan of the whole batch without recomputation.
+    pub(crate) ordered: Option<Planned>,
+    /// Plan that recomputes or transfers values of whole nodes, for the limit.
+    pub(crate) recomputed: Option<Planned>,
+    /// Whether a plan splits regions and recomputes other values, for the limit itself.
+    pub(crate) is_split_and_recomputed: bool,
+    /// Numbers of batch parts that nearly keep the limit, with their heuristic plans.
+    pub(crate) near_parts: Vec<(u64, Planned)>,
+}
+
 /// State of one search.
 pub(crate) struct Search<'m> {
     pub(crate) model: &'m Model<'m>,
@@ -34,12 +46,10 @@ pub(crate) struct Search<'m> {
     pub(crate) pool: Pool<'m>,
     /// Best plan of each strategy that found a plan.
     found: BTreeMap<&'static str, Planned>,
-    /// Numbers of batch parts that nearly keep the limit, with their heuristic plans.
-    pub(crate) near_parts: Vec<(u64, Planned)>,
-    /// Forms by the pipelines that make them.
-    forms: Rc<RefCell<BTreeMap<String, Rc<Form<'m>>>>>,
-    /// Plans without a limit, by their slowdowns.
-    free: Rc<RefCell<BTreeMap<u32, Option<Planned>>>>,
+    /// What strategies leave for later ones.
+    pub(crate) known: Known,
+    pub(crate) forms: Forms<'m>,
+    free: Free,
     /// Receives every log entry as soon as it is made; none in a search that serves another one.
     tell: Option<&'m mut dyn FnMut(&Entry)>,
     /// Name of the strategy that is running.
@@ -78,25 +88,24 @@ impl<'m> Search<'m> {
             wish,
             pool: Pool::new(model.options, goal, Planned { strategy: "file-order", ..file_order }, model.nanos()),
             found: BTreeMap::new(),
-            near_parts: Vec::new(),
-            forms: Rc::default(),
-            free: Rc::default(),
+            known: Known::default(),
+            forms: Forms::of(model),
+            free: Free::default(),
             tell,
             asked: "file-order",
             spent: 0,
         })
     }
 
-    /// Returns the plan of the model for another request, found with the forms of this search, or `None` if
-    /// there is none. Its candidates are not logged.
+    /// Returns the plan of the model for another request, or `None` if there is none. Its candidates are not
+    /// logged; their search nodes count here.
     ///
     /// # Errors
     /// Returns the error of the first pass that fails.
     pub(crate) fn aside(&self, wish: Wish) -> Result<Option<Planned>, PipelineError> {
-        let new = Search::new(self.model, self.tuning, wish, None, None)?;
-        let mut search = Search { forms: self.forms.clone(), free: self.free.clone(), ..new };
-        search.run()?;
-        Ok(search.pool.into_best())
+        let (found, spent) = self.free.aside(self.model, self.tuning, wish)?;
+        self.model.memo.spend(spent);
+        Ok(found)
     }
 
     /// Returns whether this search serves another one.
@@ -109,20 +118,32 @@ impl<'m> Search<'m> {
     /// # Errors
     /// Returns the error of the first pass that fails.
     pub(crate) fn without_limit(&self, slowdown: u32) -> Result<Option<Planned>, PipelineError> {
-        if let Some(known) = self.free.borrow().get(&slowdown) {
-            return Ok(known.clone());
-        }
-        let found = self.aside(Wish { limit: None, slowdown })?;
-        self.free.borrow_mut().insert(slowdown, found.clone());
+        let (found, spent) = self.free.find(self.model, self.tuning, slowdown)?;
+        self.model.memo.spend(spent);
         Ok(found)
     }
 
-    /// Runs every strategy that is worth running.
+    /// Runs every strategy that is worth running. The plan without limits, which every limited search takes
+    /// over, is found beside the first strategies.
     ///
     /// # Errors
     /// Returns the error of the first pass that fails; a limit without a plan is not an error here.
     pub(crate) fn run(&mut self) -> Result<(), PipelineError> {
-        for Strategy { name, is_worth, seek, .. } in STRATEGIES {
+        let (first, later) = STRATEGIES.split_at(FIRST);
+        let is_limited = self.wish != Wish { limit: None, slowdown: 0 };
+        if is_limited && !self.is_aside() {
+            let (model, tuning, free) = (self.model, self.tuning, self.free.clone());
+            let (run, found) = model.options.threads.beside(|| self.run_all(first), || free.prepare(model, tuning, 0));
+            run.and(found)?;
+        } else {
+            self.run_all(first)?;
+        }
+        self.run_all(later)
+    }
+
+    /// Runs strategies in their order.
+    fn run_all(&mut self, strategies: &[Strategy]) -> Result<(), PipelineError> {
+        for Strategy { name, is_worth, seek, .. } in strategies {
             (self.asked, self.spent) = (name, self.model.memo.spent());
             match is_worth(self) {
                 Ok(()) => {
@@ -141,7 +162,7 @@ impl<'m> Search<'m> {
     /// If no plan keeps the limits, returns the need of the smallest plan or the time of the fastest
     /// plan.
     pub(crate) fn finish(self) -> Result<Found, Refusal> {
-        let only_whole = self.may_split() || self.may_divide_batch();
+        let only_whole = self.model.may_split() || self.may_divide_batch();
         let late = self.pool.late();
         let shortage = self.pool.shortage(only_whole);
         let smallest = self.pool.smallest_in_time();
@@ -177,24 +198,9 @@ impl<'m> Search<'m> {
         self.wish.limit.unwrap_or(Bytes(u64::MAX))
     }
 
-    /// Returns whether rules may rewrite the model.
-    pub(crate) fn may_rewrite(&self) -> bool {
-        self.model.options.rewrite.enabled
-    }
-
-    /// Returns whether regions may be split into parts: kernels may then sum in another order.
-    pub(crate) fn may_split(&self) -> bool {
-        self.may_rewrite() && !self.model.options.rewrite.exact
-    }
-
     /// Returns whether the search may split the batch without a request.
     pub(crate) fn may_divide_batch(&self) -> bool {
-        self.may_split() && self.model.options.rewrite.micro_batches.is_none()
-    }
-
-    /// Returns the best plan of a strategy.
-    pub(crate) fn found(&self, strategy: &str) -> Option<&Planned> {
-        self.found.get(strategy)
+        self.model.may_split() && self.model.options.rewrite.micro_batches.is_none()
     }
 
     /// Returns the best plan of each strategy that found one, in the order of their names.
@@ -254,163 +260,14 @@ impl<'m> Search<'m> {
         self.spent = spent;
     }
 
-    /// Runs passes on a form, or returns the cached result of an equal run.
-    ///
-    /// # Errors
-    /// Returns the error of the first pass that fails.
-    pub(crate) fn form(&self, from: &Form<'m>, passes: &str, settings: &Settings) -> Result<Rc<Form<'m>>, PipelineError> {
-        let key = format!("{} {passes} {settings}", from.trace());
-        if let Some(known) = self.forms.borrow().get(&key) {
-            return Ok(known.clone());
-        }
-        let made = Rc::new(from.then(passes, settings)?);
-        self.forms.borrow_mut().insert(key, made.clone());
-        Ok(made)
-    }
-
-    /// Returns the model after the preparing passes, which never raise the peak.
-    ///
-    /// # Errors
-    /// Returns the error of the first pass that fails.
-    pub(crate) fn prepared(&self, settings: &Settings) -> Result<Rc<Form<'m>>, PipelineError> {
-        let passes = format!("{CLEAN}{}", self.model.transforms().passes_at(Turn::Prepared, self.model.module));
-        self.form(&Form::given(self.model), &passes, &settings.only(&["limit", "parts"]))
-    }
-
-    /// Returns the transforms of a turn that are of use for the model.
-    pub(crate) fn transforms(&self, turn: Turn) -> Vec<&'static Transform> {
-        self.model.transforms().at(turn, self.model.module)
-    }
-
-    /// Returns a form after the transforms that come last; nodes that exceed `limit` by themselves stay as
-    /// they are.
-    ///
-    /// # Errors
-    /// Returns the error of the first pass that fails.
-    pub(crate) fn laid_out(&self, form: Rc<Form<'m>>, limit: Option<Bytes>) -> Result<Rc<Form<'m>>, PipelineError> {
-        let passes = self.model.transforms().passes_at(Turn::Laid, self.model.module);
-        if passes.is_empty() {
-            return Ok(form);
-        }
-        self.form(&form, &passes, &Settings { alone: limit, ..Settings::default() })
-    }
-
-    /// Returns the rewritten form, or `None` if rules change nothing.
-    ///
-    /// # Errors
-    /// Returns the error of the first pass that fails.
-    pub(crate) fn rewritten(&self, prepared: &Form<'m>, settings: &Settings) -> Result<Option<Rc<Form<'m>>>, PipelineError> {
-        let form = self.form(prepared, REWRITE, &settings.only(&["limit", "slowdown", "weights"]))?;
-        Ok(Some(form).filter(|form| form.ctx.said.claims.has_rewritten()))
-    }
-
-    /// Returns the rewritten form. If rewriting computes new weights, also returns the form that leaves
-    /// weights unchanged: each choice of rules may save bytes that the other cannot.
-    fn all_rewritten(&self, prepared: &Form<'m>, settings: &Settings) -> Result<Vec<Rc<Form<'m>>>, PipelineError> {
-        let Some(form) = self.rewritten(prepared, settings)? else { return Ok(Vec::new()) };
-        let makes_weights = makes_weights(&form);
-        let mut forms = vec![form];
-        if makes_weights {
-            forms.extend(self.rewritten(prepared, &Settings { whole_weights: true, ..settings.clone() })?);
-        }
-        Ok(forms)
-    }
-
-    /// Returns a form with regions split into parts, or `None` if no region is worth splitting.
-    ///
-    /// # Errors
-    /// Returns the error of the first pass that fails.
-    pub(crate) fn divided(&self, form: &Form<'m>, settings: &Settings) -> Result<Option<Rc<Form<'m>>>, PipelineError> {
-        let divided = form.then(REGIONS, settings)?;
-        Ok(split::is_split(&divided.module).then(|| Rc::new(divided)))
-    }
-
-    /// Returns candidates with rewritten nodes, and with regions split into parts. Blocks of channels
-    /// come last: nodes in blocks have no rows to divide, but the parts of a region may be laid out in
-    /// blocks.
-    fn others(&self, prepared: &Rc<Form<'m>>, settings: &Settings) -> Result<Vec<Candidate<'m>>, PipelineError> {
-        let rewritten = self.all_rewritten(prepared, settings)?;
-        let nanos = self.model.options.total_nanos(&prepared.module);
-        let time = settings.limit.is_none().then(|| self.longest(nanos, settings));
-        let mut candidates = Vec::new();
-        let is_rewritten = !rewritten.is_empty();
-        for form in if is_rewritten { rewritten } else { vec![prepared.clone()] } {
-            if self.may_split()
-                && let Some(divided) = self.divided(&form, &Settings { time, ..settings.clone() })?
-            {
-                candidates.push(Candidate::of(self.laid_out(divided, settings.limit)?, "regions", settings)?);
-            }
-            if is_rewritten {
-                candidates.push(Candidate::of(self.laid_out(form, settings.limit)?, "rewritten", settings)?);
-            }
-        }
-        Ok(candidates)
-    }
-
-    /// Returns the best candidate after a transform, or `None` if heuristics find that it saves nothing.
-    fn transformed(
-        &self,
-        transform: &'static Transform,
-        candidates: &[Candidate<'m>],
-        goal: &Goal,
-        settings: &Settings,
-    ) -> Result<Option<Candidate<'m>>, PipelineError> {
-        let score = |candidate: &Candidate<'_>| candidate.quick.score(goal, self.model.options);
-        let Some(best) = candidates.iter().min_by_key(|candidate| score(candidate)) else { return Ok(None) };
-        let form = self.form(&best.form, transform.passes, &Settings::default())?;
-        if !transform.is_in(&form.module) {
-            return Ok(None);
-        }
-        let found = Candidate::larger(form, transform.pass.name, best, settings)?;
-        Ok((score(&found) < score(best)).then_some(found))
-    }
-
-    /// Returns the time that plans of a form may take, in nanoseconds: that of the form with the slowdown,
-    /// but no more than the goal allows. Preparing a form may cost time, too.
-    fn longest(&self, nanos: u64, settings: &Settings) -> u64 {
-        let longest = slowed(nanos, settings.slowdown);
-        self.pool.goal.longest().map_or(longest, |most| longest.min(most))
-    }
-
-    /// Returns the best plan without recomputation among three kinds of forms: nodes as given,
-    /// rewritten, and with regions split into parts. `rewrites` says whether the last two are tried.
+    /// Returns the best plan without recomputation; `rewrites` says whether rewritten nodes and split regions
+    /// are tried.
     ///
     /// # Errors
     /// Returns the error of the first pass that fails.
     pub(crate) fn plan(&self, settings: &Settings, rewrites: bool) -> Result<Planned, PipelineError> {
-        let prepared = self.prepared(settings)?;
-        let given = Candidate::of(self.laid_out(prepared.clone(), settings.limit)?, "nodes as given", settings)?;
-        let longest = self.longest(given.nanos(), settings);
-        let need = arena(&given.quick.module);
-        let goal = Goal::of_run(settings, self.model.options, need, given.nanos()).within_time(longest);
-        let mut candidates = vec![given];
-        if rewrites {
-            candidates.extend(self.others(&prepared, settings)?);
-        }
-        // Heuristic plans are a good enough measure to rank the other candidates; only the best of them
-        // stays.
-        candidates[1..].sort_by_key(|candidate| {
-            let is_heavy = !pays_for_weights(&candidate.quick.module, &self.pool.file_order.module, self.model.options);
-            (is_heavy, candidate.quick.score(&goal, self.model.options))
-        });
-        candidates.truncate(2);
-        for transform in self.transforms(Turn::Candidate).into_iter().filter(|_| rewrites) {
-            candidates.extend(self.transformed(transform, &candidates, &goal, settings)?);
-        }
-        let file_order = &self.pool.file_order;
-        let Some(best) = whole::best(candidates, &goal, settings, self.tuning, file_order)? else {
-            return Ok(file_order.clone());
-        };
-        let options = self.model.options;
-        let (peak, size) = (peak::planned_peak(&file_order.module, options), arena(&file_order.module));
-        let is_loose = peak.saturating_add(Bytes(options.space.alignment)) <= arena(&best.module) && peak < size;
-        if !is_loose {
-            return Ok(best);
-        }
-        // The file order's peak is below the best arena and below its own arena: a better placement of the
-        // file order may win, so it gets the full effort.
-        let placed = whole::file_order(self.model, settings)?;
-        Ok(if placed.score(&goal, options) < best.score(&goal, options) { placed } else { best })
+        let (goal, file_order) = (self.pool.goal, &self.pool.file_order);
+        Asked { forms: &self.forms, tuning: self.tuning, goal, file_order }.plan(settings, rewrites)
     }
 
     /// Returns the plan of a search for the limit; logs an empty line and returns `None` if the search
@@ -433,11 +290,35 @@ impl<'m> Search<'m> {
     }
 }
 
-/// Returns whether a form has large constants that were computed from weights.
-fn makes_weights(form: &Form<'_>) -> bool {
-    let (module, most) = (&form.module, form.ctx.options.max_fold_bytes);
-    let constants = module.graph(module.main()).constants.iter().filter_map(|value| module.constant_of(*value));
-    let is_made =
-        |constant: &ConstData| constant.origin == ConstOrigin::New && constant.ty.size().is_some_and(|size| size > most);
-    constants.into_iter().any(|constant| is_made(module.constant(constant)))
+/// Plans without a limit, by their slowdowns, each with the search nodes that nobody has counted yet. Clones
+/// share them.
+#[derive(Clone, Default)]
+struct Free(Arc<Mutex<BTreeMap<u32, (Option<Planned>, u64)>>>);
+
+impl Free {
+    /// Finds the plan of a model for a request by a search of its own. Returns it with the search nodes that
+    /// it took.
+    fn aside(&self, model: &Model<'_>, tuning: &Tuning, wish: Wish) -> Result<(Option<Planned>, u64), PipelineError> {
+        let model = Model { memo: model.memo.apart(), ..model.clone() };
+        let mut search = Search { free: self.clone(), ..Search::new(&model, tuning, wish, None, None)? };
+        search.run()?;
+        Ok((search.pool.into_best(), model.memo.spent()))
+    }
+
+    /// Finds the plan for a slowdown, for later.
+    fn prepare(&self, model: &Model<'_>, tuning: &Tuning, slowdown: u32) -> Result<(), PipelineError> {
+        let found = self.aside(model, tuning, Wish { limit: None, slowdown })?;
+        locked(&self.0).insert(slowdown, found);
+        Ok(())
+    }
+
+    /// Returns the plan for a slowdown, with the search nodes that nobody has counted yet.
+    fn find(&self, model: &Model<'_>, tuning: &Tuning, slowdown: u32) -> Result<(Option<Planned>, u64), PipelineError> {
+        if !locked(&self.0).contains_key(&slowdown) {
+            self.prepare(model, tuning, slowdown)?;
+        }
+        let mut all = locked(&self.0);
+        let known = all.get_mut(&slowdown).map(|(found, spent)| (found.clone(), std::mem::take(spent)));
+        Ok(known.unwrap_or_default())
+    }
 }

@@ -2,12 +2,13 @@
 //! among forms.
 
 use std::collections::BTreeSet;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use memc_ir::{Bytes, Stage};
-use memc_passes::{Changed, Pipeline, PipelineError, Settings, Silent, Turn, window};
+use memc_passes::{Changed, Pipeline, PipelineError, Settings, Silent, Transform, Turn, window};
 
-use crate::goal::Goal;
+use crate::forms::Forms;
+use crate::goal::{Goal, slowed};
 use crate::model::{Form, Model, Planned, arena, is_no_worse, pays_for_weights};
 use crate::registry::REGISTRY;
 use crate::score::Score;
@@ -35,7 +36,7 @@ pub const FILE_ORDER: &str = "fold,dce,micro-batch,dce,view,in-place,place";
 
 /// A form with its heuristic plan.
 pub(crate) struct Candidate<'m> {
-    pub(crate) form: Rc<Form<'m>>,
+    pub(crate) form: Arc<Form<'m>>,
     /// Name in the log.
     pub(crate) name: &'static str,
     /// Whether equal nodes are merged: the choice with the smaller heuristic plan.
@@ -53,12 +54,13 @@ impl<'m> Candidate<'m> {
     ///
     /// # Errors
     /// Returns the error of the first pass that fails.
-    pub(crate) fn of(form: Rc<Form<'m>>, name: &'static str, settings: &Settings) -> Result<Self, PipelineError> {
+    pub(crate) fn of(form: Arc<Form<'m>>, name: &'static str, settings: &Settings) -> Result<Self, PipelineError> {
         let quick = Settings { effort: Some(0), windows: Some(BTreeSet::new()), below: None, ..settings.clone() };
         let plan = |merges: bool| Ok::<_, PipelineError>(form.then(&whole(merges), &quick)?.planned());
-        let (mut best, mut merges) = (plan(true)?, true);
-        if has_equal_nodes(&form)? {
-            let apart = plan(false)?;
+        let apart = || Ok::<_, PipelineError>(if has_equal_nodes(&form)? { Some(plan(false)?) } else { None });
+        let (merged, apart) = form.ctx.options.threads.both(|| plan(true), apart);
+        let (mut best, mut merges) = (merged?, true);
+        if let Some(apart) = apart? {
             let size = |plan: &Planned| Goal::Least.score(arena(&plan.module), peak(plan, &form), nodes(plan));
             if size(&apart) < size(&best) {
                 (best, merges) = (apart, false);
@@ -74,7 +76,7 @@ impl<'m> Candidate<'m> {
     /// # Errors
     /// Returns the error of the first pass that fails.
     pub(crate) fn larger(
-        form: Rc<Form<'m>>,
+        form: Arc<Form<'m>>,
         name: &'static str,
         from: &Self,
         settings: &Settings,
@@ -163,6 +165,106 @@ impl<'m> Candidate<'m> {
         let without = self.form.then(&whole(self.merges), &plain)?.planned();
         let size = |plan: &Planned| Goal::Least.score(arena(&plan.module), peak(plan, &self.form), 0);
         Ok(if size(&without) <= size(&found) { without } else { found })
+    }
+}
+
+/// Conditions of plans without recomputation.
+pub(crate) struct Asked<'a, 'm> {
+    pub(crate) forms: &'a Forms<'m>,
+    pub(crate) tuning: &'a Tuning,
+    /// Goal of the search that asks.
+    pub(crate) goal: Goal,
+    /// Upper bound of every plan without a limit.
+    pub(crate) file_order: &'a Planned,
+}
+
+impl<'m> Asked<'_, 'm> {
+    /// Returns candidates with rewritten nodes, and with regions split into parts. Blocks of channels
+    /// come last: nodes in blocks have no rows to divide, but the parts of a region may be laid out in
+    /// blocks.
+    fn others(&self, prepared: &Arc<Form<'m>>, settings: &Settings) -> Result<Vec<Candidate<'m>>, PipelineError> {
+        let rewritten = self.forms.all_rewritten(prepared, settings)?;
+        let nanos = self.forms.model.options.total_nanos(&prepared.module);
+        let time = settings.limit.is_none().then(|| self.longest(nanos, settings));
+        let is_rewritten = !rewritten.is_empty();
+        let timed = Settings { time, ..settings.clone() };
+        let mut forms = Vec::new();
+        // One search for regions after another: each starts from the trials of the one before.
+        for form in if is_rewritten { rewritten } else { vec![prepared.clone()] } {
+            let divided = if self.forms.model.may_split() { self.forms.divided(&form, &timed)? } else { None };
+            forms.extend(divided.map(|form| (form, "regions")));
+            forms.extend(is_rewritten.then_some((form, "rewritten")));
+        }
+        let candidate = |(form, name): &(Arc<Form<'m>>, &'static str)| {
+            Candidate::of(self.forms.laid_out(form.clone(), settings.limit)?, name, settings)
+        };
+        self.forms.model.options.threads.each(&forms, candidate).into_iter().collect()
+    }
+
+    /// Returns the best candidate after a transform, or `None` if heuristics find that it saves nothing.
+    fn transformed(
+        &self,
+        transform: &'static Transform,
+        candidates: &[Candidate<'m>],
+        goal: &Goal,
+        settings: &Settings,
+    ) -> Result<Option<Candidate<'m>>, PipelineError> {
+        let score = |candidate: &Candidate<'_>| candidate.quick.score(goal, self.forms.model.options);
+        let Some(best) = candidates.iter().min_by_key(|candidate| score(candidate)) else { return Ok(None) };
+        let form = self.forms.then(&best.form, transform.passes, &Settings::default())?;
+        if !transform.is_in(&form.module) {
+            return Ok(None);
+        }
+        let found = Candidate::larger(form, transform.pass.name, best, settings)?;
+        Ok((score(&found) < score(best)).then_some(found))
+    }
+
+    /// Returns the time that plans of a form may take, in nanoseconds: that of the form with the slowdown,
+    /// but no more than the goal allows. Preparing a form may cost time, too.
+    fn longest(&self, nanos: u64, settings: &Settings) -> u64 {
+        let longest = slowed(nanos, settings.slowdown);
+        self.goal.longest().map_or(longest, |most| longest.min(most))
+    }
+
+    /// Returns the best plan without recomputation among three kinds of forms: nodes as given,
+    /// rewritten, and with regions split into parts. `rewrites` says whether the last two are tried.
+    ///
+    /// # Errors
+    /// Returns the error of the first pass that fails.
+    pub(crate) fn plan(&self, settings: &Settings, rewrites: bool) -> Result<Planned, PipelineError> {
+        let prepared = self.forms.prepared(settings)?;
+        let given = || Candidate::of(self.forms.laid_out(prepared.clone(), settings.limit)?, "nodes as given", settings);
+        let others = || if rewrites { self.others(&prepared, settings) } else { Ok(Vec::new()) };
+        let (given, others) = self.forms.model.options.threads.both(given, others);
+        let given = given?;
+        let longest = self.longest(given.nanos(), settings);
+        let need = arena(&given.quick.module);
+        let goal = Goal::of_run(settings, self.forms.model.options, need, given.nanos()).within_time(longest);
+        let mut candidates = vec![given];
+        candidates.extend(others?);
+        // Heuristic plans are a good enough measure to rank the other candidates; only the best of them
+        // stays.
+        candidates[1..].sort_by_key(|candidate| {
+            let is_heavy = !pays_for_weights(&candidate.quick.module, &self.file_order.module, self.forms.model.options);
+            (is_heavy, candidate.quick.score(&goal, self.forms.model.options))
+        });
+        candidates.truncate(2);
+        for transform in self.forms.transforms(Turn::Candidate).into_iter().filter(|_| rewrites) {
+            candidates.extend(self.transformed(transform, &candidates, &goal, settings)?);
+        }
+        let Some(best) = best(candidates, &goal, settings, self.tuning, self.file_order)? else {
+            return Ok(self.file_order.clone());
+        };
+        let options = self.forms.model.options;
+        let (peak, size) = (crate::peak::planned_peak(&self.file_order.module, options), arena(&self.file_order.module));
+        let is_loose = peak.saturating_add(Bytes(options.space.alignment)) <= arena(&best.module) && peak < size;
+        if !is_loose {
+            return Ok(best);
+        }
+        // The file order's peak is below the best arena and below its own arena: a better placement of the
+        // file order may win, so it gets the full effort.
+        let placed = file_order(self.forms.model, settings)?;
+        Ok(if placed.score(&goal, options) < best.score(&goal, options) { placed } else { best })
     }
 }
 

@@ -2,9 +2,8 @@
 
 mod search;
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use memc_ir::{Module, Stage};
 use memc_rewrite::{Candidate, Fragment, Limits, RuleBook, Setting, Shift, apply, candidates, fragments};
@@ -60,7 +59,7 @@ fn round(
     ctx: &mut PassContext<'_>,
     book: &RuleBook,
     shift: Shift,
-    known: &mut BTreeMap<String, Rc<[Candidate]>>,
+    known: &mut BTreeMap<String, Arc<[Candidate]>>,
     goal: &mut Option<Goal>,
 ) -> u64 {
     let options = ctx.options;
@@ -76,14 +75,17 @@ fn round(
         limits: Limits::default(),
     };
     let all = fragments(module, &setting.limits, shift, &|constant| ctx.bytes_of(constant));
-    for fragment in &all {
-        if !known.contains_key(&fragment.key) {
-            let found = || candidates(module, fragment, &setting, &|module| alone(module, options));
-            // Folded constants and available operators can differ between modules.
-            let key = format!("{} {} {}", setting.opset, setting.weights, fragment.key);
-            known.insert(fragment.key.clone(), ctx.memo.kept::<Found>().candidates(key, found));
-        }
-    }
+    let mut met = BTreeSet::new();
+    let new: Vec<&Fragment> =
+        all.iter().filter(|fragment| !known.contains_key(&fragment.key) && met.insert(fragment.key.as_str())).collect();
+    let (remembered, given) = (ctx.memo.kept::<Found>(), &*module);
+    let found = options.threads.each(&new, |fragment| {
+        let found = || candidates(given, fragment, &setting, &|module| alone(module, options));
+        // Folded constants and available operators can differ between modules.
+        let key = format!("{} {} {}", setting.opset, setting.weights, fragment.key);
+        remembered.candidates(key, found)
+    });
+    known.extend(new.iter().map(|fragment| fragment.key.clone()).zip(found));
     let forms = forms(&all, known);
     if forms.is_empty() {
         return 0;
@@ -104,7 +106,7 @@ fn weights_are_readable(module: &Module, ctx: &PassContext<'_>) -> bool {
 
 /// Groups fragments with equal keys, in graph order; fragments without a choice of candidates are left
 /// out.
-fn forms<'w>(fragments: &'w [Fragment], known: &'w BTreeMap<String, Rc<[Candidate]>>) -> Vec<Form<'w>> {
+fn forms<'w>(fragments: &'w [Fragment], known: &'w BTreeMap<String, Arc<[Candidate]>>) -> Vec<Form<'w>> {
     let mut place: BTreeMap<&str, usize> = BTreeMap::new();
     let mut forms: Vec<Form<'w>> = Vec::new();
     for fragment in fragments {
@@ -123,15 +125,20 @@ const MAX_REMEMBERED: usize = 10_000;
 
 /// Cached candidates, by fragment key.
 #[derive(Debug, Default)]
-struct Found(RefCell<BTreeMap<String, Rc<[Candidate]>>>);
+struct Found(Mutex<BTreeMap<String, Arc<[Candidate]>>>);
 
 impl Found {
+    fn all(&self) -> MutexGuard<'_, BTreeMap<String, Arc<[Candidate]>>> {
+        // Every change is one step, so a thread that panicked leaves the cache whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Returns the candidates of a key; calls `find` for a new key.
-    fn candidates(&self, key: String, find: impl FnOnce() -> Vec<Candidate>) -> Rc<[Candidate]> {
-        let known = self.0.borrow().get(&key).cloned();
+    fn candidates(&self, key: String, find: impl FnOnce() -> Vec<Candidate>) -> Arc<[Candidate]> {
+        let known = self.all().get(&key).cloned();
         known.unwrap_or_else(|| {
-            let found: Rc<[Candidate]> = find().into();
-            let mut all = self.0.borrow_mut();
+            let found: Arc<[Candidate]> = find().into();
+            let mut all = self.all();
             if all.len() >= MAX_REMEMBERED {
                 all.clear();
             }

@@ -2,7 +2,7 @@
 //! so each step lists them once.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use memc_cost::CostModel;
 use memc_ir::{Node, Value};
@@ -55,11 +55,11 @@ pub(super) struct Candidate {
 }
 
 /// Seeds of a step.
-type Seeds = Rc<[(Kind, Seed)]>;
-type Listed = Rc<[Candidate]>;
+type Seeds = Arc<[(Kind, Seed)]>;
+type Listed = Arc<[Candidate]>;
 
 /// A seed with every number of parts from which a region grows.
-type Numbers = Rc<[(Seed, Grown)]>;
+type Numbers = Arc<[(Seed, Grown)]>;
 
 /// Key of similar steps, as in equal layers: bytes, operator, and extents of the largest live values.
 type Likeness = (u64, String, Vec<Vec<u64>>);
@@ -102,7 +102,7 @@ impl<'s> Candidates<'s> {
         weights: Weights<'s, 's>,
         way: Way,
         grown: Estimates,
-        least: Rc<Least>,
+        least: Arc<Least>,
     ) -> Self {
         let tuning = &options.tuning.split;
         let levels = Levels::of(judged, options, tuning.least_seed.of(judged.peak));

@@ -9,7 +9,7 @@ use memc_ops::Piece;
 use super::region::Region;
 use crate::trial::Judged;
 use memc_passes::Options;
-use memc_passes::analysis::{Liveness, classes};
+use memc_passes::analysis::{Liveness, Memory};
 
 /// Bytes at the steps of a judged module, and the values that account for them.
 #[derive(Debug)]
@@ -41,11 +41,10 @@ impl<'j> Levels<'j> {
             }
         }
         let mut placed: SecondaryMap<Value, bool> = SecondaryMap::default();
-        let classes = classes(module);
+        let Memory { liveness, classes, .. } = Memory::of(module, options);
         for value in module.values().keys() {
             placed.set(value, classes[value].is_some_and(|class| class.is_placed(options.io)));
         }
-        let liveness = Liveness::of(module, module.main(), options.profile);
         let mut levels =
             Self { module, profile: &judged.profile, is_alone: judged.is_alone, scratch, liveness, placed, large: Vec::new() };
         levels.large = levels.large(least);

@@ -2,7 +2,7 @@
 //! treats shares.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use memc_ir::{Module, Node, Operator, SecondaryMap, Use, Value, uses};
 use memc_ops::{Piece, Pieces, Share, Typed, normalize_axis, pieces, pieces_between, pieces_giving, pieces_reaching};
@@ -27,7 +27,7 @@ pub(super) struct Ground<'m> {
     /// The module at points of its domain.
     probes: Probes,
     /// Smallest extents, if the module has the largest extents of another one.
-    least: Rc<Least>,
+    least: Arc<Least>,
     /// Values at which no region begins or ends.
     unrounded: Unrounded,
     /// Nodes that stay whole, because a random number depends on their results.
@@ -46,12 +46,12 @@ pub(super) struct Effort {
     /// Whether a region was given up for lack of effort.
     is_spent: bool,
     /// Pieces with which nodes make a share of their first result along an axis.
-    giving: BTreeMap<(Node, usize, Kind), Option<Rc<Pieces>>>,
+    giving: BTreeMap<(Node, usize, Kind), Option<Arc<Pieces>>>,
     /// Pieces of nodes by the pieces of their operands.
     reading: BTreeMap<(Node, Kind), Vec<Reading>>,
     /// Members of regions with overlapping shares, by the seed without its number of parts, which has no
     /// effect, and the visits that they took.
-    overlapping: BTreeMap<Seed, (Option<Rc<Members>>, usize)>,
+    overlapping: BTreeMap<Seed, (Option<Arc<Members>>, usize)>,
     marks: Marks,
 }
 
@@ -110,7 +110,7 @@ struct Members {
     /// Size in bytes of the smallest value through which the region grew.
     smallest: u64,
     /// Nodes by step.
-    nodes: BTreeMap<usize, (Node, Rc<Pieces>)>,
+    nodes: BTreeMap<usize, (Node, Arc<Pieces>)>,
     /// Pieces that parts make.
     made: BTreeMap<Value, Piece>,
     /// Access of parts to values: along an axis, or whole.
@@ -118,7 +118,7 @@ struct Members {
 }
 
 /// Pieces of operands, and the resulting pieces of the node.
-type Reading = (Vec<Piece>, Option<Rc<Pieces>>);
+type Reading = (Vec<Piece>, Option<Arc<Pieces>>);
 
 impl Effort {
     /// Creates an effort of a number of visits.
@@ -165,7 +165,7 @@ impl<'m> Ground<'m> {
         options: &'m Options,
         weights: Weights<'m, 'm>,
         may_add: bool,
-        least: Rc<Least>,
+        least: Arc<Least>,
     ) -> Self {
         let nodes = &module.graph(module.main()).nodes;
         let mut step: SecondaryMap<Node, usize> = SecondaryMap::default();
@@ -201,7 +201,7 @@ impl<'m> Ground<'m> {
             return self.finish(seed, shares, &*members?);
         }
         let before = effort.visits;
-        let members = self.members(seed, kind, effort).map(Rc::new);
+        let members = self.members(seed, kind, effort).map(Arc::new);
         effort.overlapping.insert(any_number, (members.clone(), before - effort.visits));
         self.finish(seed, shares, &*members?)
     }
@@ -352,7 +352,7 @@ struct Growth<'g, 'm> {
     /// Size in bytes of the smallest value through which the region grew.
     smallest: u64,
     /// Member nodes with their steps.
-    nodes: Vec<(usize, (Node, Rc<Pieces>))>,
+    nodes: Vec<(usize, (Node, Arc<Pieces>))>,
     /// Marked values; a value may occur twice.
     values: Vec<Value>,
 }
@@ -419,22 +419,22 @@ impl Growth<'_, '_> {
     }
 
     /// Returns the pieces with which a node makes a share of its first result.
-    fn giving(&mut self, node: Node, axis: usize) -> Option<Rc<Pieces>> {
+    fn giving(&mut self, node: Node, axis: usize) -> Option<Arc<Pieces>> {
         let (ground, kind) = (self.ground, self.kind);
         let rule = |typed: Typed<'_>| pieces_giving(typed, axis, |operands| found(typed, operands, kind, ground.adders));
-        let giving = || ground.probes.agreed(ground.module, node, rule).map(Rc::new);
+        let giving = || ground.probes.agreed(ground.module, node, rule).map(Arc::new);
         self.effort.giving.entry((node, axis, kind)).or_insert_with(giving).clone()
     }
 
     /// Returns the pieces of a node for these pieces of its operands.
-    fn reading(&mut self, node: Node, operands: Vec<Piece>) -> Option<Rc<Pieces>> {
+    fn reading(&mut self, node: Node, operands: Vec<Piece>) -> Option<Arc<Pieces>> {
         let (ground, kind) = (self.ground, self.kind);
         let known = self.effort.reading.entry((node, kind)).or_default();
         if let Some((_, pieces)) = known.iter().find(|(other, _)| *other == operands) {
             return pieces.clone();
         }
         let rule = |typed: Typed<'_>| found(typed, &operands, kind, ground.adders);
-        let pieces = ground.probes.agreed(ground.module, node, rule).map(Rc::new);
+        let pieces = ground.probes.agreed(ground.module, node, rule).map(Arc::new);
         known.push((operands, pieces.clone()));
         pieces
     }
@@ -464,7 +464,7 @@ impl Growth<'_, '_> {
 
     /// Adds a node, unless another member treats one of its values in another way; returns whether it
     /// was added.
-    fn take(&mut self, node: Node, pieces: Rc<Pieces>) -> bool {
+    fn take(&mut self, node: Node, pieces: Arc<Pieces>) -> bool {
         let data = self.ground.module.node(node);
         let axis = |piece: Piece| match piece {
             Piece::Along(axis) => Some(axis),

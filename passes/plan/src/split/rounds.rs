@@ -2,7 +2,7 @@
 //! peak further.
 
 use std::collections::BTreeSet;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use memc_ir::{Bytes, Module, Node, SecondaryMap, Use, Value, uses};
 
@@ -46,15 +46,16 @@ pub(super) fn regions(module: &Module, ctx: &PassContext<'_>) -> Vec<Region> {
     if module.graph(module.main()).nodes.len() > ctx.options.tuning.split.trial_nodes || !are_computable(module) {
         return Vec::new();
     }
-    let both = ctx.memo.kept::<Remembered>();
+    let both = ctx.memo.own::<Remembered>();
     let is_alone = ctx.settings.alone.is_some();
     let seen = if is_alone { &both.alone } else { &both.together };
     let Some(hunt) = Hunt::of(module, ctx, seen, Least::default()) else { return Vec::new() };
-    let own = hunt.best();
-    let at_largest = at_largest(module).and_then(|largest| {
-        let found = Hunt::of(&largest, ctx, &both.largest[usize::from(is_alone)], Least::of(module))?.best();
-        hunt.proven(&found?.1)
-    });
+    let found_at_largest = || {
+        let found = Hunt::of(&at_largest(module)?, ctx, &both.largest[usize::from(is_alone)], Least::of(module))?.best();
+        found.map(|(_, regions)| regions)
+    };
+    let (own, at_largest) = ctx.options.threads.both(|| hunt.best(), found_at_largest);
+    let at_largest = at_largest.and_then(|regions| hunt.proven(&regions));
     let score = |state: &State| state.ranged(&hunt.goal, ctx.options);
     let best = match (own, at_largest) {
         (Some(own), Some(found)) if score(&found.0) < score(&own.0) => Some(found),
@@ -69,7 +70,7 @@ struct Hunt<'h, 'c, 'o> {
     ctx: &'c PassContext<'o>,
     seen: &'h Seen,
     /// Smallest extents, if the module has the largest extents of another one.
-    least: Rc<Least>,
+    least: Arc<Least>,
     judged: Judged,
     /// Limit of the arena in bytes, if there is one.
     room: Option<u64>,
@@ -86,7 +87,7 @@ impl<'h, 'c, 'o> Hunt<'h, 'c, 'o> {
         let (bytes, nanos) = (Bytes(judged.peak), judged.nanos);
         let goal = Goal::of_run(&Settings { limit, ..ctx.settings.clone() }, ctx.options, bytes, nanos);
         let given = Draft { module: module.clone(), weights: Weights::on_trial(ctx) };
-        Some(Self { module, ctx, seen, least: Rc::new(least), judged, room: limit.map(|limit| limit.0), goal, given })
+        Some(Self { module, ctx, seen, least: Arc::new(least), judged, room: limit.map(|limit| limit.0), goal, given })
     }
 
     fn rounds(&self, goal: Goal, aim: Aim, trial_nodes: usize) -> Rounds<'c, 'o> {
@@ -120,18 +121,21 @@ impl<'h, 'c, 'o> Hunt<'h, 'c, 'o> {
             // A search with more time may end in a larger plan, so the search without it is repeated.
             searches.extend(aims().map(|aim| (Goal::price(options, bytes, nanos), aim)));
         }
-        // Run the searches until a plan is good enough.
-        for (sought, aim) in searches {
-            let kept = best.as_ref().map(|(state, _)| state).filter(|state| room.is_some() && state.score.keeps());
-            if kept
-                .is_some_and(|state| aim.is_last || state.judged.nanos <= judged.nanos + tuning.small_overhead.of(judged.nanos))
-            {
-                break;
-            }
-            let found = self.run(sought, aim, tuning.trial_nodes);
+        let search = |(sought, aim): &(Goal, Aim)| self.run(*sought, *aim, tuning.trial_nodes);
+        let mut consider = |found: (State, Vec<Region>)| {
             if best.as_ref().is_none_or(|(best, _)| found.0.score < best.score) {
                 best = Some(found);
             }
+            best.as_ref().map(|(state, _)| (state.score.keeps(), state.judged.nanos))
+        };
+        // Run the searches until a plan is good enough.
+        let fast = judged.nanos + tuning.small_overhead.of(judged.nanos);
+        let mut known = None;
+        for asked in &searches {
+            if room.is_some() && known.is_some_and(|(keeps, nanos)| keeps && (asked.1.is_last || nanos <= fast)) {
+                break;
+            }
+            known = consider(search(asked));
         }
         if room.is_none() && best.as_ref().is_none_or(|(_, regions)| regions.is_empty()) {
             // With bytes before time, rounds get past regions that are worthless by themselves.
@@ -192,7 +196,7 @@ impl State {
 pub(super) struct Rounds<'c, 'o> {
     pub(super) ctx: &'c PassContext<'o>,
     seen: Seen,
-    least: Rc<Least>,
+    least: Arc<Least>,
     goal: Goal,
     /// Limit of the arena in bytes, if there is one; smaller plans are not searched.
     pub(super) room: Option<u64>,

@@ -1,8 +1,7 @@
 //! Cache of trials and estimates: other aims and other limits meet equal regions again.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use memc_ir::{ConstData, ConstId, Module, Node, Payload, Value};
 use memc_ops::Piece;
@@ -30,7 +29,7 @@ pub(super) type Chosen = Vec<Mark>;
 
 /// Trials of the regions of the last module. Clones share the cache.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Seen(Rc<RefCell<Trials>>);
+pub(crate) struct Seen(Arc<Mutex<Trials>>);
 
 /// Trials of whole plans, and trials of nodes by themselves.
 #[derive(Debug, Default)]
@@ -61,9 +60,14 @@ struct Trials {
 }
 
 impl Seen {
+    fn trials(&self) -> MutexGuard<'_, Trials> {
+        // Every change is one step, so a thread that panicked leaves the cache whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Forgets trials of other modules. Linear in both modules.
     pub(super) fn begin(&self, given: &Module) {
-        let mut trials = self.0.borrow_mut();
+        let mut trials = self.trials();
         if !trials.given.as_ref().is_some_and(|known| is_same(known, given)) {
             *trials = Trials { given: Some(given.clone()), ..Trials::default() };
         }
@@ -71,22 +75,23 @@ impl Seen {
 
     /// Returns the result of a trial, if it is cached.
     pub(super) fn judged(&self, chosen: &Chosen) -> Option<Trial> {
-        self.0.borrow().judged.get(chosen).copied()
+        self.trials().judged.get(chosen).copied()
     }
 
     /// Caches the result of a trial.
     pub(super) fn note(&self, chosen: Chosen, trial: Trial) {
-        self.0.borrow_mut().judged.insert(chosen, trial);
+        self.trials().judged.insert(chosen, trial);
     }
 
     /// Removes and returns the estimates of a choice.
     pub(super) fn take(&self, chosen: &Chosen, way: Way) -> Estimates {
-        self.0.borrow_mut().grown.remove(&(chosen.clone(), anywhere(way))).unwrap_or_default()
+        self.trials().grown.remove(&(chosen.clone(), anywhere(way))).unwrap_or_default()
     }
 
     /// Puts the estimates of a choice back.
     pub(super) fn put(&self, chosen: Chosen, way: Way, grown: Estimates) {
-        let all = &mut self.0.borrow_mut().grown;
+        let mut trials = self.trials();
+        let all = &mut trials.grown;
         if all.values().map(Estimates::len).sum::<usize>() + grown.len() > MAX_ESTIMATES {
             all.clear();
         }

@@ -5,8 +5,8 @@ use memc_ir::Bytes;
 use memc_passes::micro_batch::is_divided;
 use memc_passes::{PipelineError, Seek, Settings};
 
-use super::recompute;
 use crate::goal::slowed;
+use crate::limited::within;
 use crate::model::{Planned, need};
 use crate::pool::Verdict;
 use crate::score::Score;
@@ -72,7 +72,7 @@ fn for_the_limit(search: &mut Search<'_>) -> Result<(), PipelineError> {
             continue;
         }
         let plan = in_parts(search, parts, true)?;
-        search.near_parts.push((parts, plan.clone()));
+        search.known.near_parts.push((parts, plan.clone()));
         for found in [plan, quick].into_iter().filter(|found| is_divided(&found.module)) {
             let found = search.pool.measured(found);
             search.offer(format!("{parts} parts"), found);
@@ -81,6 +81,7 @@ fn for_the_limit(search: &mut Search<'_>) -> Result<(), PipelineError> {
             0 => search.pool.best().is_some(),
             // More parts only take longer.
             slowdown => search
+                .known
                 .near_parts
                 .last()
                 .is_some_and(|(_, plan)| plan.nanos(search.model.options) > slowed(search.model.nanos(), slowdown)),
@@ -96,7 +97,7 @@ fn for_the_limit(search: &mut Search<'_>) -> Result<(), PipelineError> {
 /// batch cannot be split like this.
 fn divided(search: &mut Search<'_>, parts: u64) -> Result<Option<Planned>, PipelineError> {
     let settings = Settings { parts: Some(parts), ..search.settings() };
-    let is_possible = is_divided(&search.prepared(&settings)?.module);
+    let is_possible = is_divided(&search.forms.prepared(&settings)?.module);
     let quick = if is_possible { Some(in_parts(search, parts, false)?) } else { None };
     let quick = quick.filter(|quick| is_divided(&quick.module));
     if quick.is_none() {
@@ -108,14 +109,14 @@ fn divided(search: &mut Search<'_>, parts: u64) -> Result<Option<Planned>, Pipel
 /// Checks that some numbers of parts nearly keep the limit.
 pub(super) fn near_are_worth(search: &Search<'_>) -> Result<(), &'static str> {
     super::very_slow(search)?;
-    if search.near_parts.is_empty() { Err("no number of parts nearly keeps the limit") } else { Ok(()) }
+    if search.known.near_parts.is_empty() { Err("no number of parts nearly keeps the limit") } else { Ok(()) }
 }
 
 /// Plans with recomputation for each number of parts that nearly keeps the limit, until a plan is faster
 /// than the best one before.
 pub(super) fn near_and_recompute(search: &mut Search<'_>) -> Result<(), PipelineError> {
     let known = search.pool.fastest();
-    for (parts, plan) in std::mem::take(&mut search.near_parts) {
+    for (parts, plan) in std::mem::take(&mut search.known.near_parts) {
         if search.pool.is_slow(search.tuning.large_overhead) && search.pool.fastest() == known {
             and_recompute(search, parts, &plan)?;
         }
@@ -159,7 +160,7 @@ fn and_recompute(search: &mut Search<'_>, parts: u64, free: &Planned) -> Result<
     let effort = Some(search.model.options.effort / (nodes / search.tuning.full_effort_nodes).max(1));
     let settings = Settings { parts: Some(parts), effort, seek: Seek::Soon, ..search.settings() };
     let name = format!("{parts} parts, recomputing");
-    let found = recompute::within(search, &settings, free);
+    let found = within(search, &settings, free);
     if let Some(found) = search.or_nothing(&name, found)? {
         let found = search.pool.measured(found);
         search.offer(name, found);

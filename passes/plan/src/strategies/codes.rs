@@ -4,7 +4,7 @@ use memc_ir::Bytes;
 use memc_passes::encode::recipes;
 use memc_passes::{PipelineError, Seek, Settings};
 
-use super::recompute::planned_within;
+use crate::limited::planned_within;
 use crate::model::{Form, Planned};
 use crate::search::Search;
 
@@ -24,7 +24,7 @@ pub(super) fn is_worth(search: &Search<'_>) -> Result<(), &'static str> {
 /// Offers plans with codes: of the best plan, and of the plan whose batch and nodes are whole.
 pub(super) fn seek(search: &mut Search<'_>) -> Result<(), PipelineError> {
     let free = search.pool.free().clone();
-    let plain = search.found("order").cloned().unwrap_or_else(|| free.clone());
+    let plain = search.known.ordered.clone().unwrap_or_else(|| free.clone());
     let best = search.pool.best().cloned().unwrap_or(free);
     let mut plans = vec![("best plan", best)];
     if plans[0].1.trace != plain.trace {

@@ -27,6 +27,9 @@ pub(crate) struct Strategy {
     pub(crate) seek: fn(&mut Search<'_>) -> Result<(), PipelineError>,
 }
 
+/// Number of the strategies that do not read plans of requests with fewer limits.
+pub(crate) const FIRST: usize = 3;
+
 /// All strategies, in the order in which they run: whether a later strategy is worth running depends on
 /// the plans of earlier ones.
 pub(crate) const STRATEGIES: [Strategy; 20] = [
@@ -88,7 +91,7 @@ pub(crate) const STRATEGIES: [Strategy; 20] = [
     Strategy {
         name: "regions+recompute",
         summary: "splits nodes that exceed the limit by themselves, and recomputes other values",
-        is_worth: |search| slow(search).and_then(|()| regions::may_split(search)),
+        is_worth: |search| slow(search).and_then(|()| may_split(search)),
         seek: regions_and_recompute::for_the_limit,
     },
     Strategy {
@@ -106,19 +109,19 @@ pub(crate) const STRATEGIES: [Strategy; 20] = [
     Strategy {
         name: "regions-for-less",
         summary: "splits regions for smaller limits, without regard to time",
-        is_worth: |search| unkept(search).and_then(|()| regions::may_split(search)),
+        is_worth: |search| unkept(search).and_then(|()| may_split(search)),
         seek: regions::for_less,
     },
     Strategy {
         name: "regions+recompute-for-less",
         summary: "searches for the smallest plan that splits regions and recomputes other values",
-        is_worth: |search| unkept(search).and_then(|()| regions::may_split(search)),
+        is_worth: |search| unkept(search).and_then(|()| may_split(search)),
         seek: regions_and_recompute::for_less,
     },
     Strategy {
         name: "regions+recompute-within-less",
         summary: "splits regions for smaller limits, and recomputes other values",
-        is_worth: |search| kept(search).and_then(|()| very_slow(search)).and_then(|()| regions::may_split(search)),
+        is_worth: |search| kept(search).and_then(|()| very_slow(search)).and_then(|()| may_split(search)),
         seek: regions_and_recompute::within_less,
     },
     Strategy {
@@ -172,6 +175,11 @@ fn kept(search: &Search<'_>) -> Result<(), &'static str> {
 fn unkept(search: &Search<'_>) -> Result<(), &'static str> {
     limited(search)?;
     if search.pool.best().is_none() { Ok(()) } else { Err("a plan keeps the limit") }
+}
+
+/// Checks that regions may be split into parts.
+fn may_split(search: &Search<'_>) -> Result<(), &'static str> {
+    if search.model.may_split() { Ok(()) } else { Err("`--exact` or `--no-rewrite` forbids splitting") }
 }
 
 fn limited(search: &Search<'_>) -> Result<(), &'static str> {

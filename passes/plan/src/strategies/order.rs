@@ -7,7 +7,8 @@ use crate::search::Search;
 
 /// Plans all these forms and offers the best plan.
 pub(super) fn seek(search: &mut Search<'_>) -> Result<(), PipelineError> {
-    let plan = search.plan(&search.settings(), search.may_rewrite())?;
+    let plan = search.plan(&search.settings(), search.model.may_rewrite())?;
+    search.known.ordered = Some(plan.clone());
     search.offer_free(plan.form, plan);
     Ok(())
 }

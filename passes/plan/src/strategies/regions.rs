@@ -8,11 +8,6 @@ use crate::search::Search;
 use crate::split::is_split;
 use crate::tuning::hundredths;
 
-/// Checks that regions may be split into parts.
-pub(super) fn may_split(search: &Search<'_>) -> Result<(), &'static str> {
-    if search.may_split() { Ok(()) } else { Err("`--exact` or `--no-rewrite` forbids splitting") }
-}
-
 /// Searches for regions that keep the limit, regardless of time.
 ///
 /// Regions are chosen by live bytes, and offsets may need a little more: a plan for a smaller limit may
@@ -46,5 +41,5 @@ pub(super) fn for_less(search: &mut Search<'_>) -> Result<(), PipelineError> {
 
 /// Plans with regions split into parts for a limit.
 fn for_limit(search: &Search<'_>, limit: Bytes, effort: Option<u64>) -> Result<Planned, PipelineError> {
-    search.plan(&Settings { limit: Some(limit), effort, ..search.settings() }, search.may_rewrite())
+    search.plan(&Settings { limit: Some(limit), effort, ..search.settings() }, search.model.may_rewrite())
 }

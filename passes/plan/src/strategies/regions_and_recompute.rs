@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use memc_ir::Bytes;
 use memc_passes::{PassError, PipelineError, Seek, Settings};
 
-use super::recompute::{planned_within, within};
 use crate::budget::fit::leaves_room;
+use crate::limited::{planned_within, within};
 use crate::model::{Form, Planned};
 use crate::search::Search;
 use crate::split::is_split;
@@ -18,14 +18,15 @@ use crate::whole::{MERGE, REGIONS};
 pub(super) fn for_the_limit(search: &mut Search<'_>) -> Result<(), PipelineError> {
     let part = search.tuning.alone[0];
     let found = in_regions(search, search.limit(), part, Seek::Soon)?;
+    search.known.is_split_and_recomputed = found.is_some();
     offer(search, format!("nodes within {part} % of the limit"), found);
     Ok(())
 }
 
-/// Searches with smaller limits if this strategy found no plan for the limit itself: smaller parts leave
+/// Searches with smaller limits if no such plan was found for the limit itself: smaller parts leave
 /// room to keep more values.
 pub(super) fn within_less(search: &mut Search<'_>) -> Result<(), PipelineError> {
-    if search.found("regions+recompute").is_some() {
+    if search.known.is_split_and_recomputed {
         return Ok(());
     }
     for part in search.tuning.smaller_limits {
@@ -69,7 +70,7 @@ pub(super) fn for_less(search: &mut Search<'_>) -> Result<(), PipelineError> {
 /// Checks that regions may be split in plans that recompute: plans with transfers are excluded, since
 /// transfers are tied to the steps of their plan.
 pub(super) fn stands_still(search: &Search<'_>) -> Result<(), &'static str> {
-    super::regions::may_split(search)?;
+    super::may_split(search)?;
     if search.model.options.farther.is_empty() {
         Ok(())
     } else {
@@ -80,7 +81,7 @@ pub(super) fn stands_still(search: &Search<'_>) -> Result<(), &'static str> {
 /// Searches for regions in plans that recompute: in the plan without split operators, in place of copies
 /// shortly after the last use; and in a plan for a larger limit, to bring it down to the limit.
 pub(super) fn of_plans_that_recompute(search: &mut Search<'_>) -> Result<(), PipelineError> {
-    if let Some(whole) = search.found("recompute").cloned() {
+    if let Some(whole) = search.known.recomputed.clone() {
         regions_of(search, &whole, "nodes not split")?;
     }
     let wider = Some(hundredths(search.limit(), search.tuning.wider_limit));
@@ -133,14 +134,14 @@ fn in_regions(search: &Search<'_>, limit: Bytes, part: u64, seek: Seek) -> Resul
     if !leaves_room(&given.module, &given.ctx, limit) {
         return Ok(None);
     }
-    let prepared = search.prepared(&limited)?;
-    let form = match search.rewritten(&prepared, &limited)? {
+    let prepared = search.forms.prepared(&limited)?;
+    let form = match search.forms.rewritten(&prepared, &limited)? {
         Some(form) => form,
-        None => search.form(&prepared, MERGE, &Settings::default())?,
+        None => search.forms.then(&prepared, MERGE, &Settings::default())?,
     };
     let alone = Some(hundredths(limit, part));
-    let Some(form) = search.divided(&form, &Settings { alone, ..limited.clone() })? else { return Ok(None) };
-    let form = search.laid_out(form, Some(limit))?;
+    let Some(form) = search.forms.divided(&form, &Settings { alone, ..limited.clone() })? else { return Ok(None) };
+    let form = search.forms.laid_out(form, Some(limit))?;
     match planned_within(&form, &BTreeSet::new(), true, &limited) {
         Err(PipelineError::Pass(PassError::Budget(_))) => Ok(None),
         found => found.map(Some),
