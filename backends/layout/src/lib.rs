@@ -10,6 +10,7 @@
 //!   firmware and for other planners.
 //! - [`Placement`] computes sizes and offsets of a plan for ranges of dimensions at given extents.
 //! - [`devices`] has the manifest of a model that is divided over devices.
+//! - [`joint`] has the file of several models in one memory.
 //! - [`LiveCurve`] derives from the layout alone the bytes live at each step, and their owners.
 
 mod added;
@@ -20,6 +21,7 @@ mod expr;
 mod extents;
 mod formula;
 mod identifiers;
+pub mod joint;
 mod json;
 mod live_curve;
 mod minimalloc;
