@@ -5,7 +5,8 @@
 //! recomputation, meaning, and every claimed number. It uses the importer, the operator table and the
 //! types of the layout file, but no part of the planner.
 //!
-//! [`devices::check`] verifies a model that is divided over devices, from its manifest.
+//! [`devices::check`] verifies a model that is divided over devices, from its manifest; [`joint::check`]
+//! several models in one memory, from their joint file.
 //!
 //! All violations are collected. Layouts are untrusted: names may be wrong, numbers absurd, aliases
 //! cyclic.
@@ -33,6 +34,7 @@ mod formula;
 mod header;
 mod in_place;
 mod interface;
+pub mod joint;
 mod kernels;
 mod levels;
 mod liveness;
