@@ -150,6 +150,15 @@ pub const ALL: &[CodeInfo] = &[
         action: "Check the manifest with `memc check IN.onnx MANIFEST.json`, or divide the model again with `memc split`.",
     },
     CodeInfo {
+        code: "E0717",
+        title: "a joint file cannot be played",
+        fault: Fault::File,
+        meaning: "`memc run --joint` plays the members of a joint file in its arenas. The file does not state the place of a member, or no \
+            admission covers the boundary at which a guest is to run.",
+        example: "a joint file in which an offset was removed",
+        action: "Check the file with `memc check --joint JOINT.json`, or write it again with `memc share`.",
+    },
+    CodeInfo {
         code: "W0701",
         title: "sessions with default options differ",
         fault: Fault::Nobody,
@@ -185,6 +194,7 @@ impl Error {
             Self::Clobbered { .. } | Self::Guard { .. } | Self::ArenaGuard { .. } => "E0708",
             Self::WorkspaceKept { .. } | Self::NoValue { .. } => "E0708",
             Self::NotHeld { .. } | Self::Waits { .. } => "E0716",
+            Self::NoPlace { .. } | Self::NotAdmitted { .. } => "E0717",
             Self::ArrayFile { .. } => "E0710",
             Self::Transfer { .. } | Self::NoThread { .. } => "E0711",
             Self::File { what: "read", .. } => "E0116",
@@ -233,6 +243,9 @@ impl Error {
             Self::WorkspaceKept { .. } | Self::NoValue { .. } => NAMES_THE_RULE,
             Self::NotHeld { .. } | Self::Waits { .. } => {
                 "`memc check IN.onnx MANIFEST.json` names the rule that the manifest breaks"
+            }
+            Self::NoPlace { .. } | Self::NotAdmitted { .. } => {
+                "`memc check --joint JOINT.json` names the rule that the joint file breaks"
             }
             Self::ArrayFile { .. } => {
                 "write arrays of numbers with the names of the graph inputs: numpy.savez(path, x=x.astype('float32'))"

@@ -258,6 +258,22 @@ pub enum Error {
         /// Position of its next event.
         event: usize,
     },
+    /// A joint file lacks the place of a member.
+    #[error("{member} has no place in the joint arenas")]
+    NoPlace {
+        /// Name of the member.
+        member: String,
+        /// The lacking place.
+        source: memc_layout::joint::PlaceError,
+    },
+    /// A guest does not fit at a boundary.
+    #[error("{guest} may not run after step {after} of the host")]
+    NotAdmitted {
+        /// Name of the guest.
+        guest: String,
+        /// The boundary.
+        after: u64,
+    },
     /// An array file cannot be read.
     #[error("{} is not an array file that can be read: {reason}", path.display())]
     ArrayFile {

@@ -4,7 +4,7 @@
 use memc_layout::Class;
 
 use crate::error::Error;
-use crate::memory::{ArenaMemory, POISON};
+use crate::memory::{ArenaMemory, Foreign, POISON};
 use crate::places::{Place, Places};
 use crate::step::Step;
 
@@ -38,8 +38,12 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    pub(crate) fn new(places: &Places, steps: usize) -> Self {
+    /// Watches the values of a plan. `foreign` are bytes of other plans, by arena, which stay as they are.
+    pub(crate) fn new(places: &Places, steps: usize, foreign: &[Foreign]) -> Self {
         let mut spans = Vec::new();
+        for bytes in foreign {
+            spans.push(Span { arena: bytes.arena, start: bytes.start, end: bytes.end, from: 0, to: u64::MAX });
+        }
         for slot in &places.slots {
             if let Place::Arena { arena, offset } = slot.place {
                 let (from, to) = (slot.live.start, slot.live.end);
@@ -180,7 +184,7 @@ impl Watch {
 
 /// Returns a checksum over 8-byte words. Each word is spread over all bits, so any single changed bit
 /// changes the sum.
-fn checksum(bytes: &[u8]) -> u64 {
+pub(crate) fn checksum(bytes: &[u8]) -> u64 {
     const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
     let words = bytes.chunks_exact(8);
     let rest = words.remainder().iter().fold(bytes.len() as u64, |word, byte| (word << 8) ^ u64::from(*byte));

@@ -3,6 +3,7 @@
 
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use crate::error::Error;
 
@@ -192,10 +193,18 @@ impl Drop for Block {
     }
 }
 
+/// Bytes of an arena that belong to another plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Foreign {
+    pub(crate) arena: usize,
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+}
+
 /// The arena of one space: exactly the planned bytes between two guard zones, all poison at first.
 #[derive(Debug)]
 pub(crate) struct ArenaMemory {
-    block: Block,
+    block: Arc<Block>,
     guard: usize,
     size: usize,
 }
@@ -213,7 +222,8 @@ impl ArenaMemory {
         let guard = (GUARD as u64).max(alignment);
         let whole = guard.checked_mul(2).and_then(|guards| guards.checked_add(size)).ok_or_else(none)?;
         let block = Block::new(whole, guard, POISON)?;
-        Ok(Self { block, guard: usize::try_from(guard).map_err(|_| none())?, size: usize::try_from(size).map_err(|_| none())? })
+        let (guard, size) = (usize::try_from(guard).map_err(|_| none())?, usize::try_from(size).map_err(|_| none())?);
+        Ok(Self { block: Arc::new(block), guard, size })
     }
 
     /// Returns the size of the arena in bytes, without the guard zones.
@@ -233,8 +243,14 @@ impl ArenaMemory {
 
     /// Returns the bytes of the arena for writing.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        let range = self.guard..self.guard + self.size;
-        &mut self.block.bytes_mut()[range]
+        // SAFETY: the range is inside the block, whose bytes are initialized. Plans that share an arena take
+        // turns on one thread, so no other slice of it is in use.
+        unsafe { std::slice::from_raw_parts_mut(self.address(0), self.size) }
+    }
+
+    /// Returns the same arena for another plan, which runs before, after, or between two steps of this one.
+    pub(crate) fn shared(&self) -> Self {
+        Self { block: Arc::clone(&self.block), guard: self.guard, size: self.size }
     }
 
     /// Whether both guard zones are intact: no code wrote before the first or after the last byte.

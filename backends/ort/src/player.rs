@@ -1,14 +1,14 @@
 //! Plays a plan: every kernel reads and writes at the offsets that the layout states.
 #![allow(unsafe_code)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::arrays::Array;
 use crate::content::Content;
 use crate::error::Error;
 use crate::guards::Watch;
 use crate::inputs::Inputs;
-use crate::memory::ArenaMemory;
+use crate::memory::{ArenaMemory, Foreign};
 use crate::options::PlayOptions;
 use crate::played::{NodeWork, Outside, Played};
 use crate::stage::Stage;
@@ -28,6 +28,28 @@ pub struct Player<'r> {
     outputs: Vec<String>,
     /// Last step that touches each slot.
     last_touch: Vec<usize>,
+}
+
+/// A run under way.
+#[derive(Debug)]
+pub(crate) struct Run {
+    played: Played,
+    watch: Option<Watch>,
+    /// Time at which it began, in nanoseconds.
+    before: u64,
+}
+
+/// Other plans in the arenas of a run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Beside {
+    /// Whether there are other plans, whose bytes may lie over constants of this one between its runs.
+    pub(crate) is_shared: bool,
+    /// Graph inputs that are in their places already.
+    pub(crate) ready: BTreeSet<String>,
+    /// Bytes that are not poisoned before the run.
+    pub(crate) kept: Vec<Foreign>,
+    /// Bytes that the run must leave as they are.
+    pub(crate) foreign: Vec<Foreign>,
 }
 
 /// Callback after each step; its last argument is the kernel's time in nanoseconds, 0 without a clock.
@@ -106,17 +128,78 @@ impl<'r> Player<'r> {
     /// # Errors
     /// As for [`Self::play`], and those of `after`.
     pub(crate) fn play_with(&mut self, inputs: &dyn Inputs, after: &mut After<'_, 'r>) -> Result<Played, Error> {
+        let mut run = self.begin(inputs, &Beside::default())?;
+        let steps = (0..self.steps.len()).try_for_each(|position| self.step(position, &mut run, after));
+        self.end(run, steps)
+    }
+
+    /// Begins a run: fills the graph inputs at their places. [`Self::end`] must follow, also after a failure.
+    ///
+    /// # Errors
+    /// An input is missing or has the wrong type or shape.
+    pub(crate) fn begin(&mut self, inputs: &dyn Inputs, beside: &Beside) -> Result<Run, Error> {
         self.stage.forget();
         if self.options.poison_check {
-            self.stage.poison();
+            self.stage.poison(&beside.kept);
+        } else if beside.is_shared {
+            self.stage.fill_constants();
         }
-        self.stage.give(&self.inputs, inputs)?;
+        let given: Vec<String> = self.inputs.iter().filter(|name| !beside.ready.contains(*name)).cloned().collect();
+        self.stage.give(&given, inputs)?;
         let mut played = Played { arenas: self.stage.uses(), caller: self.stage.held_bytes(), ..Played::default() };
         if let Some(transfers) = &self.transfers {
             played.links = transfers.begin();
         }
         let before = self.options.now();
-        let outcome = self.play_steps(&mut played, after);
+        let watches = self.options.poison_check;
+        let mut watch = watches.then(|| Watch::new(&self.stage.places, self.steps.len(), &beside.foreign));
+        if let Some(watch) = &mut watch {
+            let placed = self.inputs.iter().filter_map(|name| self.stage.places.by_name.get(name));
+            placed.for_each(|slot| watch.wrote(*slot, None, &self.stage.places, &self.stage.arenas));
+        }
+        Ok(Run { played, watch, before })
+    }
+
+    /// Plays a step: checks its operands, waits for transfers, runs its kernel, and checks its results.
+    ///
+    /// # Errors
+    /// A kernel fails, or a check finds the plan wrong.
+    pub(crate) fn step(&mut self, position: usize, run: &mut Run, after: &mut After<'_, 'r>) -> Result<(), Error> {
+        let Run { played, watch, .. } = run;
+        if self.steps[position].kind == Kind::Constant {
+            played.constant += 1;
+            return Ok(());
+        }
+        if let Some(watch) = &watch {
+            watch.before(position, &self.steps[position], &self.stage.places, &self.stage.arenas)?;
+        }
+        if let Some(transfers) = &self.transfers {
+            transfers.move_before(position, &mut played.links)?;
+        }
+        let mut time = 0;
+        match self.steps[position].kind {
+            Kind::Run => {
+                played.ran += 1;
+                time = self.run(position, played)?;
+            }
+            Kind::Transfer => played.moved += 1,
+            Kind::Skip | Kind::Constant => played.skipped += 1,
+        }
+        after(&self.steps[position], &self.stage, time)?;
+        if let Some(watch) = watch {
+            watch.after(position, &self.steps[position], &self.stage.places, &mut self.stage.arenas)?;
+        }
+        Ok(())
+    }
+
+    /// Ends a run: finishes the transfers, then checks the outputs and the guard zones. `steps` is the
+    /// outcome of all steps.
+    ///
+    /// # Errors
+    /// That of the steps, a copy failed, or a check finds the plan wrong.
+    pub(crate) fn end(&mut self, run: Run, steps: Result<(), Error>) -> Result<Played, Error> {
+        let Run { mut played, watch, before } = run;
+        let outcome = steps.and_then(|()| self.finish(&mut played, watch.as_ref()));
         if let Some(transfers) = &self.transfers {
             transfers.stop();
         }
@@ -124,43 +207,12 @@ impl<'r> Player<'r> {
         outcome.map(|()| played)
     }
 
-    fn play_steps(&mut self, played: &mut Played, after: &mut After<'_, 'r>) -> Result<(), Error> {
-        let mut watch = self.options.poison_check.then(|| Watch::new(&self.stage.places, self.steps.len()));
-        if let Some(watch) = &mut watch {
-            let placed = self.inputs.iter().filter_map(|name| self.stage.places.by_name.get(name));
-            placed.for_each(|slot| watch.wrote(*slot, None, &self.stage.places, &self.stage.arenas));
-        }
-        // Play each step: check its operands, wait for transfers, run its kernel, and check its results.
-        for position in 0..self.steps.len() {
-            if self.steps[position].kind == Kind::Constant {
-                played.constant += 1;
-                continue;
-            }
-            if let Some(watch) = &watch {
-                watch.before(position, &self.steps[position], &self.stage.places, &self.stage.arenas)?;
-            }
-            if let Some(transfers) = &self.transfers {
-                transfers.move_before(position, &mut played.links)?;
-            }
-            let mut time = 0;
-            match self.steps[position].kind {
-                Kind::Run => {
-                    played.ran += 1;
-                    time = self.run(position, played)?;
-                }
-                Kind::Transfer => played.moved += 1,
-                Kind::Skip | Kind::Constant => played.skipped += 1,
-            }
-            after(&self.steps[position], &self.stage, time)?;
-            if let Some(watch) = &mut watch {
-                watch.after(position, &self.steps[position], &self.stage.places, &mut self.stage.arenas)?;
-            }
-        }
-        // Finish the transfers, then check the outputs and the guard zones.
+    /// Waits for the transfers, then checks the outputs and the guard zones.
+    fn finish(&self, played: &mut Played, watch: Option<&Watch>) -> Result<(), Error> {
         if let Some(transfers) = &self.transfers {
             transfers.end(&mut played.links)?;
         }
-        if let Some(watch) = &watch {
+        if let Some(watch) = watch {
             watch.at_end(&self.outputs, &self.stage.places, &self.stage.arenas)?;
         }
         match self.stage.broken_guard() {
@@ -216,6 +268,11 @@ impl<'r> Player<'r> {
             dead.for_each(|slot| stage.drop_loose(*slot));
         }
         Ok(time)
+    }
+
+    /// Returns the arenas, in the order of the layout.
+    pub(crate) fn arenas_mut(&mut self) -> &mut [ArenaMemory] {
+        &mut self.stage.arenas
     }
 
     /// Returns the steps, in the order of the schedule.

@@ -50,6 +50,21 @@ impl<'r> Player<'r> {
         Self::prepare(runtime, model, layout, options, &folder, earlier.into_arenas())
     }
 
+    /// As [`Self::new`], in arenas that other plans use too, if they have the sizes of this plan's.
+    ///
+    /// # Errors
+    /// As for [`Self::new`].
+    pub(crate) fn beside(
+        arenas: Vec<ArenaMemory>,
+        runtime: &'r Runtime,
+        model: &ModelFile,
+        layout: &Layout,
+        options: PlayOptions,
+    ) -> Result<Self, Error> {
+        let folder = model.path().and_then(Path::parent).map(Path::to_owned).unwrap_or_default();
+        Self::prepare(runtime, model, layout, options, &folder, arenas)
+    }
+
     /// As [`Self::new`], for a model whose external data is in another folder than the model.
     ///
     /// # Errors

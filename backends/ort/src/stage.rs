@@ -10,7 +10,7 @@ use crate::arrays::Array;
 use crate::content::Content;
 use crate::error::Error;
 use crate::inputs::{Inputs, all_known, as_planned};
-use crate::memory::{ArenaMemory, Block, POISON, require};
+use crate::memory::{ArenaMemory, Block, Foreign, POISON, require};
 use crate::options::PlayOptions;
 use crate::places::{Place, Places, Slot};
 use crate::played::ArenaUse;
@@ -54,9 +54,11 @@ impl<'r> Stage<'r> {
         let held = |slot: usize| matches!(places.slots[slot].place, Place::Caller | Place::State);
         let held: Vec<usize> = (0..places.slots.len()).filter(|slot| held(*slot)).collect();
         let bytes = held.iter().map(|slot| places.slots[*slot].bytes as u64);
-        require(layout.arenas.iter().map(size).chain(bytes).fold(0, u64::saturating_add))?;
         let sizes = || layout.arenas.iter().map(|arena| usize::try_from(size(arena)).unwrap_or(usize::MAX));
-        let arenas = match kept.iter().map(ArenaMemory::size).eq(sizes()) {
+        let is_kept = kept.iter().map(ArenaMemory::size).eq(sizes());
+        let needed = layout.arenas.iter().map(size).filter(|_| !is_kept);
+        require(needed.chain(bytes).fold(0, u64::saturating_add))?;
+        let arenas = match is_kept {
             true => kept,
             false => {
                 let arenas = layout.arenas.iter().map(|arena| ArenaMemory::new(size(arena), arena.alignment));
@@ -146,9 +148,22 @@ impl<'r> Stage<'r> {
         }
     }
 
-    /// Fills all arenas with poison, except for constants.
-    pub(crate) fn poison(&mut self) {
-        self.arenas.iter_mut().for_each(|arena| arena.bytes_mut().fill(POISON));
+    /// Fills all arenas with poison, except for constants and the bytes of other plans.
+    pub(crate) fn poison(&mut self, foreign: &[Foreign]) {
+        for (number, arena) in self.arenas.iter_mut().enumerate() {
+            let mut others: Vec<&Foreign> = foreign.iter().filter(|bytes| bytes.arena == number).collect();
+            others.sort_by_key(|bytes| bytes.start);
+            let (size, mut at) = (arena.size(), 0);
+            for other in others {
+                if at < other.start.min(size) {
+                    arena.bytes_mut()[at..other.start.min(size)].fill(POISON);
+                }
+                at = at.max(other.end);
+            }
+            if at < size {
+                arena.bytes_mut()[at..].fill(POISON);
+            }
+        }
         self.fill_constants();
     }
 
