@@ -4,7 +4,7 @@
 //! [`summary_line`] (one line for people and logs), [`text`] (one screen), [`json`] (for scripts),
 //! [`html`] (one page without network) and [`trace`] (for trace viewers). For pipelines, [`compare`]
 //! holds a plan against limits, and [`markdown`], [`github`] and [`sarif`] show the answer. [`Changes`]
-//! compares two plans.
+//! compares two plans, and [`joint()`] shows several models in one memory.
 //!
 //! Reports count their numbers from the tensors of the layout and do not copy the layout's own claims.
 //! Names are untrusted: they are escaped, shortened or drawn as text, never interpreted.
@@ -14,6 +14,7 @@ mod diff;
 mod encoded;
 mod facts;
 mod html;
+mod joint;
 mod json;
 mod limits;
 mod markdown;
@@ -29,6 +30,7 @@ mod trace;
 
 pub use diff::{Changes, Quantity, Unit};
 pub use html::{HtmlOptions, html};
+pub use joint::joint;
 pub use json::{json, json_with_limits};
 pub use limits::{Limits, Row, compare};
 pub use markdown::{github, markdown, sentence};
