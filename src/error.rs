@@ -10,6 +10,7 @@ use memc_onnx_proto::ReadError;
 use memc_passes::PipelineError;
 
 use crate::request_error::RequestError;
+use crate::share_error::ShareError;
 use crate::split_error::SplitError;
 use memc_ir::nearest;
 
@@ -139,6 +140,17 @@ pub enum Error {
         /// The error in its contents.
         source: memc_layout::ReadError,
     },
+    /// Planned models cannot share a memory as requested.
+    #[error(transparent)]
+    Share(#[from] ShareError),
+    /// A joint file cannot be read.
+    #[error("{} is not a joint file", path.display())]
+    Joint {
+        /// The file.
+        path: PathBuf,
+        /// The error in its contents.
+        source: memc_layout::ReadError,
+    },
     /// A target file cannot be used.
     #[error("{} is not a target description", path.display())]
     Target {
@@ -250,12 +262,15 @@ impl Error {
             | Self::Request(_) => 2,
             Self::Budget { .. } | Self::Slow { .. } | Self::Weights { .. } => 3,
             Self::Split(error) if error.is_shortage() => 3,
-            Self::Split(_) => 2,
+            Self::Share(error) if error.is_shortage() => 3,
+            Self::Share(error) if error.is_of_files() => 1,
+            Self::Split(_) | Self::Share(_) => 2,
             Self::Pipeline(_) | Self::LayoutWrite(_) | Self::Refuted { .. } | Self::Panic { .. } => 70,
             Self::Import(_)
             | Self::Export(_)
             | Self::Layout { .. }
             | Self::Manifest { .. }
+            | Self::Joint { .. }
             | Self::Target { .. }
             | Self::Profile { .. }
             | Self::Scratch { .. }
@@ -301,7 +316,9 @@ impl Error {
             },
             Self::Gradient(error) => crate::gradient_error::code(error),
             Self::Export(_) => "E0402",
-            Self::Layout { .. } | Self::Manifest { .. } => "E0120",
+            Self::Layout { .. } | Self::Manifest { .. } | Self::Joint { .. } => "E0120",
+            Self::Share(error) if error.is_shortage() => "E0341",
+            Self::Share(_) => "E0340",
             Self::Split(error) if error.is_shortage() => "E0311",
             Self::Split(_) => "E0313",
             Self::Unplanned { .. } => "E0304",
@@ -386,6 +403,10 @@ impl Error {
                 Some("give the manifest.json that `memc split` wrote; `memc schema devices` prints its schema".to_owned())
             }
             Self::Split(error) => Some(error.help()),
+            Self::Share(error) => Some(error.help()),
+            Self::Joint { .. } => {
+                Some("give the file that `memc share -o` wrote; `memc schema joint` prints its schema".to_owned())
+            }
             Self::Scratch { .. } => Some("write rows like `\"Conv\": \"in1_1 * in1_2 * in1_3 * in0_width\"`".to_owned()),
             Self::Profile { .. } => Some("give the file that `memc profile` wrote for this model".to_owned()),
             Self::Target { .. } => Some("`memc targets cpu` prints a file to start from".to_owned()),

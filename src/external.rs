@@ -82,6 +82,19 @@ impl Weights {
         })
     }
 
+    /// Whether both models lie in one folder.
+    pub(crate) fn are_in_one_folder(&self) -> bool {
+        self.given.is_of_folder(&self.out)
+    }
+
+    /// Bytes of a file beside one of the models; `None` if it cannot be read or is too short.
+    pub(crate) fn bytes(&self, which: Which, location: &str, offset: u64, length: u64) -> Option<Bytes> {
+        match which {
+            Which::Given => self.given.bytes(location, offset, length),
+            Which::Out => self.out.bytes(location, offset, length),
+        }
+    }
+
     fn check_with(&self, given: &ModelFile, out: &ModelFile, layout: &Layout, options: Options) -> Report {
         let options = Options { one_folder: self.given.is_of_folder(&self.out), ..options };
         memc_check::check_with(given, out, layout, options, &|which, location, offset, length| {

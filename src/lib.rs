@@ -48,6 +48,8 @@ mod request;
 mod request_error;
 mod sections;
 mod session;
+mod share;
+mod share_error;
 mod size;
 mod split_error;
 mod state;
@@ -83,6 +85,12 @@ pub use request::{Budget, Measurements, Request, Runtime, ScratchFile};
 pub use request_error::RequestError;
 pub use sections::{Devices, Path as DevicePath, PathError, Sections, check_manifest, read_manifest, section_files, split};
 pub use session::session_recipe;
+pub use share::{
+    HandoffNames, Pair as SharePair, Sequence, ShareMember, SpaceUse, Table as ShareTable, Use as ShareUse, check_joint,
+    complete as complete_joint, joint_files, member_bases, nested as share_nested, read_joint, serial as share_serial,
+    table as share_table,
+};
+pub use share_error::ShareError;
 pub use size::{Size, SizeError};
 pub use split_error::SplitError;
 pub use train::{Trained, Training, train};

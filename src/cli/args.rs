@@ -361,7 +361,11 @@ pub struct Split {
 #[derive(Args, Debug)]
 pub struct Report {
     /// Model to report on; `-` for stdin
-    pub input: PathBuf,
+    #[arg(required_unless_present = "joint")]
+    pub input: Option<PathBuf>,
+    /// Joint file that `memc share` wrote, to report on as text in place of a model
+    #[arg(long, value_name = "JOINT.json", conflicts_with_all = ["input", "layout", "planned"])]
+    pub joint: Option<PathBuf>,
     /// Layout of the model; without one the model is planned in its own order
     #[arg(long)]
     pub layout: Option<PathBuf>,
@@ -422,12 +426,16 @@ pub enum FormatArg {
 #[derive(Args, Debug)]
 pub struct Check {
     /// Model that was planned
-    pub input: PathBuf,
+    #[arg(required_unless_present = "joint")]
+    pub input: Option<PathBuf>,
     /// Model that memc wrote, or the manifest of `memc split`
-    #[arg(value_name = "OUTPUT|MANIFEST.json")]
-    pub output: PathBuf,
+    #[arg(value_name = "OUTPUT|MANIFEST.json", required_unless_present = "joint")]
+    pub output: Option<PathBuf>,
     /// Layout that memc wrote; none with a manifest
     pub layout: Option<PathBuf>,
+    /// Joint file that `memc share` wrote, in place of models and a layout
+    #[arg(long, value_name = "JOINT.json", conflicts_with_all = ["input", "output", "layout"])]
+    pub joint: Option<PathBuf>,
     /// Print JSON on stdout
     #[arg(long)]
     pub json: bool,
@@ -474,11 +482,17 @@ pub struct Playing {
 #[derive(Args, Debug)]
 pub struct Run {
     /// Model that memc wrote, or the manifest of `memc split`
-    #[arg(value_name = "MODEL|MANIFEST.json")]
-    pub model: PathBuf,
+    #[arg(value_name = "MODEL|MANIFEST.json", required_unless_present = "joint")]
+    pub model: Option<PathBuf>,
     /// Layout that memc wrote; none with a manifest
     #[arg(long)]
     pub layout: Option<PathBuf>,
+    /// Joint file that `memc share` wrote, in place of a model
+    #[arg(long, value_name = "JOINT.json", conflicts_with_all = ["model", "layout"])]
+    pub joint: Option<PathBuf>,
+    /// With a nested joint file: number of boundaries at which each guest runs, spread over all that admit it
+    #[arg(long, value_name = "N", requires = "joint", default_value_t = 3)]
+    pub guest_runs: u32,
     /// Graph inputs, as numpy.savez writes them, or INPUT.npy [default: random numbers from the seed]
     #[arg(long, value_name = "IN.npz")]
     pub inputs: Option<PathBuf>,

@@ -5,6 +5,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use super::args::{Check, Diff, Opt, Optimize, Print, Report, Split};
 #[cfg(feature = "ort")]
 use super::args::{ProfileArguments, Run, Verify};
+use super::share_args::Share;
 use super::solve_args::Solve;
 use super::train_args::Train;
 
@@ -29,6 +30,8 @@ pub enum Command {
     Train(Box<Train>),
     /// Divide a model over devices: a planned model and a layout for each, and a manifest
     Split(Box<Split>),
+    /// Put several planned models in one memory: a table, or one after another, or one inside another
+    Share(Box<Share>),
     /// Report the memory of a model, in its own order or under a layout
     Report(Report),
     /// Verify a plan from the files alone
@@ -92,4 +95,6 @@ pub enum SchemaOf {
     Layout,
     /// The manifest of a model that is divided over devices
     Devices,
+    /// The joint file of several models in one memory
+    Joint,
 }

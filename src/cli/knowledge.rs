@@ -129,5 +129,6 @@ pub fn schema(what: SchemaOf) -> Outcome {
     match what {
         SchemaOf::Layout => print(layout_file::schema()),
         SchemaOf::Devices => print(layout_file::devices::schema()),
+        SchemaOf::Joint => print(layout_file::joint::schema()),
     }
 }

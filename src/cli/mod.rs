@@ -22,7 +22,11 @@ mod report;
 #[cfg(feature = "ort")]
 mod run;
 #[cfg(feature = "ort")]
+mod run_joint;
+#[cfg(feature = "ort")]
 mod run_sections;
+mod share;
+mod share_args;
 mod signals;
 mod solve;
 mod solve_args;
@@ -108,6 +112,7 @@ fn answer(command: Command, voice: &Voice) -> Outcome {
         Command::Optimize(arguments) => optimize::run(&arguments.settled(), voice),
         Command::Train(arguments) => train::run(&arguments.settled(), voice),
         Command::Split(arguments) => split::run(&arguments, voice),
+        Command::Share(arguments) => share::run(&arguments, voice),
         Command::Report(arguments) => report::run(&arguments, voice),
         Command::Check(arguments) => check::run(&arguments, voice),
         Command::Diff(arguments) => diff::run(&arguments, voice),

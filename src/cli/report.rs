@@ -12,8 +12,11 @@ use super::{ExitCode, Failure, Outcome, Voice, depfile, is_stream, open, print, 
 
 /// Reports the memory of a model, under a layout or in its own order, and compares it with limits.
 pub fn run(arguments: &Report, voice: &Voice) -> Outcome {
+    if let Some(path) = &arguments.joint {
+        return joint(arguments, path);
+    }
     let format = format(arguments)?;
-    let file = open(&arguments.input)?;
+    let file = open(input(arguments))?;
     let layout = layout(arguments, &file, voice)?;
     let baseline = arguments.baseline.as_deref().map(read_layout).transpose()?;
     let rows = memc_report::compare(&layout, &limits(arguments, &layout, baseline.as_ref()));
@@ -26,13 +29,37 @@ pub fn run(arguments: &Report, voice: &Voice) -> Outcome {
     let mut outputs = Outputs::default();
     outputs.add(output, |out| out.write_all(text.as_bytes()))?;
     if let Some(path) = &arguments.depfile {
-        let mut sources = depfile::sources(&arguments.input, &file, &arguments.planning.machine);
+        let mut sources = depfile::sources(input(arguments), &file, &arguments.planning.machine);
         sources.extend([&arguments.layout, &arguments.baseline].into_iter().flatten().cloned());
         let rule = depfile::rule([output], &sources);
         outputs.add(path, |out| out.write_all(rule.as_bytes()))?;
     }
     outputs.commit()?;
     refuse_exceeded(&rows)
+}
+
+/// The model of the arguments; clap demands one unless there is a joint file.
+fn input(arguments: &Report) -> &Path {
+    arguments.input.as_deref().unwrap_or(Path::new(""))
+}
+
+/// Reports on a joint file as text.
+fn joint(arguments: &Report, path: &Path) -> Outcome {
+    if arguments.format.is_some_and(|format| format != FormatArg::Text) || arguments.json {
+        return Err(usage(
+            "a joint file is reported as text".to_owned(),
+            "leave out `--format` and `--json`: the file is JSON itself",
+        ));
+    }
+    let joint = memc::read_joint(path)?;
+    let files = memc::joint_files(path, &joint)?;
+    let layouts: Vec<Layout> = files.into_iter().map(|files| files.layout).collect();
+    let text = memc_report::joint(&joint, &layouts);
+    let Some(output) = arguments.output.as_deref().filter(|output| !is_stream(output)) else { return print(&text) };
+    let mut outputs = Outputs::default();
+    outputs.add(output, |out| out.write_all(text.as_bytes()))?;
+    outputs.commit()?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The form of the report: the requested one, or that of the extension.
@@ -63,14 +90,14 @@ fn format(arguments: &Report) -> Result<FormatArg, Failure> {
 
 /// The report in a form.
 fn rendered(arguments: &Report, format: FormatArg, layout: &Layout, rows: &[Row]) -> String {
-    let name = arguments.input.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let name = input(arguments).file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     match format {
         FormatArg::Text => memc_report::text(layout),
         FormatArg::Markdown => memc_report::markdown(layout, &name, rows),
         FormatArg::Json if rows.iter().all(|row| row.limit.is_none()) => memc_report::json(layout),
         FormatArg::Json => memc_report::json_with_limits(layout, rows),
-        FormatArg::Github => memc_report::github(layout, &arguments.input.to_string_lossy(), rows),
-        FormatArg::Sarif => memc_report::sarif(&arguments.input.to_string_lossy(), rows),
+        FormatArg::Github => memc_report::github(layout, &input(arguments).to_string_lossy(), rows),
+        FormatArg::Sarif => memc_report::sarif(&input(arguments).to_string_lossy(), rows),
         FormatArg::Html => memc_report::html(layout, &HtmlOptions { title: &name, before: None }),
         FormatArg::Trace => memc_report::trace(layout),
     }

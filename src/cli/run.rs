@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::args::Run;
 use super::playing::{archive, layout, load, nanoseconds, refuse};
-use super::{Outcome, Voice, print, run_sections, usage};
+use super::{Outcome, Voice, print, run_joint, run_sections, usage};
 use memc::Outputs;
 
 /// Largest number of printed rows of a list.
@@ -22,14 +22,20 @@ const MAX_ROWS: usize = 10;
 
 /// Plays the plan and prints its memory and time.
 pub fn run(arguments: &Run, voice: &Voice) -> Outcome {
-    let is_manifest = arguments.model.extension().is_some_and(|extension| extension == "json");
+    if let Some(joint) = &arguments.joint {
+        return run_joint::run(arguments, joint, voice);
+    }
+    let Some(model) = &arguments.model else {
+        return Err(usage("there is no model to play".to_owned(), "name it: memc run OUT.onnx --layout OUT.layout.json"));
+    };
+    let is_manifest = model.extension().is_some_and(|extension| extension == "json");
     let path = match &arguments.layout {
-        None if is_manifest => return run_sections::run(arguments, voice),
+        None if is_manifest => return run_sections::run(arguments, model, voice),
         Some(_) if is_manifest => return Err(usage("a manifest names its layouts".to_owned(), "leave out `--layout`")),
         None => return Err(usage("a plan is played by its layout".to_owned(), "name it: `--layout OUT.layout.json`")),
         Some(path) => path,
     };
-    let out = ModelFile::open(&arguments.model).map_err(Error::from)?;
+    let out = ModelFile::open(model).map_err(Error::from)?;
     let layout = layout(path)?;
     let runtime = load(arguments.playing.library.ort_lib.as_deref())?;
     let archive = archive(arguments.inputs.as_deref(), &out)?;

@@ -16,13 +16,13 @@ use super::playing::{load, nanoseconds, refuse};
 use super::{Outcome, Voice, print, usage};
 
 /// Plays the program of a manifest and prints the memory of each device and the digest of the results.
-pub fn run(arguments: &Run, voice: &Voice) -> Outcome {
+pub fn run(arguments: &Run, model: &Path, voice: &Voice) -> Outcome {
     if !arguments.dims.is_empty() || arguments.repeat > 1 {
         let help = "`memc split --micro-batches M` writes a program of M runs";
         return Err(usage("a manifest has fixed extents and a number of runs of its own".to_owned(), help));
     }
-    let manifest = memc::read_manifest(&arguments.model)?;
-    let files = section_files(&arguments.model, &manifest)?;
+    let manifest = memc::read_manifest(model)?;
+    let files = section_files(model, &manifest)?;
     let runtime = load(arguments.playing.library.ort_lib.as_deref())?;
     let empty = Vec::new();
     let parts: Vec<Part<'_>> = manifest

@@ -36,6 +36,7 @@ mod rewritten_models;
 mod rules;
 mod sections;
 mod sessions;
+mod share;
 mod sizes;
 mod swap_space;
 mod tidy;

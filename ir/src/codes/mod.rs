@@ -8,6 +8,7 @@ mod export;
 mod import;
 mod internal;
 mod plan;
+mod share;
 mod text;
 mod train;
 mod verify;
@@ -76,11 +77,12 @@ impl fmt::Display for CodeInfo {
 }
 
 /// The lists of codes: errors in ascending order, then warnings.
-const GROUPS: [&[CodeInfo]; 11] = [
+const GROUPS: [&[CodeInfo]; 12] = [
     import::ERRORS,
     verify::ERRORS,
     plan::ERRORS,
     train::ERRORS,
+    share::ERRORS,
     export::ERRORS,
     text::ERRORS,
     internal::ERRORS,
