@@ -25,7 +25,7 @@ pub fn nested(members: &[ShareMember], keep_offsets: bool, effort: u64) -> Resul
     let mut views: BTreeMap<&str, (Buffers, Vec<Extent>)> = BTreeMap::new();
     for space in &spaces {
         let buffers = Buffers::of(host, space);
-        let extents = buffers.part.extents();
+        let extents = buffers.taken();
         views.insert(space, (buffers, extents));
     }
     for guest in guests {
@@ -35,6 +35,7 @@ pub fn nested(members: &[ShareMember], keep_offsets: bool, effort: u64) -> Resul
     let sizes = guests.iter().flat_map(|guest| guest.layout.arenas.iter().filter(|arena| arena.size > 0));
     if let Some(largest) = sizes.max_by_key(|arena| arena.size).filter(|_| !keep_offsets)
         && let Some((buffers, extents)) = views.get_mut(largest.space.as_str())
+        && buffers.under_way.is_empty()
     {
         let alignment = largest.alignment.max(buffers.part.alignment);
         let found = joint::around(&buffers.part, largest.size, alignment, &Limit::nodes(effort));

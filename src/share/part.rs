@@ -13,18 +13,22 @@ pub(super) struct Buffers {
     pub(super) part: Part,
     /// Tensor that owns each buffer, as a position in the layout.
     pub(super) owners: Vec<usize>,
+    /// Bytes that a transfer may still read behind the live range of its tensor, until the copy is back. They
+    /// may be those of later buffers, which wait for it.
+    pub(super) under_way: Vec<Extent>,
     /// Buffer of each tensor of the space, and the tensor's first byte in it, by name.
     pub(super) places: BTreeMap<String, (usize, u64)>,
 }
 
 impl Buffers {
-    /// Reads the buffers of a space. The bytes of transfers stay in use until their copy is back.
+    /// Reads the buffers of a space.
     pub(super) fn of(member: &ShareMember, space: &str) -> Self {
         let layout = &member.layout;
         let (size, alignment) = super::arena(member, space).unwrap_or((0, 1));
         let mut found = Self {
             part: Part { steps: member.steps(), buffers: Vec::new(), alignment, size, is_rigid: member.is_ranged() },
             owners: Vec::new(),
+            under_way: Vec::new(),
             places: BTreeMap::new(),
         };
         let roots = roots(layout);
@@ -51,15 +55,27 @@ impl Buffers {
             let buffer = &mut found.part.buffers[buffer];
             buffer.size = buffer.size.max(high);
             for live in &tensor.live {
-                let end = live.end.max(moved.get(tensor.name.as_str()).copied().unwrap_or(0));
                 let step = |step: u64| u32::try_from(step).unwrap_or(u32::MAX).min(found.part.steps);
-                let extent = Extent { start: step(live.start), end: step(end), low, high };
+                let extent = Extent { start: step(live.start), end: step(live.end), low, high };
                 if extent.start < extent.end && low < high {
                     buffer.extents.push(extent);
+                }
+                if let Some(end) = moved.get(tensor.name.as_str()).filter(|end| **end > live.end) {
+                    let (low, high) = (first.saturating_add(low), first.saturating_add(high));
+                    // The copy begins while the tensor lives.
+                    let start = step(live.end).saturating_sub(1);
+                    found.under_way.push(Extent { start, end: step(*end), low, high });
                 }
             }
         }
         found
+    }
+
+    /// Bytes that a guest must leave as they are: those in use, and those of transfers under way.
+    pub(super) fn taken(&self) -> Vec<Extent> {
+        let mut all = self.part.extents();
+        all.extend(&self.under_way);
+        all
     }
 }
 

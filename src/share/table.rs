@@ -105,7 +105,7 @@ fn usage(member: &ShareMember, spaces: &[String], views: &[Buffers]) -> Use {
     let times = member.times();
     let row = |(space, view): (&String, &Buffers)| {
         let (size, _) = arena(member, space)?;
-        let extents = view.part.extents();
+        let extents = view.taken();
         let loads = view.part.loads();
         let holes = joint::free_bytes(&extents, view.part.steps, size);
         let sum = holes.iter().map(|(_, hole)| u128::from(*hole)).sum::<u128>();
@@ -145,7 +145,7 @@ fn fit(host: &ShareMember, guest: &ShareMember, spaces: &[String], views: &[Buff
         let mut here = vec![false; count];
         if let Some(view) = view.filter(|view| own.size <= view.part.size) {
             let alignment = own.alignment.max(view.part.alignment);
-            for run in joint::admissions(&view.part.extents(), host.steps(), view.part.size, own.size, alignment) {
+            for run in joint::admissions(&view.taken(), host.steps(), view.part.size, own.size, alignment) {
                 (run.first..=run.last).for_each(|at| here[at as usize] = true);
             }
         }

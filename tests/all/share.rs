@@ -244,6 +244,36 @@ fn joint_arenas_are_never_above_the_sum_and_serial_ones_never_above_the_largest(
     assert_eq!((table.members.len(), table.pairs.len()), (5, 20));
 }
 
+#[test]
+fn bytes_of_transfers_under_way_are_not_free() {
+    let folder = three("share-transfers", "");
+    let open = |name: &str| ShareMember::open(folder.path(&format!("{name}.layout.json")).to_str().unwrap()).unwrap();
+    let (mut host, guest) = (open("side"), open("enc"));
+    let count = |host: &ShareMember| {
+        let joint = share_nested(&[host.clone(), guest.clone()], true, 100);
+        joint.map_or(0, |joint| joint.admissions.iter().map(|run| run.after[1] - run.after[0] + 1).sum::<u64>())
+    };
+    let before = count(&host);
+    assert!(before > 0);
+    // Each tensor that ends early is on its way to the end of the run.
+    let steps = host.layout.schedule.len() as u64;
+    for tensor in host.layout.tensors.iter().filter(|tensor| tensor.offset.is_some() && tensor.alias.is_none()) {
+        let Some(live) = tensor.live.first().filter(|live| live.end + 1 < steps) else { continue };
+        host.layout.transfers.push(memc_layout::Transfer {
+            tensor: tensor.name.clone(),
+            result: tensor.name.clone(),
+            from: "device".to_owned(),
+            to: "host".to_owned(),
+            store_step: live.end - 1,
+            load_step: steps - 1,
+            bytes: tensor.bytes,
+        });
+    }
+    assert!(!host.layout.transfers.is_empty() && count(&host) < before);
+    let joint = share_serial(&[host.clone(), guest], &Sequence::default()).unwrap();
+    assert_eq!(joint.arenas[0].size, joint.arenas[0].max_alone);
+}
+
 /// A change of a joint file, by the pointers of its keys.
 fn changed(joint: &Joint, pointer: &str, to: Value) -> String {
     let mut value = serde_json::to_value(joint).unwrap();

@@ -62,7 +62,7 @@ fn place(ctx: &Ctx<'_>, host: &Spots<'_>, guest: &Spots<'_>, run: &Admission) ->
         let spot = Spot { space: &own.space, low: *base, high };
         for at in (0..host.spot.len()).filter(|at| host.spot[*at].is_some_and(|other| other.meets(&spot))) {
             // Bytes live across the boundary after a step if they live at the step and at the next one.
-            let crossed = host.live(at).find(|(start, end)| *start <= run.after[1] && run.after[0].saturating_add(1) < *end);
+            let crossed = host.taken(at).find(|(start, end)| *start <= run.after[1] && run.after[0].saturating_add(1) < *end);
             if let Some((start, end)) = crossed.filter(|(start, end)| start.saturating_add(1) < *end) {
                 let name = &host.layout.tensors[at].name;
                 return Err(format!(

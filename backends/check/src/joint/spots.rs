@@ -89,11 +89,17 @@ impl<'c> Spots<'c> {
         self.layout.schedule.len() as u64
     }
 
-    /// Steps at which a tensor's bytes must stay: its live ranges, and the time of its transfer.
+    /// Steps at which a tensor lives.
     pub(super) fn live(&self, at: usize) -> impl Iterator<Item = (u64, u64)> {
         let tensor: &'c Tensor = &self.layout.tensors[at];
-        let until = self.moved.get(tensor.name.as_str()).copied().unwrap_or(0);
-        tensor.live.iter().map(move |live| (live.start, live.end.max(until)))
+        tensor.live.iter().map(|live| (live.start, live.end))
+    }
+
+    /// Steps at which a tensor's bytes must stay in memory that others may write at any time: its live ranges,
+    /// and the time of its transfer.
+    pub(super) fn taken(&self, at: usize) -> impl Iterator<Item = (u64, u64)> {
+        let until = self.moved.get(self.layout.tensors[at].name.as_str()).copied().unwrap_or(0);
+        self.live(at).map(move |(start, end)| (start, end.max(until)))
     }
 
     /// Step after the last one that reads a graph input or a view of it, and whether a result is written
