@@ -95,8 +95,8 @@ impl<'c> Spots<'c> {
         tensor.live.iter().map(|live| (live.start, live.end))
     }
 
-    /// Steps at which a tensor's bytes must stay in memory that others may write at any time: its live ranges,
-    /// and the time of its transfer.
+    /// Steps at which a tensor's bytes must stay in memory that others may write at any time: its live
+    /// ranges, and the time of its transfer.
     pub(super) fn taken(&self, at: usize) -> impl Iterator<Item = (u64, u64)> {
         let until = self.moved.get(self.layout.tensors[at].name.as_str()).copied().unwrap_or(0);
         self.live(at).map(move |(start, end)| (start, end.max(until)))
