@@ -71,6 +71,31 @@ pub enum Error {
         /// Step of the peak and the tensors alive at it, as lines of text.
         notes: Vec<String>,
     },
+    /// A value is larger than the limit for single values.
+    #[error(
+        "{} `{value}` has {}, and a value may have {}",
+        if *is_proven { "the model's own" } else { "no plan was found that keeps the limit: in the best one" },
+        Bytes(*bytes).exact(),
+        Bytes(*limit).exact()
+    )]
+    Largest {
+        /// Name of the value.
+        value: String,
+        /// Its bytes.
+        bytes: u64,
+        /// The limit, in bytes.
+        limit: u64,
+        /// Whether the value is an input, an output or a weight of the model: then no plan keeps the limit.
+        is_proven: bool,
+        /// Name and operator of the node that makes the value, if one does.
+        maker: Option<String>,
+    },
+    /// The size of a value is unknown, so no limit for single values holds.
+    #[error("the size of `{value}` is unknown, so the largest value cannot be limited")]
+    LargestUnknown {
+        /// Name of the value.
+        value: String,
+    },
     /// No plan keeps a limit of bytes and a limit of time together.
     #[error(
         "no plan was found that needs at most {} and at most {} % extra time: the fastest plan of that size takes {} % extra",
@@ -261,6 +286,8 @@ impl Error {
             | Self::Bake { .. }
             | Self::Request(_) => 2,
             Self::Budget { .. } | Self::Slow { .. } | Self::Weights { .. } => 3,
+            Self::Largest { .. } => 3,
+            Self::LargestUnknown { .. } => 2,
             Self::Split(error) if error.is_shortage() => 3,
             Self::Share(error) if error.is_shortage() => 3,
             Self::Share(error) if error.is_of_files() => 1,
@@ -324,6 +351,7 @@ impl Error {
             Self::Unplanned { .. } => "E0304",
             Self::Budget { .. } => "E0301",
             Self::Slow { .. } => "E0310",
+            Self::Largest { .. } | Self::LargestUnknown { .. } => "E0364",
             Self::UnknownSpace { .. } => "E0305",
             Self::Scratch { source: ScratchError::Form { .. } | ScratchError::Version { .. }, .. } => "E0320",
             Self::Scratch { .. } => "E0321",
@@ -344,6 +372,14 @@ impl Error {
             Self::Budget { arena, .. } => {
                 Some(format!("this pipeline keeps `--budget {arena}`; a smaller budget needs recomputation or transfers"))
             }
+            Self::Largest { is_proven: true, bytes, .. } => Some(format!(
+                "no plan changes inputs, outputs and weights: use `--max-value {bytes}`, or a smaller batch (`--dim`)"
+            )),
+            Self::Largest { maker, bytes, .. } => {
+                let maker = maker.as_ref().map(|node| format!("the node {node} makes it; ")).unwrap_or_default();
+                Some(format!("{maker}`--max-value {bytes}` is enough, or bind smaller dimensions with `--dim`"))
+            }
+            Self::LargestUnknown { .. } => Some("state its size: `--assume VALUE=N`, or bind dimensions with `--dim`".to_owned()),
             Self::Slow { takes, smallest, .. } => {
                 // Rounded up, so that a plan keeps the slowdown in the message.
                 let takes = f64::from(takes.div_ceil(10)) / 10.0;

@@ -35,6 +35,7 @@ mod extent;
 mod external;
 mod gradient_error;
 mod interface;
+mod largest;
 mod layout;
 mod limits;
 mod link;
@@ -84,7 +85,7 @@ pub use planned::{LAYOUTS, Planned, REPORTS, known_extension};
 pub use request::{Budget, Measurements, Request, Runtime, ScratchFile};
 pub use request_error::RequestError;
 pub use sections::{Devices, Path as DevicePath, PathError, Sections, check_manifest, read_manifest, section_files, split};
-pub use session::session_recipe;
+pub use session::{session_needs, session_program, session_recipe};
 pub use share::{
     HandoffNames, Pair as SharePair, Sequence, ShareMember, SpaceUse, Table as ShareTable, Use as ShareUse, check_joint,
     complete as complete_joint, joint_files, member_bases, nested as share_nested, read_joint, serial as share_serial,

@@ -59,7 +59,10 @@ pub fn plan_watched(
     observer: &mut dyn Observer,
     tell: &mut dyn FnMut(&Entry),
 ) -> Result<Planned, Error> {
-    caught(|| planned(file, request, observer, tell))?
+    caught(|| match request.max_value {
+        None => planned(file, request, observer, tell),
+        Some(limit) => crate::largest::within(limit, file, request, &mut |request| planned(file, request, observer, tell)),
+    })?
 }
 
 /// Plans a model; a defect of memc may panic.

@@ -144,6 +144,8 @@ pub struct Request {
     pub alignment: Option<u64>,
     /// Limits of arenas.
     pub budgets: Vec<Budget>,
+    /// Limit of the largest single value; `None` for none.
+    pub max_value: Option<Bytes>,
     /// Number of further budgets to plan, between the smallest reachable arena and the need without a
     /// budget; 0 for none.
     pub pareto: u32,
@@ -200,6 +202,7 @@ impl Default for Request {
             scratch: None,
             alignment: None,
             budgets: Vec::new(),
+            max_value: None,
             pareto: 0,
             rewrite: options.rewrite,
             encode: options.encode,
@@ -411,6 +414,13 @@ impl Request {
         self
     }
 
+    /// Limits the largest single value: a runtime may refuse larger bindings, however small the arena is.
+    #[must_use]
+    pub fn max_value(mut self, bytes: u64) -> Self {
+        self.max_value = Some(Bytes(bytes));
+        self
+    }
+
     /// Sets the alignment of all offsets and arenas, in bytes.
     #[must_use]
     pub fn alignment(mut self, bytes: u64) -> Self {
@@ -579,6 +589,7 @@ impl Request {
         list("assume", self.import.assume.iter().map(|(name, size)| format!("{name}={size}")).collect(), ",");
         let mut given = |name: &str, text: Option<String>| list(name, text.into_iter().collect(), "");
         given("time_limit", self.time_limit.map(|time| time.as_secs_f64().to_string()));
+        given("max_value", self.max_value.map(|bytes| bytes.0.to_string()));
         given("alias_state", self.alias_state.then(|| true.to_string()));
         given("weights", self.weights.clone());
         given("micro_batches", self.rewrite.micro_batches.map(|parts| parts.to_string()));

@@ -2,18 +2,33 @@
 
 use memc_layout::Layout;
 use memc_ops::Profile;
-use memc_ops::profile::{Language, Recipe, SessionNeeds};
+use memc_ops::profile::{Choice, Language, Recipe, SessionNeeds};
 
-/// Returns program text that creates session options for a plan: by one recipe, or by both, of which
-/// `smallest` is the last.
-pub fn session_recipe(layout: &Layout, language: Language, recipe: Option<Recipe>) -> String {
+/// Operators that a session computes in blocks of channels, which takes less time.
+const IN_BLOCKS: &[&str] = &["Conv", "ConvTranspose", "MaxPool", "AveragePool"];
+
+/// Returns the properties of a plan that the settings of a session depend on.
+pub fn session_needs(layout: &Layout) -> SessionNeeds {
     let schedule = &layout.schedule;
-    let needs = SessionNeeds {
+    let space = layout.target.spaces.first().map_or("", |space| space.name.as_str());
+    SessionNeeds {
         anchored: layout.options.get("anchors").is_some_and(|value| value == "true"),
         quantized: schedule.iter().any(|row| matches!(row.op.as_str(), "QuantizeLinear" | "DequantizeLinear")),
         transfers: !layout.transfers.is_empty(),
         recomputed: layout.cost.recomputed_nodes > 0,
-        peak: layout.target.spaces.first().and_then(|space| layout.peak.get(&space.name)).map_or(0, |peak| peak.bytes),
-    };
-    Profile::ORT.session_options(language, recipe, needs).unwrap_or_default()
+        convolves: schedule.iter().any(|row| row.domain.is_empty() && IN_BLOCKS.contains(&row.op.as_str())),
+        peak: layout.peak.get(space).map_or(0, |peak| peak.bytes),
+        limit: layout.budget.get(space).copied(),
+    }
+}
+
+/// Returns program text that creates session options for a plan, without counting: by one recipe, or by
+/// `fast` and `smallest`, of which the last sets the options.
+pub fn session_recipe(layout: &Layout, language: Language, recipe: Option<Recipe>) -> String {
+    Profile::ORT.session_options(language, recipe, session_needs(layout)).unwrap_or_default()
+}
+
+/// Returns program text that creates session options for a plan by choices that were made.
+pub fn session_program(layout: &Layout, language: Language, choices: &[(Recipe, Choice)]) -> String {
+    Profile::ORT.session_options_of(language, choices, session_needs(layout)).unwrap_or_default()
 }

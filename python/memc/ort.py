@@ -1,10 +1,11 @@
 """Stock sessions of ONNX Runtime that keep a plan. `onnxruntime` is imported by the functions."""
 
 import os
+import sys
 import warnings
 
 from memc import _memc
-from memc._models import contents, is_path
+from memc._models import Files, contents, is_path
 from memc._plans import layout_text, plan_of
 
 # The library of memc's own operators, as the set-up names it: plans with transfers need it.
@@ -12,46 +13,71 @@ _LIBRARIES = ("libmemc_ort_ops.so", "libmemc_ort_ops.dylib", "memc_ort_ops.dll")
 
 
 def recipe(layout, recipe="smallest"):
-    """Returns the program that sets up session options for a plan, as `memc optimize --session python` prints it.
+    """Returns the program that sets up session options for a plan, without counting sessions.
 
-    `smallest` runs the nodes as planned, so the planned peak holds; `fast` keeps the session's optimizations.
+    `smallest` runs the nodes as planned, so the planned peak holds; `fast` keeps the session's optimizations unless
+    the plan has a budget; `plain` sets nothing. `memc optimize --session python` counts sessions where `onnxruntime`
+    is installed, and may choose other settings.
     """
     return _memc.session_recipe(layout_text(layout), recipe)
 
 
-def session_options(planned, recipe="smallest", *, layout=None, ops_library=None):
+def session_options(planned, recipe="smallest", *, layout=None, ops_library=None, count=False):
     """Returns `onnxruntime.SessionOptions` for a plan: a `Result`, or a planned model with its layout.
 
     Plan with `runtime="ort"`: another plan counts other buffers, and a warning says so. `ops_library` is the path
-    of memc's operators, which plans with transfers need.
+    of memc's operators, which plans with transfers need. With `count`, the settings are those that take the least
+    bytes, as sessions in processes of their own count them.
     """
-    _, text = plan_of(planned, layout)
-    return _options(text, recipe, ops_library)
+    model, text = plan_of(planned, layout)
+    return _options(model, text, recipe, ops_library, count)
 
 
-def session(planned, recipe="smallest", *, layout=None, providers=("CPUExecutionProvider",), ops_library=None, **arguments):
-    """Returns an `onnxruntime.InferenceSession` of a planned model in which the planned peak holds.
+def session(
+    planned, recipe="fast", *, layout=None, providers=("CPUExecutionProvider",), ops_library=None, count=True, **arguments
+):
+    """Returns an `onnxruntime.InferenceSession` of a planned model.
 
-    `planned` is a `Result`, or a planned model with its layout. `arguments` go to `InferenceSession`.
+    `fast` takes the least bytes that cost no time, within the budget of the plan; `smallest` the least bytes. Sessions
+    in processes of their own count them, which takes a few runs of the model; without `count`, the settings follow
+    from the plan. `planned` is a `Result`, or a planned model with its layout. `arguments` go to `InferenceSession`.
     """
     import onnxruntime
 
     model, text = plan_of(planned, layout)
-    options = _options(text, recipe, ops_library)
+    options = _options(model, text, recipe, ops_library, count)
     source = os.fspath(model) if is_path(model) else contents(model)
     return onnxruntime.InferenceSession(source, options, providers=list(providers), **arguments)
 
 
-def _options(text, recipe, ops_library):
+def _counted(model, text, recipe):
+    """Returns the settings of a recipe and their bytes as sessions count them; nothing where none runs."""
+    import json
+    import subprocess
+
+    with Files() as files:
+        path = files.path(model, "model.onnx")
+        if not is_path(model):
+            files.written(text, "model.layout.json")
+        command = [sys.executable, "-m", "memc", "-q", "profile", path, "--session", recipe]
+        environment = {**os.environ, "MEMC_PYTHON": sys.executable}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    found = json.loads(done.stdout) if done.returncode == 0 else {}
+    return [found[key] for key in ("settings", "bytes") if key in found]
+
+
+def _options(model, text, recipe, ops_library, count):
     import json
 
-    runtime = json.loads(text)["options"].get("runtime")
+    plan = json.loads(text)
+    runtime = plan["options"].get("runtime")
     if runtime != "ort":
         warnings.warn(
             f"the plan is for the runtime `{runtime}`: a session may take more; plan with `runtime=\"ort\"`",
             stacklevel=3,
         )
-    program = _memc.session_recipe(text, recipe)
+    settings = _counted(model, text, recipe) if count and not plan["transfers"] else []
+    program = _memc.session_recipe(text, recipe, *settings)
     for library in _LIBRARIES:
         if f'"{library}"' in program:
             if ops_library is None:

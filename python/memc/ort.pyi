@@ -12,13 +12,15 @@ def session_options(
     *,
     layout: Union[object, Mapping[str, Any], _Path, None] = None,
     ops_library: Optional[_Path] = None,
+    count: bool = False,
 ) -> Any: ...
 def session(
     planned: object,
-    recipe: str = "smallest",
+    recipe: str = "fast",
     *,
     layout: Union[object, Mapping[str, Any], _Path, None] = None,
     providers: Sequence[Any] = ("CPUExecutionProvider",),
     ops_library: Optional[_Path] = None,
+    count: bool = True,
     **arguments: Any,
 ) -> Any: ...

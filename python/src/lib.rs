@@ -6,7 +6,7 @@ mod planning;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use memc::memc_ops::profile::{Language, Recipe};
+use memc::memc_ops::profile::{Choice, Language, Recipe, SessionSettings};
 use memc::{Model, Weights, memc_layout, memc_report};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -102,13 +102,18 @@ fn identifiers(py: Python<'_>, layout: &str) -> PyResult<(Vec<String>, Vec<Optio
     Ok((names.arenas, names.tensors))
 }
 
-/// Returns the Python program that creates session options for a layout by a recipe.
+/// Returns the Python program that creates session options for a layout by a recipe: with settings that were
+/// counted, as `memc profile --session` prints them with their bytes, or with those that follow from the plan.
 #[pyfunction]
-fn session_recipe(py: Python<'_>, layout: &str, recipe: &str) -> PyResult<String> {
+#[pyo3(signature = (layout, recipe, settings=None, bytes=None))]
+fn session_recipe(py: Python<'_>, layout: &str, recipe: &str, settings: Option<&str>, bytes: Option<u64>) -> PyResult<String> {
     let layout = parsed(layout).map_err(|error| raised(py, &error.into(), None))?;
     let known = Recipe::ALL.map(|(name, _)| name).join(", ");
     let recipe = Recipe::named(recipe).ok_or_else(|| PyValueError::new_err(format!("`{recipe}` is not one of {known}")))?;
-    Ok(memc::session_recipe(&layout, Language::Python, Some(recipe)))
+    let Some(settings) = settings else { return Ok(memc::session_recipe(&layout, Language::Python, Some(recipe))) };
+    let settings = settings.parse::<SessionSettings>().map_err(PyValueError::new_err)?;
+    let choice = Choice { settings, bytes, is_counted: bytes.is_some() };
+    Ok(memc::session_program(&layout, Language::Python, &[(recipe, choice)]))
 }
 
 /// Reads the text of a layout file.

@@ -87,6 +87,16 @@ class Sessions(unittest.TestCase):
         self.assertEqual(fast.graph_optimization_level, onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL)
         self.assertIn("Recipe fast", memc.ort.recipe(result, "fast"))
 
+    def test_counted_settings_keep_the_budget(self):
+        result = memc.optimize(wide((2, 64)), runtime="ort", budget="100%")
+        # Without counting, a plan with a budget runs as written.
+        options = memc.ort.session_options(result, "fast")
+        self.assertEqual(options.graph_optimization_level, onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL)
+        self.assertIn("planned", memc.ort.recipe(result, "fast"))
+        counted = memc.ort.session_options(result, "fast", count=True)
+        self.assertFalse(counted.enable_mem_pattern or counted.enable_cpu_mem_arena or counted.enable_mem_reuse)
+        self.assertTrue(memc.ort.session_options(result, "plain", count=True).enable_cpu_mem_arena)
+
     def test_plans_for_other_runtimes_are_warned_of(self):
         result = memc.optimize(wide((2, 64)), runtime="arena")
         with self.assertWarnsRegex(UserWarning, 'runtime="ort"'):
@@ -120,7 +130,9 @@ class Sessions(unittest.TestCase):
                 for recipe in ["smallest", "fast"]:
                     words = ["optimize", given, "--runtime=ort", f"--session=python={recipe}", "--layout", given.with_suffix(".json")]
                     program = pathlib.Path(sys.executable).with_name("memc")
-                    done = subprocess.run([program, *words, *options], capture_output=True, text=True, check=True)
+                    # Without a library the command counts no sessions.
+                    environment = {**os.environ, "ORT_DYLIB_PATH": os.path.join(folder, "none.so")}
+                    done = subprocess.run([program, *words, *options], env=environment, capture_output=True, text=True, check=True)
                     self.assertEqual(memc.ort.recipe(given.with_suffix(".json"), recipe), done.stdout)
 
 

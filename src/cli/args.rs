@@ -8,6 +8,8 @@ use clap::{Args, ValueEnum};
 use memc::{Budget, DevicePath, Extent, ExternalData, LinkOption, Size};
 use memc_ir::Limit;
 use memc_ops::Assumption;
+#[cfg(feature = "ort")]
+use memc_ops::profile::SessionSettings;
 use memc_ops::profile::{Language, Recipe};
 use memc_passes::{Lossy, StateNames, WeightCode};
 
@@ -163,6 +165,10 @@ pub struct Optimize {
     /// Inputs
     #[command(flatten)]
     pub inputs: Inputs,
+    /// Largest single value, where a runtime limits one binding or allocation: 128MiB. Values beyond it are
+    /// computed in parts, or the plan is refused
+    #[arg(long, value_name = "SIZE", value_parser = whole, help_heading = heading::GOAL, hide_short_help = true)]
+    pub max_value: Option<u64>,
     /// Plan N further budgets, from the need without a budget down to the smallest reachable arena, and
     /// print a table
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=64), help_heading = heading::GOAL, hide_short_help = true)]
@@ -226,9 +232,10 @@ pub struct Optimize {
     /// Write the files that the outputs follow from as a rule for make
     #[arg(long, value_name = "FILE.d", help_heading = heading::OUTPUT, hide_short_help = true)]
     pub depfile: Option<PathBuf>,
-    /// With --runtime ort: print the set-up of a session, in python, cpp, csharp or rust: `fast` keeps
-    /// the session's optimizations, `smallest` keeps the planned peak; both by default
-    #[arg(long, value_name = "LANGUAGE[=fast|smallest]", value_parser = session, help_heading = heading::OUTPUT, hide_short_help = true)]
+    /// With --runtime ort: print the set-up of a session, in python, cpp, csharp or rust: the least bytes
+    /// that cost no time (fast), the least bytes (smallest), or default options (plain); fast and smallest
+    /// by default. Each is counted in ONNX Runtime where that is installed
+    #[arg(long, value_name = "LANGUAGE[=fast|smallest|plain]", value_parser = session, help_heading = heading::OUTPUT, hide_short_help = true)]
     pub session: Option<(Language, Option<Recipe>)>,
     /// Print the summary as JSON on stdout
     #[arg(long, help_heading = heading::OUTPUT, hide_short_help = true)]
@@ -571,8 +578,12 @@ pub struct ProfileArguments {
     /// Model to measure
     pub input: PathBuf,
     /// Profile to write
-    #[arg(short, long, value_name = "P.json")]
-    pub output: PathBuf,
+    #[arg(short, long, value_name = "P.json", required_unless_present = "session")]
+    pub output: Option<PathBuf>,
+    /// Count the bytes of a stock session instead: by a recipe (fast, smallest, plain), or with settings such as
+    /// all,file-order,no-reuse,no-arena,no-pattern. JSON on stdout
+    #[arg(long, value_name = "fast|smallest|plain|SETTINGS", value_parser = counted, conflicts_with = "output")]
+    pub session: Option<Counted>,
     /// Planning; without `--passes` the model runs in its own order
     #[command(flatten)]
     pub planning: Planning,
@@ -647,6 +658,14 @@ fn budget(text: &str) -> Result<Budget, memc::SizeError> {
     text.parse()
 }
 
+/// Parses a number of bytes.
+fn whole(text: &str) -> Result<u64, String> {
+    match text.parse::<Size>().map_err(|error| error.to_string())? {
+        Size::Bytes(bytes) => Ok(bytes),
+        Size::Percent(_) => Err(format!("`{text}` is a share: write bytes, as in 128MiB")),
+    }
+}
+
 /// Channels in a block of ONNX Runtime's kernels; `None` if this processor has no block kernels.
 #[derive(Clone, Copy, Debug)]
 pub struct Blocks(pub Option<u32>);
@@ -678,14 +697,33 @@ fn bound(text: &str) -> Result<f64, String> {
     parsed.ok_or_else(|| format!("`{text}` is no share: write a number that is not negative: 0.01"))
 }
 
-/// Parses a language with an interface to ONNX Runtime, and a recipe.
+/// Parses a language with an interface to ONNX Runtime, and a recipe; or a recipe alone, for Python.
 fn session(text: &str) -> Result<(Language, Option<Recipe>), String> {
+    if let Some(recipe) = Recipe::named(text) {
+        return Ok((Language::Python, Some(recipe)));
+    }
     let (language, recipe) = text.split_once('=').map_or((text, None), |(language, recipe)| (language, Some(recipe)));
     let languages = Language::ALL.map(|(name, _)| name).join(", ");
     let known = Language::named(language).ok_or_else(|| format!("`{language}` is not one of {languages}"))?;
     let recipes = Recipe::ALL.map(|(name, _)| name).join(", ");
     let recipe = recipe.map(|name| Recipe::named(name).ok_or_else(|| format!("`{name}` is not one of {recipes}")));
     Ok((known, recipe.transpose()?))
+}
+
+/// The sessions to count: candidates of a recipe, or one with these settings.
+#[cfg(feature = "ort")]
+#[derive(Clone, Debug)]
+pub enum Counted {
+    /// Candidates of a recipe.
+    Recipe(Recipe),
+    /// One session.
+    Settings(SessionSettings),
+}
+
+/// Parses a recipe or settings.
+#[cfg(feature = "ort")]
+fn counted(text: &str) -> Result<Counted, String> {
+    Recipe::named(text).map_or_else(|| text.parse().map(Counted::Settings), |recipe| Ok(Counted::Recipe(recipe)))
 }
 
 /// Parses a number of seconds.

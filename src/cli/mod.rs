@@ -25,6 +25,7 @@ mod run;
 mod run_joint;
 #[cfg(feature = "ort")]
 mod run_sections;
+mod sessions;
 mod share;
 mod share_args;
 mod signals;

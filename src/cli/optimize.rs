@@ -14,6 +14,7 @@ use super::args::{Codes, Optimize, RuntimeArg};
 use super::knowledge;
 use super::observe::Watch;
 use super::progress::Progress;
+use super::sessions;
 use super::weights::Elsewhere;
 use super::{DEFECT, ExitCode, Failure, Outcome, Voice, depfile, is_stream, open, print, usage};
 
@@ -30,6 +31,7 @@ pub fn run(arguments: &Optimize, voice: &Voice) -> Outcome {
     let planned = memc::plan_watched(&file, &request, &mut watch, &mut |entry| progress.tell(entry));
     progress.end();
     let optimized = planned.map_err(|error| reproduce(error, &file, &request, arguments))?;
+    let (optimized, program) = sessions::settle(arguments, &request, &file, optimized, voice)?;
     voice.diagnostics(&optimized.diagnostics);
     if arguments.log_plans {
         voice.say(&log(&optimized));
@@ -78,7 +80,7 @@ pub fn run(arguments: &Optimize, voice: &Voice) -> Outcome {
     if arguments.output.is_none() {
         voice.say(&unwritten(arguments));
     }
-    session(arguments, &optimized)
+    program.map_or(Ok(ExitCode::SUCCESS), |program| print(&program))
 }
 
 /// Rejects arguments that name an unknown format or pass, or that have no effect without another one.
@@ -147,6 +149,7 @@ pub fn request(arguments: &Optimize) -> Result<Request, Failure> {
         weights: arguments.encode_weights.map(Into::into),
     };
     request.budgets.clone_from(&arguments.budget);
+    request.max_value = arguments.max_value.map(Bytes);
     request.pareto = arguments.pareto;
     request.anchors = arguments.anchors;
     request.external_data.clone_from(&arguments.external_data);
@@ -252,14 +255,6 @@ fn recipes(arguments: &Optimize, layout: &layout::Layout) -> Option<&'static str
         }
     };
     is_open.then_some(text)
-}
-
-/// Prints the session set-up for the plan, if requested.
-fn session(arguments: &Optimize, optimized: &Planned) -> Outcome {
-    match arguments.session {
-        Some((language, recipe)) => print(&memc::session_recipe(&optimized.layout, language, recipe)),
-        None => Ok(ExitCode::SUCCESS),
-    }
 }
 
 /// `dir/name.onnx` to `dir/name.SUFFIX`.

@@ -1,20 +1,21 @@
-//! `memc profile`: measures every node of a model on this machine.
+//! `memc profile`: measures every node of a model on this machine, or the bytes of a session.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use memc::Error;
 use memc_cost::{CostModel, timings};
-use memc_ir::Module;
+use memc_ir::{Bytes, Module};
+use memc_layout::Layout;
 use memc_onnx_proto::ModelFile;
 use memc_ort as play;
 use play::inputs::{Inputs, Seeded};
-use play::{NodeProfile, PlayOptions, Player};
+use play::{NodeProfile, PlayOptions, Player, Whole};
 use serde_json::{Value, json};
 
-use super::args::ProfileArguments;
-use super::playing::{archive, load, nanoseconds, refuse};
-use super::{ExitCode, Outcome, Voice};
+use super::args::{Counted, ProfileArguments};
+use super::playing::{archive, given, layout_of, load, nanoseconds, refuse};
+use super::{ExitCode, Failure, Outcome, Voice, print, sessions};
 use memc::Outputs;
 
 /// Passes that plan a model with all its nodes, so that the profile has each one, even nodes that
@@ -23,12 +24,16 @@ const OWN_NODES: &str = "view,in-place,place";
 
 /// Plans the model in its own order, plays that, and writes times and workspace.
 pub fn run(arguments: &ProfileArguments, voice: &Voice) -> Outcome {
+    if let Some(session) = &arguments.session {
+        return count(arguments, session, voice);
+    }
+    let Some(output) = &arguments.output else { return Ok(ExitCode::from(2)) };
     let file = ModelFile::open(&arguments.input).map_err(Error::from)?;
     let passes = arguments.planning.machine.passes.clone().unwrap_or_else(|| OWN_NODES.to_owned());
     let request = arguments.planning.request()?.passes(passes);
     let optimized = memc::plan(&file, &request)?;
     let mut bytes = Vec::new();
-    let unwritable = |source| Error::File { what: "write", path: arguments.output.clone(), source };
+    let unwritable = |source| Error::File { what: "write", path: output.clone(), source };
     optimized.model.write_to(&mut bytes).map_err(unwritable)?;
     let planned = ModelFile::from_bytes(bytes).map_err(Error::from)?;
     let runtime = load(arguments.library.ort_lib.as_deref())?;
@@ -52,12 +57,56 @@ pub fn run(arguments: &ProfileArguments, voice: &Voice) -> Outcome {
         "repeats": arguments.repeat, "nodes": rows.collect::<Vec<_>>(),
     });
     let mut outputs = Outputs::default();
-    outputs.add(&arguments.output, |out| writeln!(out, "{object:#}"))?;
+    outputs.add(output, |out| writeln!(out, "{object:#}"))?;
     outputs.commit()?;
     let total: u64 = nodes.iter().map(|node| node.nanoseconds).sum();
     voice.say(&format!("{} nodes, {:.3} ms in kernels (median of {})", nodes.len(), total as f64 / 1e6, arguments.repeat));
     voice.say(&comparison(&nodes, &optimized.module, &request.options()?.cost));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Number of runs of a counted session: later runs of a plain one add the block of the memory pattern.
+const RUNS: u32 = 4;
+
+/// Counts the bytes of a session of the model as it is, and prints them as JSON.
+fn count(arguments: &ProfileArguments, session: &Counted, voice: &Voice) -> Outcome {
+    let file = ModelFile::open(&arguments.input).map_err(Error::from)?;
+    let layout = extents(arguments, &file)?;
+    let settings = match session {
+        Counted::Settings(settings) => settings,
+        Counted::Recipe(recipe) => {
+            let needs = memc::session_needs(&layout);
+            let choice = sessions::counted_choice(&arguments.input, arguments.library.ort_lib.as_deref(), *recipe, needs);
+            let choice = choice.ok_or_else(|| refuse(play::Error::Unsupported { what: "this model in a session" }))?;
+            let bytes = choice.bytes.unwrap_or_default();
+            voice.say(&format!("{}: {} ({})", recipe.name(), Bytes(bytes).exact(), choice.settings));
+            return print(&format!(
+                "{}\n",
+                json!({"recipe": recipe.name(), "settings": choice.settings.to_string(), "bytes": bytes})
+            ));
+        }
+    };
+    let runtime = load(arguments.library.ort_lib.as_deref())?;
+    let inputs = match given(arguments.inputs.as_deref(), &file)? {
+        Some(inputs) => inputs,
+        None => play::inputs::make(&file, &layout, arguments.seed).map_err(refuse)?,
+    };
+    let whole = Whole::stock(&runtime, &file, settings).map_err(refuse)?;
+    let bytes = whole.most_bytes(&inputs, settings, RUNS).map_err(refuse)?;
+    voice.say(&format!("{} ({settings})", Bytes(bytes).exact()));
+    print(&format!("{}\n", json!({"settings": settings.to_string(), "bytes": bytes, "runs": RUNS, "library": runtime.version()})))
+}
+
+/// Returns a layout of the model, which states the extents of its inputs: the one beside it, or one of a
+/// plan in the model's own order.
+fn extents(arguments: &ProfileArguments, file: &ModelFile) -> Result<Layout, Failure> {
+    if let Ok(layout) = layout_of(&arguments.input, None)
+        && layout.model.output_sha256 == memc::sha256(file.bytes())
+    {
+        return Ok(layout);
+    }
+    let request = arguments.planning.request()?.passes(OWN_NODES.to_owned());
+    Ok(memc::plan(file, &request)?.layout)
 }
 
 /// Names and extents of the results of each node, in the order of the schedule.

@@ -22,6 +22,7 @@ mod external_data;
 mod forms;
 mod impossible_ranges;
 mod integers;
+mod largest;
 mod limits;
 mod micro_batches;
 mod models_made;

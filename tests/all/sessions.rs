@@ -1,5 +1,5 @@
-//! Recipes of `optimize --session python`: they run in their package, and allocate no more bytes than
-//! promised.
+//! Recipes of `optimize --session python`: they run in their package, and allocate the bytes that were
+//! counted for them, within budgets.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -100,6 +100,69 @@ fn the_smallest_recipe_takes_planned_bytes_and_the_fast_keeps_copies() {
     // request pages from the system again, unless the process has already freed a block of this size.
     let found = measured(&folder, "out.onnx", &fast.out)["faults"].as_u64().unwrap();
     assert!(found < kept / 4096, "{found} pages found anew in twelve runs of {kept} bytes");
+}
+
+/// Returns the bytes that `memc profile --session` counts for a model.
+fn profiled(folder: &Folder, model: &str, session: &str) -> u64 {
+    let ran = folder.memc(&format!("profile {model} --session {session}")).done();
+    let found: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    found["bytes"].as_u64().unwrap()
+}
+
+/// Returns the settings and the bytes that `optimize` states for a recipe.
+fn stated(err: &str, recipe: &str) -> (String, u64) {
+    let line = err.lines().find_map(|line| line.strip_prefix(&format!("session {recipe}: "))).expect("a line of the recipe");
+    let (bytes, rest) = line.split_once(" B, counted (").expect("counted bytes");
+    (rest.trim_end_matches(')').to_owned(), bytes.replace(',', "").parse().unwrap())
+}
+
+#[test]
+fn counted_bytes_are_those_of_the_package() {
+    let folder = with_model("counted", &chain());
+    for recipe in ["fast", "smallest", "plain"] {
+        let ran = folder.memc(&format!("optimize in.onnx -o {recipe}.onnx --runtime ort --no-rewrite --session {recipe}")).done();
+        let (settings, bytes) = stated(&ran.err, recipe);
+        let found = counted(&folder, &format!("{recipe}.onnx"), &ran.out);
+        assert!(holds(bytes, found) && holds(found, bytes), "{recipe}: {bytes} stated, {found} counted\n{}", ran.err);
+        assert_eq!(profiled(&folder, &format!("{recipe}.onnx"), &settings), bytes);
+        assert!(profiled(&folder, &format!("{recipe}.onnx"), recipe) <= bytes);
+    }
+    let given = profiled(&folder, "in.onnx", "plain");
+    assert!(profiled(&folder, "plain.onnx", "plain") <= given);
+    let settings = ["all,no-arena,no-pattern", "all,no-reuse,no-arena,no-pattern", "all,file-order,no-reuse,no-arena,no-pattern"];
+    let alone = settings.map(|settings| profiled(&folder, "in.onnx", settings)).into_iter().min().unwrap();
+    let (fast, smallest) = (profiled(&folder, "fast.onnx", "fast"), profiled(&folder, "smallest.onnx", "smallest"));
+    assert!(smallest <= fast && holds(fast, alone), "{smallest} <= {fast} <= {alone}");
+    let hidden = folder.names().into_iter().filter(|name| name.starts_with('.')).collect::<Vec<_>>();
+    assert!(hidden.is_empty(), "{hidden:?}");
+    let wrong = folder.memc("profile in.onnx --session most");
+    assert!(wrong.code == Some(2) && wrong.err.contains("without=NAME;NAME"), "{wrong:#?}");
+}
+
+#[test]
+fn a_budget_that_no_session_keeps_is_refused() {
+    let folder = with_model("plain-budget", &chain());
+    let plan = "optimize in.onnx -o out.onnx --runtime ort --budget 60% --no-rewrite";
+    // A plain session merges the copies, and its arena grows in powers of two.
+    folder.memc(&format!("-q {plan} --session plain")).refused(3, "E0361");
+    assert_eq!(folder.names(), ["in.onnx"]);
+    let fast = folder.memc(&format!("{plan} --session fast")).done();
+    let layout: serde_json::Value = serde_json::from_str(&folder.read("out.layout.json")).unwrap();
+    let (budget, found) = (layout["budget"]["device"].as_u64().unwrap(), counted(&folder, "out.onnx", &fast.out));
+    assert!(holds(found, budget), "{found} bytes, the budget is {budget}");
+}
+
+#[test]
+fn without_a_runtime_settings_follow_from_the_plan() {
+    let folder = with_model("no-runtime", &chain());
+    for (options, word) in [("", "ORT_ENABLE_ALL"), ("--budget 60%", "ORT_DISABLE_ALL")] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_memc"));
+        let words = format!("optimize in.onnx -o out.onnx --runtime ort --no-rewrite --session fast {options}");
+        command.current_dir(folder.path("")).args(words.split_whitespace()).env("ORT_DYLIB_PATH", folder.path("none.so"));
+        let output = command.output().unwrap();
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success() && out.contains(word) && err.contains("W0363"), "{out}\n{err}");
+    }
 }
 
 #[test]

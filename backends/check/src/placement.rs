@@ -47,8 +47,31 @@ pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
             findings.add(Kind::Budget, At::default(), message);
         }
     }
+    largest(ctx, findings);
     rates(&layout.target.spaces, findings);
     mixed(ctx, &spaces, findings);
+}
+
+/// Checks the limit of single values, if the layout states one: no value, and no body with all its values,
+/// is larger, and each has a size.
+fn largest(ctx: &Ctx<'_>, findings: &mut Findings) {
+    let layout = ctx.layout;
+    let Some(text) = layout.options.get("max_value") else { return };
+    let Ok(limit) = text.parse::<u64>() else {
+        findings.add(Kind::Budget, At::default(), format!("`{text}` is no number of bytes of the largest value"));
+        return;
+    };
+    let values = layout.tensors.iter().filter(|tensor| tensor.class != Class::Scratch);
+    let values = values.map(|tensor| (&tensor.name, tensor.bytes));
+    let bodies = layout.subgraphs.iter().map(|body| (&body.graph, body.arena_bytes));
+    for (name, bytes) in values.chain(bodies).filter(|(_, bytes)| *bytes > limit) {
+        let message = format!("`{name}` has {}, but the largest value may have {}", exact(bytes), exact(limit));
+        findings.add(Kind::Budget, At::tensor(name), message);
+    }
+    for row in &layout.unplanned {
+        let message = format!("the size of `{}` is unknown, but the largest value may have {}", row.name, exact(limit));
+        findings.add(Kind::Budget, At::tensor(&row.name), message);
+    }
 }
 
 /// Checks the rates at which nodes access farther spaces.

@@ -8,6 +8,7 @@ use std::path::Path;
 use memc_onnx_proto::ModelFile;
 use memc_onnx_proto::onnx::tensor_proto::DataType;
 use memc_onnx_proto::onnx::{ModelProto, ValueInfoProto};
+use memc_ops::profile::SessionSettings;
 use prost::Message as _;
 
 use crate::allocator::Tally;
@@ -40,6 +41,37 @@ impl<'r> Whole<'r> {
             (None, None) => runtime.session(Source::Bytes(file.bytes(), None), options),
         };
         Ok(Self { runtime, session: session.map_err(missing_kernel)? })
+    }
+
+    /// Loads a model into a session with the settings of a user.
+    ///
+    /// # Errors
+    /// The runtime refuses the model or a setting.
+    pub fn stock(runtime: &'r Runtime, file: &ModelFile, settings: &SessionSettings) -> Result<Self, Error> {
+        let folder = file.path().map(folder);
+        let session = match (random::seeded(file.model()), file.path()) {
+            (Some(model), _) => runtime.stock_session(Source::Bytes(&model.encode_to_vec(), folder), settings),
+            (None, Some(path)) => runtime.stock_session(Source::File(path), settings),
+            (None, None) => runtime.stock_session(Source::Bytes(file.bytes(), None), settings),
+        };
+        Ok(Self { runtime, session: session.map_err(missing_kernel)? })
+    }
+
+    /// Runs the model several times, and returns the most bytes of a run beyond the session at rest, without
+    /// inputs: what kernels and values request, or with an arena what that takes from the system.
+    ///
+    /// # Errors
+    /// As for [`Self::contents`], or the bytes of an arena are unknown.
+    pub fn most_bytes(&self, inputs: &BTreeMap<String, Array>, settings: &SessionSettings, runs: u32) -> Result<u64, Error> {
+        let rest = if settings.arena { self.session.arena_bytes()? } else { 0 };
+        let mut most = 0;
+        for _ in 0..runs.max(1) {
+            // Results live until the run is counted, as a caller holds them.
+            let (results, tally) = self.results(inputs)?;
+            drop(results);
+            most = most.max(tally.peak);
+        }
+        Ok(if settings.arena { self.session.arena_bytes()?.saturating_sub(rest) } else { most })
     }
 
     /// Loads a model so that every value is rounded to the type that the model states, as in a plan.

@@ -36,6 +36,7 @@ fn phrase(key: &str, value: &str) -> Option<String> {
         ("lossy", _) => format!("values rounded to {}", value.replace([',', ' '], ", ")),
         ("link", _) => value.split(' ').map(link).collect::<Vec<_>>().join(", "),
         ("max_fold_bytes", _) => format!("constants folded up to {}", sizes(value)),
+        ("max_value", _) => format!("values up to {}", sizes(value)),
         ("micro_batches", _) => format!("batch in {value} parts"),
         ("nchwc", _) => format!("images in blocks of {value} channels"),
         ("passes", _) => format!("pipeline {value}"),

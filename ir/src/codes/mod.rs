@@ -8,6 +8,7 @@ mod export;
 mod import;
 mod internal;
 mod plan;
+mod session;
 mod share;
 mod text;
 mod train;
@@ -77,18 +78,20 @@ impl fmt::Display for CodeInfo {
 }
 
 /// The lists of codes: errors in ascending order, then warnings.
-const GROUPS: [&[CodeInfo]; 12] = [
+const GROUPS: [&[CodeInfo]; 14] = [
     import::ERRORS,
     verify::ERRORS,
     plan::ERRORS,
     train::ERRORS,
     share::ERRORS,
+    session::ERRORS,
     export::ERRORS,
     text::ERRORS,
     internal::ERRORS,
     import::WARNINGS,
     plan::WARNINGS,
     train::WARNINGS,
+    session::WARNINGS,
     export::WARNINGS,
 ];
 

@@ -72,8 +72,8 @@ pub(super) const ENTRIES: &[Entry] = &[
         Kind::Budget,
         "E0533",
         "budget",
-        "an arena is larger than the budget",
-        "The arena size must not exceed the requested budget.",
+        "an arena is larger than the budget, or a value than its limit",
+        "The arena size must not exceed the requested budget. No value may exceed the requested limit of single values, `max_value`.",
         "an arena of 600 MiB under a budget of 512 MiB",
     ),
     entry(

@@ -249,6 +249,12 @@ const PLACES: &[Damage] = &[
     (Kind::Bounds, "past 64 bits", |c| c.tensor("d").offset = Some(u64::MAX - 63)),
     (Kind::Capacity, "over the capacity", |c| c.layout().target.spaces[0].capacity = Some(1024)),
     (Kind::Budget, "over the budget", |c| *c.layout().budget.get_mut("device").unwrap() -= 1),
+    (Kind::Budget, "a value over the limit of single values", |c| {
+        c.layout().options.insert("max_value".into(), "16".into());
+    }),
+    (Kind::Budget, "a limit of single values that is no number", |c| {
+        c.layout().options.insert("max_value".into(), "much".into());
+    }),
     (Kind::Overlap, "the same bytes at the same time", |c| {
         let offset = c.tensor("u").offset;
         c.tensor("d").offset = offset;

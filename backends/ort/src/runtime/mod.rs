@@ -2,6 +2,7 @@
 //! interface.
 #![allow(unsafe_code)]
 
+mod stock;
 mod value;
 
 use std::ffi::{CStr, CString, c_char};
@@ -89,6 +90,7 @@ impl Runtime {
             // The returned builder would configure an environment of the crate's own; only the loaded
             // library is needed.
             let _ = ort::init_from(path).map_err(|source| Error::Library { path: path.to_owned(), source })?;
+            let _ = stock::LIBRARY.set(path.to_owned());
             let core = Core::new()?;
             let _ = CORE.set(Mutex::new(core));
         }

@@ -10,6 +10,7 @@ pub mod ort;
 mod ort_kernels;
 mod ort_names;
 mod ort_session;
+mod ort_settings;
 mod ort_temporaries;
 pub mod player;
 
@@ -17,6 +18,7 @@ pub use fusion::may_fuse;
 pub use ort_kernels::{Kernel, Overwrites, ort_kernel};
 pub use ort_names::{REGISTERED, registered};
 pub use ort_session::{Language, Recipe, SessionNeeds};
+pub use ort_settings::{Choice, Level, SessionSettings};
 
 use memc_ir::{Bytes, Definition, DimExpr, ElementType, Module, Operator, TensorType, Value};
 
@@ -37,8 +39,8 @@ pub(crate) enum Kernels {
     Measured,
 }
 
-/// Prints the session options in a language, for one recipe or for all recipes.
-pub(crate) type SessionText = fn(Language, Option<Recipe>, SessionNeeds) -> String;
+/// Prints the session options in a language, by the choices of recipes.
+pub(crate) type SessionText = fn(Language, &[(Recipe, Choice)], SessionNeeds) -> String;
 
 /// How a runtime treats memory.
 #[derive(Clone, Copy, Debug)]
@@ -243,10 +245,17 @@ impl Profile {
         Bytes(kept.max().unwrap_or(0))
     }
 
-    /// Returns program text that sets up a session of this runtime by one recipe, or by each recipe;
-    /// `None` if the runtime has no sessions.
+    /// Returns program text that sets up a session of this runtime by one recipe, or by `fast` and
+    /// `smallest`, without counting; `None` if the runtime has no sessions.
     pub fn session_options(&self, language: Language, recipe: Option<Recipe>, needs: SessionNeeds) -> Option<String> {
-        self.sessions.map(|text| text(language, recipe, needs))
+        let recipes = Recipe::printed(recipe).into_iter();
+        let choices: Vec<_> = recipes.map(|recipe| (recipe, recipe.predicted(language, needs))).collect();
+        self.session_options_of(language, &choices, needs)
+    }
+
+    /// As [`Self::session_options`], by choices that were made.
+    pub fn session_options_of(&self, language: Language, choices: &[(Recipe, Choice)], needs: SessionNeeds) -> Option<String> {
+        self.sessions.map(|text| text(language, choices, needs))
     }
 
     /// Returns the size of a buffer after rounding; `None` on 64-bit overflow.

@@ -1,12 +1,14 @@
-//! Prints the setup of a stock ONNX Runtime session for a plan: two recipes in four languages.
+//! Prints the setup of a stock ONNX Runtime session for a plan: recipes in four languages.
 //!
-//! *Smallest* runs the written nodes unchanged and in file order, so the planned peak holds. *Fast*
-//! leaves the session's own optimizations on, except those that would undo the plan. Neither sets the
-//! number of threads: two threads need no more bytes than one, and half the time. Each setting was
-//! measured with ONNX Runtime 1.31.1. The C interface has no function for the order of execution and the
-//! reuse of buffers, so only Python can set them.
+//! *Smallest* takes the least bytes. *Fast* takes the least bytes that cost no time. *Plain* sets nothing.
+//! Each prints the settings that were chosen for the model (`ort_settings.rs`) with their bytes. None
+//! sets the number of threads: two threads need no more bytes than one, and half the time. Each setting
+//! was measured with ONNX Runtime 1.31.1. The C interface has no function for the order of execution and
+//! the reuse of buffers, so only Python can set them.
 
 use memc_ir::Bytes;
+
+use super::ort_settings::{Choice, Level, SessionSettings};
 
 /// A language with an interface to ONNX Runtime.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,15 +44,30 @@ impl Language {
 /// A way to set up a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Recipe {
-    /// The session's optimizations stay on, except those that undo the plan.
+    /// The least bytes that cost no time.
     Fast,
-    /// The nodes run as planned, so the planned peak holds.
+    /// The least bytes.
     Smallest,
+    /// A session with default options.
+    Plain,
 }
 
+/// The recipes that are printed if none is named; the last one sets the options.
+const PRINTED: [(&str, Recipe); 2] = [("fast", Recipe::Fast), ("smallest", Recipe::Smallest)];
+
 impl Recipe {
-    /// Both recipes, by name.
-    pub const ALL: [(&'static str, Self); 2] = [("fast", Self::Fast), ("smallest", Self::Smallest)];
+    /// All recipes, by name.
+    pub const ALL: [(&'static str, Self); 3] = [("fast", Self::Fast), ("smallest", Self::Smallest), ("plain", Self::Plain)];
+
+    /// Returns the name of the recipe.
+    pub fn name(self) -> &'static str {
+        Self::ALL.into_iter().find(|(_, recipe)| *recipe == self).map_or("plain", |(name, _)| name)
+    }
+
+    /// The recipes that a request prints: the named one, or `fast` and `smallest`.
+    pub fn printed(named: Option<Self>) -> Vec<Self> {
+        named.map_or_else(|| PRINTED.map(|(_, recipe)| recipe).to_vec(), |recipe| vec![recipe])
+    }
 
     /// Returns the recipe with this name, or `None`.
     pub fn named(name: &str) -> Option<Self> {
@@ -69,12 +86,13 @@ pub struct SessionNeeds {
     pub transfers: bool,
     /// Whether the plan recomputes values.
     pub recomputed: bool,
+    /// Whether the model has convolutions or pools, which run faster in blocks of channels.
+    pub convolves: bool,
     /// Planned peak, in bytes.
     pub peak: u64,
+    /// Budget of the plan's first space, in bytes.
+    pub limit: Option<u64>,
 }
-
-/// The session optimization that merges equal nodes, and so undoes recomputation.
-const MERGES_EQUAL_NODES: &str = "CommonSubexpressionElimination";
 
 /// Size of a block that is allocated and freed before a session is created, in bytes, as program text.
 /// Without an arena, every run allocates and frees its values. The C library of Linux returns freed
@@ -93,12 +111,10 @@ const LIBRARY: &str = if cfg!(windows) {
 };
 
 /// One setting of a session.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Setting {
-    /// Disables graph optimization.
-    Unoptimized,
-    /// Enables all graph optimizations, which is the default.
-    Optimized,
+    /// Which graph optimizations run.
+    Level(Level),
     /// Runs one node after another.
     Sequential,
     /// Runs nodes in file order.
@@ -110,44 +126,52 @@ enum Setting {
     /// Disables the arena, which grows in powers of two and never shrinks.
     NoArena,
     /// Adds an entry to the session's configuration.
-    Entry(&'static str, &'static str),
+    Entry(&'static str, String),
     /// Registers the library with memc's own operators.
     Library,
 }
 
-/// Returns the settings of a recipe, in the order in which they are written.
-fn settings(recipe: Recipe, needs: SessionNeeds) -> Vec<Setting> {
-    use Setting::{Entry, FileOrder, Library, NoArena, NoPattern, NoReuse, Optimized, Sequential, Unoptimized};
-    let level = match recipe {
-        Recipe::Fast => Optimized,
-        Recipe::Smallest => Unoptimized,
-    };
-    let mut settings = vec![level, Sequential];
+/// Returns the chosen settings, in the order in which they are written.
+fn settings(chosen: &SessionSettings, needs: SessionNeeds) -> Vec<Setting> {
+    if *chosen == SessionSettings::PLAIN {
+        return if needs.transfers { vec![Setting::Library] } else { Vec::new() };
+    }
     // Optimizations fold anchors away, so with optimizations the order is set explicitly as well.
-    if !needs.anchored || recipe == Recipe::Fast {
-        settings.push(FileOrder);
+    let orders = chosen.file_order && (!needs.anchored || chosen.level != Level::None);
+    let entry = |key, value: &str| Setting::Entry(key, value.to_owned());
+    let rows = [
+        (true, Setting::Level(chosen.level)),
+        (true, Setting::Sequential),
+        (orders, Setting::FileOrder),
+        (!chosen.reuse, Setting::NoReuse),
+        (!chosen.pattern, Setting::NoPattern),
+        (!chosen.arena, Setting::NoArena),
+        (!chosen.without.is_empty(), entry("optimization.disable_specified_optimizers", &chosen.without.join(";"))),
+        (chosen.keeps_pairs, entry("session.disable_quant_qdq", "1")),
+        (needs.transfers, Setting::Library),
+    ];
+    rows.into_iter().filter_map(|(is_made, setting)| is_made.then_some(setting)).collect()
+}
+
+/// Name of a level in a language.
+fn level(language: Language, level: Level) -> &'static str {
+    match (language, level) {
+        (Language::Python | Language::Cpp | Language::CSharp, Level::None) => "ORT_DISABLE_ALL",
+        (Language::Python | Language::Cpp | Language::CSharp, Level::Basic) => "ORT_ENABLE_BASIC",
+        (Language::Python | Language::Cpp | Language::CSharp, Level::Extended) => "ORT_ENABLE_EXTENDED",
+        (Language::Python | Language::Cpp | Language::CSharp, Level::All) => "ORT_ENABLE_ALL",
+        (Language::Rust, Level::None) => "Disable",
+        (Language::Rust, Level::Basic) => "Level1",
+        (Language::Rust, Level::Extended) => "Level2",
+        (Language::Rust, Level::All) => "All",
     }
-    settings.extend([NoReuse, NoPattern, NoArena]);
-    if recipe == Recipe::Fast && needs.recomputed {
-        settings.push(Entry("optimization.disable_specified_optimizers", MERGES_EQUAL_NODES));
-    }
-    if recipe == Recipe::Smallest && needs.quantized {
-        settings.push(Entry("session.disable_quant_qdq", "1"));
-    }
-    if needs.transfers {
-        settings.push(Library);
-    }
-    settings
 }
 
 /// Prints a setting of the session options `name` in a language; `None` if the language cannot set it.
-fn written(language: Language, name: &str, setting: Setting) -> Option<String> {
+fn written(language: Language, name: &str, setting: &Setting) -> Option<String> {
     let line = match (language, setting) {
-        (Language::Python, Setting::Unoptimized) => {
-            format!("{name}.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL")
-        }
-        (Language::Python, Setting::Optimized) => {
-            format!("{name}.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL")
+        (Language::Python, Setting::Level(chosen)) => {
+            format!("{name}.graph_optimization_level = ort.GraphOptimizationLevel.{}", level(language, *chosen))
         }
         (Language::Python, Setting::Sequential) => format!("{name}.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL"),
         (Language::Python, Setting::FileOrder) => format!("{name}.execution_order = ort.ExecutionOrder.PRIORITY_BASED"),
@@ -157,33 +181,25 @@ fn written(language: Language, name: &str, setting: Setting) -> Option<String> {
         (Language::Python, Setting::Entry(key, value)) => format!("{name}.add_session_config_entry(\"{key}\", \"{value}\")"),
         (Language::Python, Setting::Library) => format!("{name}.register_custom_ops_library(\"{LIBRARY}\")"),
         (_, Setting::FileOrder | Setting::NoReuse) => return None,
-        (Language::Cpp, Setting::Unoptimized) => {
-            format!("{name}.SetGraphOptimizationLevel(GraphOptimizationLevel::ORT_DISABLE_ALL);")
-        }
-        (Language::Cpp, Setting::Optimized) => {
-            format!("{name}.SetGraphOptimizationLevel(GraphOptimizationLevel::ORT_ENABLE_ALL);")
+        (Language::Cpp, Setting::Level(chosen)) => {
+            format!("{name}.SetGraphOptimizationLevel(GraphOptimizationLevel::{});", level(language, *chosen))
         }
         (Language::Cpp, Setting::Sequential) => format!("{name}.SetExecutionMode(ExecutionMode::ORT_SEQUENTIAL);"),
         (Language::Cpp, Setting::NoPattern) => format!("{name}.DisableMemPattern();"),
         (Language::Cpp, Setting::NoArena) => format!("{name}.DisableCpuMemArena();"),
         (Language::Cpp, Setting::Entry(key, value)) => format!("{name}.AddConfigEntry(\"{key}\", \"{value}\");"),
         (Language::Cpp, Setting::Library) => format!("{name}.RegisterCustomOpsLibrary(ORT_TSTR(\"{LIBRARY}\"));"),
-        (Language::CSharp, Setting::Unoptimized) => {
-            format!("{name}.GraphOptimizationLevel = GraphOptimizationLevel.ORT_DISABLE_ALL;")
-        }
-        (Language::CSharp, Setting::Optimized) => {
-            format!("{name}.GraphOptimizationLevel = GraphOptimizationLevel.ORT_ENABLE_ALL;")
+        (Language::CSharp, Setting::Level(chosen)) => {
+            format!("{name}.GraphOptimizationLevel = GraphOptimizationLevel.{};", level(language, *chosen))
         }
         (Language::CSharp, Setting::Sequential) => format!("{name}.ExecutionMode = ExecutionMode.ORT_SEQUENTIAL;"),
         (Language::CSharp, Setting::NoPattern) => format!("{name}.EnableMemoryPattern = false;"),
         (Language::CSharp, Setting::NoArena) => format!("{name}.EnableCpuMemArena = false;"),
         (Language::CSharp, Setting::Entry(key, value)) => format!("{name}.AddSessionConfigEntry(\"{key}\", \"{value}\");"),
         (Language::CSharp, Setting::Library) => format!("{name}.RegisterCustomOpLibrary(\"{LIBRARY}\");"),
-        (Language::Rust, Setting::Unoptimized) => {
-            "    .with_optimization_level(ort::session::builder::GraphOptimizationLevel::Disable)?".to_owned()
-        }
-        (Language::Rust, Setting::Optimized) => {
-            "    .with_optimization_level(ort::session::builder::GraphOptimizationLevel::All)?".to_owned()
+        (Language::Rust, Setting::Level(chosen)) => {
+            let level = level(language, *chosen);
+            format!("    .with_optimization_level(ort::session::builder::GraphOptimizationLevel::{level})?")
         }
         (Language::Rust, Setting::Sequential) => "    .with_parallel_execution(false)?".to_owned(),
         (Language::Rust, Setting::NoPattern) => "    .with_memory_pattern(false)?".to_owned(),
@@ -197,31 +213,32 @@ fn written(language: Language, name: &str, setting: Setting) -> Option<String> {
 }
 
 /// Returns the promises of a recipe, and the settings that the language cannot make.
-fn remarks(language: Language, recipe: Recipe, needs: SessionNeeds) -> Vec<String> {
-    let mut remarks = Vec::new();
-    match recipe {
-        Recipe::Fast => {
-            remarks.push("Recipe fast: the session's own optimizations stay on. They fuse nodes and change the layout of images, so the peak".to_owned());
-            remarks.push(format!("may differ from the planned {}; results may differ in last bits.", Bytes(needs.peak).exact()));
-            if needs.recomputed {
-                remarks
-                    .push("The optimization that merges equal nodes is off: it would undo the plan's recomputation.".to_owned());
-            }
-        }
-        Recipe::Smallest => remarks.push(format!(
-            "Recipe smallest: the nodes run as written, in the planned {}; slower if the session would fuse nodes.",
-            Bytes(needs.peak).exact()
-        )),
+fn remarks(language: Language, recipe: Recipe, choice: &Choice, needs: SessionNeeds) -> Vec<String> {
+    let planned = Bytes(needs.peak).exact();
+    let counted = match choice.bytes {
+        Some(bytes) if choice.is_counted => format!("a run takes {}, counted; planned are {planned}.", Bytes(bytes).exact()),
+        Some(bytes) => format!("a run takes the planned {}.", Bytes(bytes).exact()),
+        None => format!("a run may take more than the planned {planned}: no session has counted it."),
+    };
+    let head = match recipe {
+        Recipe::Fast => "the least bytes that cost no time",
+        Recipe::Smallest => "the least bytes",
+        Recipe::Plain => "default options",
+    };
+    let mut remarks = vec![format!("Recipe {}, {head}: {counted}", recipe.name())];
+    let settings = &choice.settings;
+    match settings.level {
+        Level::None => remarks.push("The nodes run as written; slower if the session would fuse nodes.".to_owned()),
+        _ => remarks.push("The session's own optimizations stay on: results may differ in last bits.".to_owned()),
     }
-    if language != Language::Python {
-        match recipe {
-            Recipe::Fast => {
-                remarks.push("The session chooses the order: recomputed nodes may run too early to save memory.".to_owned());
-            }
-            Recipe::Smallest if !needs.anchored => {
-                remarks.push("The order cannot be set here: plan with --anchors, which pin it.".to_owned());
-            }
-            Recipe::Smallest => {}
+    if !settings.without.is_empty() {
+        remarks.push("The optimizations that are off by name would merge or hold what the plan computes again.".to_owned());
+    }
+    if recipe != Recipe::Plain && language != Language::Python {
+        if settings.level == Level::None && !needs.anchored {
+            remarks.push("The order cannot be set here: plan with --anchors, which pin it.".to_owned());
+        } else if settings.level != Level::None {
+            remarks.push("The session chooses the order: recomputed nodes may run too early to save memory.".to_owned());
         }
         remarks.push(
             "Reuse of buffers cannot be turned off here: where the runtime keeps one for later, the peak is above.".to_owned(),
@@ -245,16 +262,16 @@ fn keep_freed(language: Language) -> String {
 }
 
 /// Returns the lines that create the session options `name` by a recipe.
-fn block(language: Language, recipe: Recipe, needs: SessionNeeds, name: &str) -> Vec<String> {
-    let mut lines: Vec<String> =
-        remarks(language, recipe, needs).into_iter().map(|remark| format!("{} {remark}", language.comment())).collect();
+fn block(language: Language, (recipe, choice): &(Recipe, Choice), needs: SessionNeeds, name: &str) -> Vec<String> {
+    let remarks = remarks(language, *recipe, choice, needs).into_iter();
+    let mut lines: Vec<String> = remarks.map(|remark| format!("{} {remark}", language.comment())).collect();
     lines.push(match language {
         Language::Python => format!("{name} = ort.SessionOptions()"),
         Language::Cpp => format!("Ort::SessionOptions {name};"),
         Language::CSharp => format!("var {name} = new SessionOptions();"),
         Language::Rust => format!("let mut {name} = ort::session::Session::builder()?"),
     });
-    lines.extend(settings(recipe, needs).into_iter().filter_map(|setting| written(language, name, setting)));
+    lines.extend(settings(&choice.settings, needs).iter().filter_map(|setting| written(language, name, setting)));
     if language == Language::Rust
         && let Some(last) = lines.last_mut()
     {
@@ -263,28 +280,31 @@ fn block(language: Language, recipe: Recipe, needs: SessionNeeds, name: &str) ->
     lines
 }
 
-/// Prints session options named `options` by one recipe. Without a recipe, prints both, `fast` and
-/// `smallest`, and sets `options` to `smallest`, under which the plan's peak holds.
-pub(super) fn text(language: Language, recipe: Option<Recipe>, needs: SessionNeeds) -> String {
+/// Prints session options named `options` by one choice. Of several choices, each gets the name of its
+/// recipe, and `options` is the last one.
+pub(super) fn text(language: Language, choices: &[(Recipe, Choice)], needs: SessionNeeds) -> String {
     let mut lines = match language {
         Language::Python => vec!["import onnxruntime as ort".to_owned(), String::new()],
         Language::Cpp | Language::CSharp | Language::Rust => Vec::new(),
     };
-    let why =
-        "Allocates and frees one block: after that, the C library of Linux keeps the bytes that a run frees for the next run.";
-    lines.extend([format!("{} {why}", language.comment()), keep_freed(language), String::new()]);
-    match recipe {
-        Some(recipe) => lines.extend(block(language, recipe, needs, "options")),
-        None => {
-            for (name, recipe) in Recipe::ALL {
-                lines.extend(block(language, recipe, needs, name));
+    if choices.iter().any(|(_, choice)| !choice.settings.arena) {
+        let why = "Allocates and frees one block: after that, the C library of Linux keeps the bytes that a run frees for the next run.";
+        lines.extend([format!("{} {why}", language.comment()), keep_freed(language), String::new()]);
+    }
+    match choices {
+        [] => {}
+        [choice] => lines.extend(block(language, choice, needs, "options")),
+        [.., (last, _)] => {
+            for choice in choices {
+                lines.extend(block(language, choice, needs, choice.0.name()));
                 lines.push(String::new());
             }
+            let last = last.name();
             lines.push(match language {
-                Language::Python => "options = smallest".to_owned(),
-                Language::Cpp => "Ort::SessionOptions& options = smallest;".to_owned(),
-                Language::CSharp => "var options = smallest;".to_owned(),
-                Language::Rust => "let mut options = smallest;".to_owned(),
+                Language::Python => format!("options = {last}"),
+                Language::Cpp => format!("Ort::SessionOptions& options = {last};"),
+                Language::CSharp => format!("var options = {last};"),
+                Language::Rust => format!("let mut options = {last};"),
             });
         }
     }
@@ -296,8 +316,21 @@ pub(super) fn text(language: Language, recipe: Option<Recipe>, needs: SessionNee
 mod tests {
     use super::*;
 
-    const ALL_NEEDS: SessionNeeds =
-        SessionNeeds { anchored: false, quantized: true, transfers: true, recomputed: true, peak: 4096 };
+    const ALL_NEEDS: SessionNeeds = SessionNeeds {
+        anchored: false,
+        quantized: true,
+        transfers: true,
+        recomputed: true,
+        convolves: false,
+        peak: 4096,
+        limit: None,
+    };
+
+    fn text(language: Language, recipe: Option<Recipe>, needs: SessionNeeds) -> String {
+        let choices: Vec<_> =
+            Recipe::printed(recipe).into_iter().map(|recipe| (recipe, recipe.predicted(language, needs))).collect();
+        super::text(language, &choices, needs)
+    }
 
     #[test]
     fn every_language_disables_the_options_that_raise_the_peak() {
@@ -331,6 +364,8 @@ mod tests {
         }
         assert_eq!(Recipe::named("fast"), Some(Recipe::Fast));
         assert_eq!(Recipe::named("slow"), None);
+        let plain = text(Language::Python, Some(Recipe::Plain), ALL_NEEDS);
+        assert!(plain.contains("Recipe plain") && !plain.contains("enable_") && !plain.contains("31 << 20"), "{plain}");
     }
 
     #[test]

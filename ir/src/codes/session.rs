@@ -1,0 +1,57 @@
+//! Codes of counted sessions and of limits that runtimes set: E0361 to E0364, W0361 to W0363.
+
+use super::{CodeInfo, Fault};
+
+/// Errors of sessions and limits.
+pub(super) const ERRORS: &[CodeInfo] = &[
+    CodeInfo {
+        code: "E0361",
+        title: "no session keeps the budget",
+        fault: Fault::Request,
+        meaning: "The plan keeps the budget, but each session that the recipe may choose was counted and takes more: its optimizations hold or \
+            merge what the plan computes again, it chooses another order, or it keeps buffers for later values.",
+        example: "memc optimize model.onnx -o out.onnx --runtime ort --budget 60% --session plain",
+        action: "Use the recipe `smallest`; in a language that cannot set the order of nodes, pin it with `--anchors`; or give a larger budget.",
+    },
+    CodeInfo {
+        code: "E0364",
+        title: "a value is larger than the limit",
+        fault: Fault::Request,
+        meaning: "`--max-value` limits the largest single value. An input, an output or a weight of the model exceeds the limit, which proves that \
+            there is no plan; or no plan in parts of the batch, in regions, or within a smaller budget has only values within the limit; or the \
+            size of a value is unknown.",
+        example: "memc optimize model.onnx -o out.onnx --max-value 1MiB for a model with a weight of 4 MiB",
+        action: "Give the limit that the message names, bind a smaller batch with `--dim`, or state sizes with `--assume`.",
+    },
+];
+
+/// Remarks on sessions.
+pub(super) const WARNINGS: &[CodeInfo] = &[
+    CodeInfo {
+        code: "W0361",
+        title: "a session takes less of the model in its own order",
+        fault: Fault::Nobody,
+        meaning: "By the named recipe, a session was counted for the plan and for the given model in its own order, and takes less of the latter: \
+            its own fusions save more there. The written model has the nodes and the order of the given one. Where both recipes are printed, the \
+            plan is written and the remark states both numbers.",
+        example: "memc optimize model.onnx -o out.onnx --runtime ort --session python=fast",
+        action: "No action is needed. `--session python=smallest` chooses among all settings.",
+    },
+    CodeInfo {
+        code: "W0362",
+        title: "a recipe keeps the budget with fewer optimizations",
+        fault: Fault::Nobody,
+        meaning: "With the settings that cost no time, a session takes more than the budget, so the recipe prints the settings of `smallest`.",
+        example: "memc optimize step.onnx -o out.onnx --runtime ort --budget 50% --session python=fast",
+        action: "No action is needed. A larger budget leaves more of the session's optimizations on.",
+    },
+    CodeInfo {
+        code: "W0363",
+        title: "sessions were not counted",
+        fault: Fault::System,
+        meaning: "No library of ONNX Runtime was found, or the plan needs memc's own operators, so the settings follow from the plan alone. A plan \
+            with a budget then runs as written.",
+        example: "memc optimize model.onnx -o out.onnx --runtime ort --session python on a machine without onnxruntime",
+        action: "Install `onnxruntime`, or name a library in ORT_DYLIB_PATH, and run the command again.",
+    },
+];

@@ -1,0 +1,296 @@
+//! Chooses the settings of sessions by counting: each candidate runs in a process of its own.
+//!
+//! Without a library of ONNX Runtime, settings follow from the plan alone.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use memc::{Error, Model, Planned, Request, session_needs, session_program};
+use memc_ir::{Bytes, Diagnostic, Severity};
+#[cfg(feature = "ort")]
+use memc_ops::profile::SessionNeeds;
+use memc_ops::profile::{Choice, Language, Recipe, SessionSettings};
+use serde_json::Value;
+
+use super::args::Optimize;
+use super::{Failure, Voice, is_stream, optimize};
+
+/// Share of a limit by which counted bytes may exceed it, as a divisor: the runtime rounds each value to
+/// 64 bytes, which plans do not.
+const ROUNDING: u64 = 100;
+
+/// A planned model in files of a folder of its own, which goes when it is dropped.
+struct Trial {
+    folder: PathBuf,
+    model: PathBuf,
+    /// Bytes by the text of settings; `None` if the model does not run with them.
+    counted: BTreeMap<String, Option<u64>>,
+}
+
+impl Drop for Trial {
+    fn drop(&mut self) {
+        // A folder that stays behind does no harm.
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+impl Trial {
+    /// Writes the files of a plan as `optimize` writes them; `number` tells trials of one command apart.
+    fn write(arguments: &Optimize, file: &Model, planned: &Planned, number: usize) -> Result<Self, Failure> {
+        // Beside the output, so that weights become links.
+        let place = arguments.output.as_deref().filter(|output| !is_stream(output)).and_then(Path::parent);
+        let place = place.map_or_else(std::env::temp_dir, Path::to_owned);
+        let folder = place.join(format!(".memc-session-{}-{number}", std::process::id()));
+        let told = |source| Error::File { what: "write", path: folder.clone(), source };
+        std::fs::create_dir_all(&folder).map_err(told)?;
+        let model = folder.join("model.onnx");
+        let trial = Self { folder, model: model.clone(), counted: BTreeMap::new() };
+        let written = Optimize {
+            output: Some(model),
+            layout: Vec::new(),
+            report: Vec::new(),
+            depfile: None,
+            weights_in_place: false,
+            ..arguments.clone()
+        };
+        optimize::write(&written, file, &optimize::layouts(&written), planned)?;
+        Ok(trial)
+    }
+
+    /// Most bytes of a run with these settings beyond the session at rest; `None` if it does not run.
+    fn count(&mut self, library: &Path, settings: &SessionSettings) -> Option<u64> {
+        let (text, model) = (settings.to_string(), &self.model);
+        *self.counted.entry(text).or_insert_with_key(|text| counted(library, model, text))
+    }
+}
+
+/// Counts the candidates of a recipe for a model as it is, each in another process; `None` if none runs.
+/// If `fast` breaks the limit, the result is that of `smallest`.
+#[cfg(feature = "ort")]
+pub fn counted_choice(model: &Path, library: Option<&Path>, recipe: Recipe, needs: SessionNeeds) -> Option<Choice> {
+    let library = memc_ort::library::find(library).ok()?;
+    let of = |recipe: Recipe| {
+        let candidates = recipe.candidates(Language::Python, needs).into_iter();
+        recipe.least(candidates.map(|settings| {
+            let bytes = counted(&library, model, &settings.to_string());
+            (settings, bytes)
+        }))
+    };
+    let choice = of(recipe)?;
+    let is_broken = recipe == Recipe::Fast && needs.limit.is_some_and(|limit| !keeps(&choice, limit));
+    if is_broken { of(Recipe::Smallest) } else { Some(choice) }
+}
+
+/// Counts a session in another process: most bytes of a run beyond the session at rest.
+fn counted(library: &Path, model: &Path, settings: &str) -> Option<u64> {
+    let mut words = program();
+    let mut command = Command::new(words.remove(0));
+    command.args(words).arg("-q").arg("profile").arg(model).arg("--session").arg(settings).env("ORT_DYLIB_PATH", library);
+    let output = command.stdin(Stdio::null()).stderr(Stdio::null()).output().ok().filter(|output| output.status.success())?;
+    serde_json::from_slice::<Value>(&output.stdout).ok()?["bytes"].as_u64()
+}
+
+/// The words that start this program: the executable, or the module in its Python.
+fn program() -> Vec<OsString> {
+    let own = std::env::current_exe().ok().filter(|path| path.file_stem().is_some_and(|stem| stem == "memc"));
+    match own {
+        Some(path) => vec![path.into()],
+        None => {
+            let python = std::env::var_os("MEMC_PYTHON").filter(|value| !value.is_empty()).unwrap_or_else(|| "python3".into());
+            vec![python, "-m".into(), "memc".into()]
+        }
+    }
+}
+
+/// A plan with its files, and how many bytes its sessions took.
+struct Tried {
+    planned: Planned,
+    trial: Trial,
+}
+
+impl Tried {
+    /// Counts the candidates of a recipe.
+    fn candidates(&mut self, library: &Path, language: Language, recipe: Recipe) -> Option<Choice> {
+        let all = recipe.candidates(language, session_needs(&self.planned.layout));
+        let counted: Vec<_> = all
+            .into_iter()
+            .map(|settings| {
+                let bytes = self.trial.count(library, &settings);
+                (settings, bytes)
+            })
+            .collect();
+        recipe.least(counted)
+    }
+}
+
+/// Returns the best choice of a recipe over plans, with the position of its plan; earlier plans win ties.
+fn best(plans: &mut [Tried], library: &Path, language: Language, recipe: Recipe) -> Option<(usize, Choice)> {
+    let found = plans.iter_mut().map(|plan| plan.candidates(library, language, recipe)).enumerate();
+    let found = found.filter_map(|(position, choice)| Some((position, choice?)));
+    found.min_by_key(|(_, choice)| choice.bytes)
+}
+
+/// Chooses plan and settings for the recipes that the arguments name. Returns the plan to write and the
+/// program that creates the session's options.
+///
+/// If one recipe is named, and a session takes less of the model in its own order than of the plan, the
+/// result is the plan in that order.
+///
+/// # Errors
+/// Files cannot be written, or every candidate breaks a limit.
+pub fn settle(
+    arguments: &Optimize,
+    request: &Request,
+    file: &Model,
+    planned: Planned,
+    voice: &Voice,
+) -> Result<(Planned, Option<String>), Failure> {
+    let Some((language, named)) = arguments.session else { return Ok((planned, None)) };
+    let recipes = Recipe::printed(named);
+    let needs = session_needs(&planned.layout);
+    let Some(library) = library().filter(|_| !needs.transfers) else {
+        let choices: Vec<_> = recipes.iter().map(|recipe| (*recipe, recipe.predicted(language, needs))).collect();
+        voice.diagnostics(&[uncounted(needs.transfers)]);
+        let program = session_program(&planned.layout, language, &choices);
+        return Ok((planned, Some(program)));
+    };
+    let trial = Trial::write(arguments, file, &planned, 0)?;
+    let mut plans = vec![Tried { planned, trial }];
+    if let Some(own) = in_own_order(arguments, request, file, &plans[0].planned) {
+        let trial = Trial::write(arguments, file, &own, 1)?;
+        plans.push(Tried { planned: own, trial });
+    }
+    let mut chosen = (0, Vec::new());
+    for recipe in recipes {
+        // The options of several recipes are for one file.
+        let tried = if named.is_some() { plans.len() } else { 1 };
+        let mut found = best(&mut plans[..tried], &library, language, recipe);
+        if let Some(limit) = needs.limit
+            && found.as_ref().is_some_and(|(_, choice)| !keeps(choice, limit))
+        {
+            let smallest =
+                best(&mut plans[..tried], &library, language, Recipe::Smallest).filter(|(_, choice)| keeps(choice, limit));
+            let (Some(kept), true) = (smallest, recipe != Recipe::Plain) else {
+                return Err(broken(recipe, language, found.and_then(|(_, choice)| choice.bytes), limit));
+            };
+            voice.diagnostics(&[replaced(recipe, found.and_then(|(_, choice)| choice.bytes), limit)]);
+            found = Some(kept);
+        }
+        let (position, choice) = found.unwrap_or_else(|| (0, recipe.predicted(language, needs)));
+        if position > 0 {
+            voice.diagnostics(&[in_file_order(recipe, &choice, &mut plans[0], &library, language)]);
+            chosen.0 = position;
+        } else if named.is_none() && recipe == Recipe::Fast {
+            let other = plans[1..].iter_mut().filter_map(|plan| plan.candidates(&library, language, recipe)?.bytes).min();
+            voice.diagnostics(smaller_in_own_order(other, choice.bytes).as_slice());
+        }
+        voice.say(&line(recipe, &choice));
+        chosen.1.push((recipe, choice));
+    }
+    let planned = plans.swap_remove(chosen.0).planned;
+    let program = session_program(&planned.layout, language, &chosen.1);
+    Ok((planned, Some(program)))
+}
+
+/// Whether counted bytes keep a limit, but for rounding.
+fn keeps(choice: &Choice, limit: u64) -> bool {
+    choice.bytes.is_some_and(|bytes| bytes <= limit.saturating_add(limit / ROUNDING))
+}
+
+/// The library of the runtime, if there is one.
+fn library() -> Option<PathBuf> {
+    #[cfg(feature = "ort")]
+    {
+        memc_ort::library::find(None).ok()
+    }
+    #[cfg(not(feature = "ort"))]
+    {
+        None
+    }
+}
+
+/// Passes that leave nodes and their order as they are.
+const OWN_NODES: &str = "view,in-place,place";
+
+/// Plans the model in its own order with its own nodes; `None` if the request runs passes of its own, if
+/// that plan keeps no limit, or if it writes the same model.
+fn in_own_order(arguments: &Optimize, request: &Request, file: &Model, planned: &Planned) -> Option<Planned> {
+    if arguments.machine.passes.is_some() {
+        return None;
+    }
+    let request = Request { pipelines: Vec::new(), pareto: 0, compare: false, ..request.clone() }.passes(OWN_NODES);
+    let own = memc::plan(file, &request).ok()?;
+    (own.layout.model.output_sha256 != planned.layout.model.output_sha256).then_some(own)
+}
+
+/// States the choice of a recipe in one line.
+fn line(recipe: Recipe, choice: &Choice) -> String {
+    let bytes = match choice.bytes {
+        Some(bytes) if choice.is_counted => format!("{}, counted", Bytes(bytes).exact()),
+        Some(bytes) => format!("{}, as planned", Bytes(bytes).exact()),
+        None => "not counted: no candidate runs here".to_owned(),
+    };
+    format!("session {}: {bytes} ({})", recipe.name(), choice.settings)
+}
+
+fn uncounted(has_transfers: bool) -> Diagnostic {
+    let (why, help) = match has_transfers {
+        true => ("the plan moves values to other spaces", "no action needed: `smallest` runs the nodes as planned"),
+        false => ("no library of ONNX Runtime was found", "install `onnxruntime`, or name a library in ORT_DYLIB_PATH"),
+    };
+    Diagnostic::new("W0363", Severity::Remark, format!("sessions were not counted: {why}")).with_help(help)
+}
+
+fn replaced(recipe: Recipe, took: Option<u64>, limit: u64) -> Diagnostic {
+    let took = took.map_or_else(|| "more".to_owned(), |bytes| Bytes(bytes).exact());
+    let message = format!(
+        "the recipe `{}` keeps the budget with fewer optimizations: with those that cost no time a session takes {took}, the budget is {}",
+        recipe.name(),
+        Bytes(limit).exact()
+    );
+    Diagnostic::new("W0362", Severity::Remark, message)
+        .with_help("no action needed; a larger budget leaves more optimizations on")
+}
+
+fn broken(recipe: Recipe, language: Language, took: Option<u64>, limit: u64) -> Failure {
+    let took = took.map_or_else(|| "more".to_owned(), |bytes| Bytes(bytes).exact());
+    let message = format!(
+        "no session by the recipe `{}` keeps the budget of {}: the best one takes {took}",
+        recipe.name(),
+        Bytes(limit).exact()
+    );
+    let help = match (recipe, language) {
+        (Recipe::Plain, _) => "use the recipe `smallest`, or a larger budget".to_owned(),
+        (_, Language::Python) => format!("use `--budget {}`", limit.saturating_mul(2).max(1)),
+        _ => "pin the order with `--anchors`, use python, or a larger budget".to_owned(),
+    };
+    Failure { diagnostics: vec![Diagnostic::new("E0361", Severity::Error, message).with_help(help)], code: 3 }
+}
+
+/// Remarks that the written model is the given one in its own order.
+fn in_file_order(recipe: Recipe, choice: &Choice, plan: &mut Tried, library: &Path, language: Language) -> Diagnostic {
+    let of_plan = plan.candidates(library, language, recipe).and_then(|choice| choice.bytes);
+    let exact = |bytes: Option<u64>| bytes.map_or_else(|| "an unknown number of bytes".to_owned(), |bytes| Bytes(bytes).exact());
+    let message = format!(
+        "the written model has the nodes and the order of the given one: by the recipe `{}` a session takes {} of it, and {} of the plan",
+        recipe.name(),
+        exact(choice.bytes),
+        exact(of_plan)
+    );
+    Diagnostic::new("W0361", Severity::Remark, message)
+        .with_help("no action needed; `--session python=smallest` keeps the plan if it takes less")
+}
+
+/// Remarks that a session of the given model takes less than one of the plan.
+fn smaller_in_own_order(own: Option<u64>, planned: Option<u64>) -> Option<Diagnostic> {
+    let (own, planned) = (own?, planned?);
+    let message = format!(
+        "by the recipe `fast` a session takes {} of the given model, and {} of the plan",
+        Bytes(own).exact(),
+        Bytes(planned).exact()
+    );
+    let help = "name the recipe to write the smaller one: `--session python=fast`";
+    (own < planned).then(|| Diagnostic::new("W0361", Severity::Remark, message).with_help(help))
+}
