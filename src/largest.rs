@@ -21,7 +21,8 @@ use crate::size::Size;
 /// Largest number of parts of the batch that are tried.
 const MAX_PARTS: u64 = 64;
 
-/// Finds a plan whose largest value keeps a limit. `plan` plans one request.
+/// Finds a plan whose largest value keeps a limit, and states the limit in its layout. `plan` plans one
+/// request.
 ///
 /// # Errors
 /// A value of the interface exceeds the limit, the size of a value is unknown, or no plan was found; and
@@ -32,6 +33,8 @@ pub(crate) fn within(
     request: &Request,
     plan: &mut dyn FnMut(&Request) -> Result<Planned, Error>,
 ) -> Result<Planned, Error> {
+    // The check of a plan holds the limit that its layout states, so attempts state none.
+    let request = &Request { max_value: None, ..request.clone() };
     let first = plan(request)?;
     if let Some(row) = first.layout.unplanned.first() {
         return Err(Error::LargestUnknown { value: row.name.clone() });
@@ -41,7 +44,7 @@ pub(crate) fn within(
         return Err(Error::Largest { value: value.to_owned(), bytes, limit: limit.0, is_proven: true, maker: None });
     }
     if keeps(&first.layout, limit) {
-        return Ok(first);
+        return Ok(stated(first, limit));
     }
     let arena = first.arena();
     let mut least = first;
@@ -53,7 +56,7 @@ pub(crate) fn within(
         changed.rewrite.micro_batches = Some(parts);
         match plan(&changed) {
             Ok(planned) if !is_divided(&planned.module) => break,
-            Ok(planned) if keeps(&planned.layout, limit) => return Ok(planned),
+            Ok(planned) if keeps(&planned.layout, limit) => return Ok(stated(planned, limit)),
             Ok(planned) => least = smaller(least, planned),
             Err(error) if error.smallest().is_some() => break,
             Err(error) => return Err(error),
@@ -67,7 +70,7 @@ pub(crate) fn within(
         changed.budgets.retain(|budget| budget.space.is_some());
         changed.budgets.push(Budget::from(Size::Bytes(budget)));
         match plan(&changed) {
-            Ok(planned) if keeps(&planned.layout, limit) => return Ok(planned),
+            Ok(planned) if keeps(&planned.layout, limit) => return Ok(stated(planned, limit)),
             Ok(planned) => {
                 least = smaller(least, planned);
                 (tried, budget) = (if is_last { 0 } else { budget }, (budget / 2).max(limit.0));
@@ -82,6 +85,14 @@ pub(crate) fn within(
     let (value, bytes) = largest(&least.layout, &|_| true).unwrap_or_default();
     let maker = maker(&least.module, value);
     Err(Error::Largest { value: value.to_owned(), bytes, limit: limit.0, is_proven: false, maker })
+}
+
+/// Adds the limit to the options that the layouts of a plan state.
+fn stated(mut planned: Planned, limit: Bytes) -> Planned {
+    for layout in [Some(&mut planned.layout), planned.before.as_mut()].into_iter().flatten() {
+        layout.options.insert("max_value".to_owned(), limit.0.to_string());
+    }
+    planned
 }
 
 /// Name and operator of the node that makes a value of the main graph.

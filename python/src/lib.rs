@@ -103,7 +103,8 @@ fn identifiers(py: Python<'_>, layout: &str) -> PyResult<(Vec<String>, Vec<Optio
 }
 
 /// Returns the Python program that creates session options for a layout by a recipe: with settings that were
-/// counted, as `memc profile --session` prints them with their bytes, or with those that follow from the plan.
+/// counted, as `memc profile --session` prints them with their bytes, or with those that follow from the
+/// plan.
 #[pyfunction]
 #[pyo3(signature = (layout, recipe, settings=None, bytes=None))]
 fn session_recipe(py: Python<'_>, layout: &str, recipe: &str, settings: Option<&str>, bytes: Option<u64>) -> PyResult<String> {

@@ -580,8 +580,8 @@ pub struct ProfileArguments {
     /// Profile to write
     #[arg(short, long, value_name = "P.json", required_unless_present = "session")]
     pub output: Option<PathBuf>,
-    /// Count the bytes of a stock session instead: by a recipe (fast, smallest, plain), or with settings such as
-    /// all,file-order,no-reuse,no-arena,no-pattern. JSON on stdout
+    /// Count the bytes of a stock session instead: by a recipe (fast, smallest, plain), or with settings such
+    /// as all,file-order,no-reuse,no-arena,no-pattern. JSON on stdout
     #[arg(long, value_name = "fast|smallest|plain|SETTINGS", value_parser = counted, conflicts_with = "output")]
     pub session: Option<Counted>,
     /// Planning; without `--passes` the model runs in its own order

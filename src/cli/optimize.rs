@@ -31,7 +31,10 @@ pub fn run(arguments: &Optimize, voice: &Voice) -> Outcome {
     let planned = memc::plan_watched(&file, &request, &mut watch, &mut |entry| progress.tell(entry));
     progress.end();
     let optimized = planned.map_err(|error| reproduce(error, &file, &request, arguments))?;
-    let (optimized, program) = sessions::settle(arguments, &request, &file, optimized, voice)?;
+    let files = |arguments: &Optimize, file: &Model, planned: &Planned| {
+        write(arguments, file, &self::layouts(arguments), planned).map(drop)
+    };
+    let (optimized, program) = sessions::settle(arguments, &request, &file, optimized, voice, &files)?;
     voice.diagnostics(&optimized.diagnostics);
     if arguments.log_plans {
         voice.say(&log(&optimized));

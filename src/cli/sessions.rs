@@ -15,7 +15,10 @@ use memc_ops::profile::{Choice, Language, Recipe, SessionSettings};
 use serde_json::Value;
 
 use super::args::Optimize;
-use super::{Failure, Voice, is_stream, optimize};
+use super::{Failure, Voice, is_stream};
+
+/// Writes a plan as the arguments say it: the model, its layout, its weights.
+pub type Write<'w> = &'w dyn Fn(&Optimize, &Model, &Planned) -> Result<(), Failure>;
 
 /// Share of a limit by which counted bytes may exceed it, as a divisor: the runtime rounds each value to
 /// 64 bytes, which plans do not.
@@ -38,7 +41,7 @@ impl Drop for Trial {
 
 impl Trial {
     /// Writes the files of a plan as `optimize` writes them; `number` tells trials of one command apart.
-    fn write(arguments: &Optimize, file: &Model, planned: &Planned, number: usize) -> Result<Self, Failure> {
+    fn write(arguments: &Optimize, file: &Model, planned: &Planned, number: usize, write: Write<'_>) -> Result<Self, Failure> {
         // Beside the output, so that weights become links.
         let place = arguments.output.as_deref().filter(|output| !is_stream(output)).and_then(Path::parent);
         let place = place.map_or_else(std::env::temp_dir, Path::to_owned);
@@ -55,7 +58,7 @@ impl Trial {
             weights_in_place: false,
             ..arguments.clone()
         };
-        optimize::write(&written, file, &optimize::layouts(&written), planned)?;
+        write(&written, file, planned)?;
         Ok(trial)
     }
 
@@ -146,6 +149,7 @@ pub fn settle(
     file: &Model,
     planned: Planned,
     voice: &Voice,
+    write: Write<'_>,
 ) -> Result<(Planned, Option<String>), Failure> {
     let Some((language, named)) = arguments.session else { return Ok((planned, None)) };
     let recipes = Recipe::printed(named);
@@ -156,10 +160,10 @@ pub fn settle(
         let program = session_program(&planned.layout, language, &choices);
         return Ok((planned, Some(program)));
     };
-    let trial = Trial::write(arguments, file, &planned, 0)?;
+    let trial = Trial::write(arguments, file, &planned, 0, write)?;
     let mut plans = vec![Tried { planned, trial }];
     if let Some(own) = in_own_order(arguments, request, file, &plans[0].planned) {
-        let trial = Trial::write(arguments, file, &own, 1)?;
+        let trial = Trial::write(arguments, file, &own, 1, write)?;
         plans.push(Tried { planned: own, trial });
     }
     let mut chosen = (0, Vec::new());
