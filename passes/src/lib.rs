@@ -28,6 +28,7 @@ pub mod pass;
 pub mod pipeline;
 pub mod place;
 mod placement;
+pub mod rows;
 pub mod schedule;
 pub mod settings;
 pub mod settle;

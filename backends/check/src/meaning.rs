@@ -11,7 +11,7 @@ use crate::ctx::Ctx;
 use crate::encodings;
 use crate::findings::{At, Findings};
 use crate::flat;
-use crate::numbering::{Names, Numbering, Numbers};
+use crate::numbering::{Moves, Names, Numbering, Numbers};
 use crate::report::Summary;
 use crate::side::Side;
 
@@ -20,8 +20,9 @@ const EXACT: &str = "exact";
 
 /// Checks encodings, recomputation and equivalence. Returns the number of nodes that recompute a value.
 pub(crate) fn check(ctx: &Ctx<'_>, options: Options, findings: &mut Findings, summary: &mut Summary) -> u64 {
+    // The output model may have known bodies, too.
+    let (flat, flat_out) = (flat::flat(ctx.given), flat::flat(ctx.out));
     let mut numbering = Numbering::default();
-    let flat = flat::flat(ctx.given);
     let given = flat.as_ref().unwrap_or(ctx.given);
     let theirs = numbering.model(given, 0, Names { original: &|_| None, wide: &|_| None, fixed: &|_| None });
     let original = |value: Value| ctx.tensor_of[value].and_then(|index| ctx.tensor(index).recompute_of.as_deref());
@@ -47,14 +48,24 @@ pub(crate) fn check(ctx: &Ctx<'_>, options: Options, findings: &mut Findings, su
         let none = Names { wide: &|_| None, fixed: &|_| None, ..names };
         let beside = is_fixed.then(|| numbering.model(ctx.out, 1, names));
         let plain = [&ours, near, beside.as_ref().unwrap_or(near)];
-        // The output model may have known bodies, too.
-        match flat::flat(ctx.out) {
-            None => outputs(options, [given, ctx.out], &theirs, plain, findings, summary),
+        let out = flat_out.as_ref().unwrap_or(ctx.out);
+        // Kernels may add in another order if there are fewer rows.
+        let moved = || {
+            let mut numbering = Numbering::moving(Moves::Any);
+            let theirs = numbering.model(given, 0, Names { original: &|_| None, wide: &|_| None, fixed: &|_| None });
+            let rewritten = rewrites(ctx, given, &theirs, &mut Findings::default());
+            let fixed = |value: Value| rewritten.get(&value).copied();
+            let ours = numbering.model(out, 1, Names { fixed: &fixed, ..names });
+            changed([given, out], &theirs, &ours)
+        };
+        let moved = if is_exact(ctx) { None } else { Some(&moved as &dyn Fn() -> Vec<String>) };
+        match &flat_out {
+            None => outputs(options, [given, ctx.out], &theirs, plain, moved, findings, summary),
             Some(out) => {
                 let fixed = if is_fixed { names.fixed } else { none.fixed };
                 let all = [none, Names { fixed: none.fixed, ..names }, Names { fixed, ..names }];
-                let all = all.map(|names| numbering.model(&out, 1, names));
-                outputs(options, [given, &out], &theirs, [&all[0], &all[1], &all[2]], findings, summary);
+                let all = all.map(|names| numbering.model(out, 1, names));
+                outputs(options, [given, out], &theirs, [&all[0], &all[1], &all[2]], moved, findings, summary);
             }
         }
     }
@@ -165,23 +176,32 @@ fn rewrites(ctx: &Ctx<'_>, model: &Side<'_>, theirs: &Numbers, findings: &mut Fi
     numbers
 }
 
+/// Names the outputs whose numbers differ.
+fn changed([given, out]: [&Side<'_>; 2], theirs: &Numbers, ours: &Numbers) -> Vec<String> {
+    let before = &given.module.graph(given.module.main()).outputs;
+    let after = &out.module.graph(out.module.main()).outputs;
+    let pairs = before.iter().zip(after).filter(|(old, new)| theirs.values[**old] != ours.values[**new]);
+    pairs.map(|(old, _)| given.name(*old).to_owned()).collect()
+}
+
 /// Compares the outputs by three numberings of the output model: the first tells equal outputs, the second
-/// also outputs that differ by rounded values alone, the third those that differ by fragments, too.
+/// also outputs that differ by rounded values alone, the third those that differ by fragments, too. `moved`
+/// names the outputs that differ even if nodes compute equal rows of larger results.
 fn outputs(
     options: Options,
     [given, out]: [&Side<'_>; 2],
     theirs: &Numbers,
     [ours, near, beside]: [&Numbers; 3],
+    moved: Option<&dyn Fn() -> Vec<String>>,
     findings: &mut Findings,
     summary: &mut Summary,
 ) {
-    let before = &given.module.graph(given.module.main()).outputs;
-    let after = &out.module.graph(out.module.main()).outputs;
-    let changed = |numbers: &Numbers| -> Vec<String> {
-        let pairs = before.iter().zip(after).filter(|(old, new)| theirs.values[**old] != numbers.values[**new]);
-        pairs.map(|(old, _)| given.name(*old).to_owned()).collect()
+    let changed = |numbers: &Numbers| changed([given, out], theirs, numbers);
+    let (unequal, rewritten, beside) = (changed(ours), changed(near), changed(beside));
+    let unproven = match moved {
+        Some(moved) if !beside.is_empty() => moved().into_iter().filter(|name| beside.contains(name)).collect(),
+        _ => beside.clone(),
     };
-    let (unequal, rewritten, unproven) = (changed(ours), changed(near), changed(beside));
     let without = |names: &[String], others: &[String]| -> Vec<String> {
         names.iter().filter(|name| !others.contains(name)).cloned().collect()
     };
@@ -194,7 +214,8 @@ fn outputs(
                 findings.remark(format!("{what}: needs numeric comparison: {}", listed(names)));
             }
         };
-        remark("rewritten by rules that `rewrites` names", &without(&rewritten, &unproven));
+        remark("rewritten by rules that `rewrites` names", &without(&rewritten, &beside));
+        remark("computed in parts, or for the rows that are read, which may round otherwise", &without(&beside, &unproven));
         remark("rewritten, and not proven equal", &unproven);
         remark("computed from rounded values", &without(&unequal, &rewritten));
     }

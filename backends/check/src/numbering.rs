@@ -7,11 +7,15 @@
 //! - A chain of reshapes counts as one reshape.
 //! - A value with known elements counts as a constant with these elements.
 //! - A decoded value has the number of the value that was encoded, if their equality is proven.
+//! - Positions of a result have the number of what the node computes from positions of its operands
+//!   (`cuts.rs`).
 //! - The name of its first result distinguishes a node whose results may differ at each run.
+
+mod cuts;
 
 use std::collections::HashMap;
 
-use memc_ir::{Attribute, Definition, GraphId, Node, Operator, SecondaryMap, Value, ValueType};
+use memc_ir::{Attribute, Definition, GraphId, Node, NodeData, Operator, SecondaryMap, Value, ValueType};
 use memc_ops::{OpInfo, View, lookup};
 use prost::Message as _;
 
@@ -20,6 +24,9 @@ use crate::content::{Content, Raw, content};
 use crate::shaped::is_shaped;
 use crate::side::{Known, Side};
 use crate::views::same_elements;
+
+pub(crate) use cuts::Moves;
+use cuts::{Cuts, Place};
 
 /// Number of an omitted operand.
 const ABSENT: u32 = u32::MAX;
@@ -48,15 +55,21 @@ enum Key {
         base: u32,
         to: Known,
     },
+    /// Positions of a value, if no node computes them alone.
+    Cut {
+        base: u32,
+        place: Place,
+    },
 }
 
 /// Assigns numbers, shared by both models.
-#[derive(Default, Debug)]
-pub(crate) struct Numbering {
+#[derive(Default)]
+pub(crate) struct Numbering<'s> {
     table: HashMap<Key, u32>,
     /// For the number of a reshape: number and type of the reshaped value.
     reshapes: HashMap<u32, (u32, Known)>,
     codec: Codec,
+    cuts: Cuts<'s>,
 }
 
 /// Operator and operands of a row, as numbers.
@@ -92,7 +105,14 @@ struct Walk<'a> {
     values: SecondaryMap<Value, u32>,
 }
 
-impl Numbering {
+impl<'s> Numbering<'s> {
+    /// Assigns numbers to cuts as far as they move.
+    pub(crate) fn moving(moves: Moves) -> Self {
+        let mut made = Self::default();
+        made.cuts.moves = moves;
+        made
+    }
+
     fn intern(&mut self, key: Key) -> u32 {
         let next = self.table.len() as u32;
         *self.table.entry(key).or_insert(next)
@@ -101,7 +121,7 @@ impl Numbering {
     /// Numbers all values of a model's main graph. `names.original` returns the name of the value that a
     /// recomputed result repeats, `names.wide` the value that a rounded one stands for, and `names.fixed` the
     /// number of a rewritten one.
-    pub(crate) fn model<'s>(&mut self, side: &'s Side<'s>, model: usize, names: Names<'_, 's>) -> Numbers {
+    pub(crate) fn model(&mut self, side: &'s Side<'s>, model: usize, names: Names<'_, 's>) -> Numbers {
         let mut walk = Walk { side, model, values: SecondaryMap::new(ABSENT) };
         let main = side.module.graph(side.module.main());
         for input in &main.inputs {
@@ -109,6 +129,7 @@ impl Numbering {
             let default = data.default.map_or(ABSENT, |id| self.constant(content(side, model, id)));
             let number = self.intern(Key::Input { name: data.name.clone(), default });
             self.codec.input(number, side, *input);
+            self.note(number, side, *input, None);
             walk.values.set(*input, number);
         }
         self.constants(&mut walk, &main.constants);
@@ -131,11 +152,12 @@ impl Numbering {
         let number = self.intern(Key::Constant(content));
         if let Some(raw) = raw {
             self.codec.constant(number, &raw);
+            self.note_constant(number, &raw);
         }
         number
     }
 
-    fn row<'s>(&mut self, walk: &mut Walk<'s>, row: usize, names: Names<'_, 's>) -> Part {
+    fn row(&mut self, walk: &mut Walk<'s>, row: usize, names: Names<'_, 's>) -> Part {
         let side = walk.side;
         let node = side.rows[row].node;
         let part = self.part(walk, node, side.rows[row].info, 0);
@@ -154,6 +176,7 @@ impl Numbering {
                 self.intern(Key::Result { head, operands, result, instance })
             });
             self.codec.result(number, computed);
+            self.note(number, side, value, instance.is_none().then_some((row, &part)));
             let wide = (names.wide)(value).map(|wide| walk.values[wide]).filter(|wide| *wide != ABSENT);
             walk.values.set(value, (names.fixed)(value).or(wide).unwrap_or(number));
         }
@@ -162,7 +185,7 @@ impl Numbering {
 
     /// Returns the number of a result that equals a constant, an operand, or a reshape of an operand.
     /// `None` for other results.
-    fn seen_through(&mut self, walk: &Walk<'_>, row: usize, value: Value, part: &Part) -> Option<u32> {
+    fn seen_through(&mut self, walk: &Walk<'s>, row: usize, value: Value, part: &Part) -> Option<u32> {
         let side = walk.side;
         let data = side.module.node(side.rows[row].node);
         if let Some(elements) = side.elements(value)
@@ -178,6 +201,9 @@ impl Numbering {
             && let Some(position) = side.unchanged(row)
         {
             return part.operands.get(position).copied();
+        }
+        if let Some(cut) = self.cut(side, row, value, part) {
+            return Some(cut);
         }
         let info = side.rows[row].info?;
         // Only a Constant node has no operands and a tensor as its only attribute.
@@ -223,6 +249,20 @@ impl Numbering {
         while operands.last() == Some(&ABSENT) {
             operands.pop();
         }
+        let head = self.head(walk, data, info, &data.attributes, depth);
+        Part { head, operands }
+    }
+
+    /// Returns the number of a node's operator with these attributes.
+    fn head(
+        &mut self,
+        walk: &mut Walk<'_>,
+        data: &NodeData,
+        info: Option<&OpInfo>,
+        attributes: &[(String, Attribute)],
+        depth: usize,
+    ) -> u32 {
+        let side = walk.side;
         let mut text = Text::default();
         text.bytes(data.operator.domain.as_bytes());
         text.bytes(data.operator.name.as_bytes());
@@ -236,14 +276,13 @@ impl Numbering {
         {
             text.bytes(&function.encode_to_vec());
         }
-        let mut attributes: Vec<&(String, Attribute)> = data.attributes.iter().collect();
+        let mut attributes: Vec<&(String, Attribute)> = attributes.iter().collect();
         attributes.sort_by(|a, b| a.0.cmp(&b.0));
         for (name, value) in attributes {
             text.bytes(name.as_bytes());
             self.attribute(walk, value, depth, &mut text);
         }
-        let head = self.intern(Key::Head(text.0));
-        Part { head, operands }
+        self.intern(Key::Head(text.0))
     }
 
     fn attribute(&mut self, walk: &mut Walk<'_>, value: &Attribute, depth: usize, text: &mut Text) {

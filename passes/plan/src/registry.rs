@@ -20,6 +20,7 @@ pub const REGISTRY: &[&PassInfo] = &[
     &memc_passes::place::INFO,
     &crate::budget::near::INFO,
     &crate::rewrite::INFO,
+    &memc_passes::rows::INFO,
     &memc_passes::schedule::INFO,
     &memc_passes::settle::INFO,
     &crate::split::INFO,

@@ -1,7 +1,7 @@
 //! All transforms in one table: changes of the model before, during and after the search for a plan.
 
 use memc_ir::Module;
-use memc_passes::{Options, Transform, Turn, cache, encode_weights, mask_blocks, micro_batch, nchwc, settle, tie};
+use memc_passes::{Options, Transform, Turn, cache, encode_weights, mask_blocks, micro_batch, nchwc, rows, settle, tie};
 
 /// All transforms, in the order in which they run within a turn.
 pub const TRANSFORMS: &[Transform] = &[
@@ -20,6 +20,14 @@ pub const TRANSFORMS: &[Transform] = &[
         turn: Turn::Prepared,
         applies: |_, options| options.encode.weights.is_some(),
         option: Some("--encode-weights"),
+        leave_out: None,
+    },
+    Transform {
+        pass: &rows::INFO,
+        passes: "rows,dce",
+        turn: Turn::Prepared,
+        applies: |_, options| options.rewrite.enabled,
+        option: None,
         leave_out: None,
     },
     Transform {
