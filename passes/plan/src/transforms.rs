@@ -26,7 +26,8 @@ pub const TRANSFORMS: &[Transform] = &[
         pass: &rows::INFO,
         passes: "rows,dce",
         turn: Turn::Prepared,
-        applies: |_, options| options.rewrite.enabled,
+        // The check proves cuts of values of known extents only.
+        applies: |module, options| options.rewrite.enabled && module.domain().is_empty(),
         option: None,
         leave_out: None,
     },

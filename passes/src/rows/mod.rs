@@ -345,9 +345,10 @@ impl<'m> Analysis<'m> {
     /// Size in bytes of these positions of a value, at the largest extents.
     fn bytes(&self, value: Value, wants: &Wants) -> u64 {
         let Some(ty) = self.module.largest(value) else { return u64::MAX };
+        let ranges = &self.module.domain().ranges;
         let ratio = |(extent, want): (&Dim, &Option<Stretch>)| {
             let all = extent.known().unwrap_or(1).max(1);
-            let own = want.as_ref().and_then(|want| want.known()).map_or(all, |own| own.end - own.start);
+            let own = want.as_ref().and_then(|want| want.count().simplified(ranges).known()).unwrap_or(all);
             own.min(all) as f64 / all as f64
         };
         let dims = ty.shape.as_deref().unwrap_or_default();
