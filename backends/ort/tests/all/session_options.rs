@@ -33,7 +33,15 @@ fn rust_session_options_compile() {
             .with_config_entry("session.disable_quant_qdq", "1")?
             .with_operator_library("LIBRARY")?;
     };
-    let needs = SessionNeeds { anchored: false, quantized: true, transfers: true, recomputed: true, convolves: false, peak: 4096, limit: None };
+    let needs = SessionNeeds {
+        anchored: false,
+        quantized: true,
+        transfers: true,
+        recomputed: true,
+        convolves: false,
+        peak: 4096,
+        limit: None,
+    };
     let printed = |recipe| Profile::ORT.session_options(Language::Rust, recipe, needs).expect("the profile has sessions");
     assert_eq!(without_blanks(&printed(Some(Recipe::Smallest))), without_blanks(&code));
     let fast = compiled! { "LIBRARY",
