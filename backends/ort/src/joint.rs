@@ -5,6 +5,7 @@
 //! the bytes of the other plans count as foreign, are not poisoned, and are compared when they are read.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use memc_layout::Layout;
 use memc_layout::joint::{Handoff, Joint, Mode, placed};
@@ -206,8 +207,8 @@ impl<'r> Joined<'_, '_, 'r> {
         let mut prepared: BTreeMap<(usize, BTreeMap<String, u64>), Player<'r>> = BTreeMap::new();
         for (after, guest) in guests {
             let bases = self.bases(*after, *guest)?;
-            if !prepared.contains_key(&(*guest, bases.clone())) {
-                prepared.insert((*guest, bases.clone()), self.player(*guest, &bases)?);
+            if let Entry::Vacant(place) = prepared.entry((*guest, bases.clone())) {
+                place.insert(self.player(*guest, &bases)?);
             }
         }
         let beside = Beside { is_shared: true, ..Beside::default() };

@@ -290,15 +290,17 @@ impl<'m> Search<'m> {
     }
 }
 
-/// Plans without a limit, by their slowdowns, each with the search nodes that nobody has counted yet. Clones
-/// share them.
+/// A plan, if there is one, with the search nodes that it took and that nobody has counted yet.
+type Uncounted = (Option<Planned>, u64);
+
+/// Plans without a limit, by their slowdowns. Clones share them.
 #[derive(Clone, Default)]
-struct Free(Arc<Mutex<BTreeMap<u32, (Option<Planned>, u64)>>>);
+struct Free(Arc<Mutex<BTreeMap<u32, Uncounted>>>);
 
 impl Free {
     /// Finds the plan of a model for a request by a search of its own. Returns it with the search nodes that
     /// it took.
-    fn aside(&self, model: &Model<'_>, tuning: &Tuning, wish: Wish) -> Result<(Option<Planned>, u64), PipelineError> {
+    fn aside(&self, model: &Model<'_>, tuning: &Tuning, wish: Wish) -> Result<Uncounted, PipelineError> {
         let model = Model { memo: model.memo.apart(), ..model.clone() };
         let mut search = Search { free: self.clone(), ..Search::new(&model, tuning, wish, None, None)? };
         search.run()?;
@@ -313,7 +315,7 @@ impl Free {
     }
 
     /// Returns the plan for a slowdown, with the search nodes that nobody has counted yet.
-    fn find(&self, model: &Model<'_>, tuning: &Tuning, slowdown: u32) -> Result<(Option<Planned>, u64), PipelineError> {
+    fn find(&self, model: &Model<'_>, tuning: &Tuning, slowdown: u32) -> Result<Uncounted, PipelineError> {
         if !locked(&self.0).contains_key(&slowdown) {
             self.prepare(model, tuning, slowdown)?;
         }

@@ -132,10 +132,10 @@ impl<'s> Numbering<'s> {
                 let count = usize::try_from(*own.last()?).ok().filter(|count| *count > 0 && *count <= from.dims.len())?;
                 let all = side.integers(indices)?;
                 let (mut place, mut moved) = (whole(&from.dims), vec![0; all.len()]);
-                for axis in 0..count {
+                for (axis, kept) in place.iter_mut().enumerate().take(count) {
                     let column: Vec<i64> = all.iter().skip(axis).step_by(count).copied().collect();
                     let (range, others) = hull(&column, from.dims[axis])?;
-                    place[axis] = range;
+                    *kept = range;
                     moved.iter_mut().skip(axis).step_by(count).zip(others).for_each(|(to, from)| *to = from);
                 }
                 let cut = self.select(number, &from.dims, place);

@@ -90,8 +90,11 @@ impl SessionSettings {
     }
 }
 
+/// Place of a flag in the settings.
+type Flag = fn(&mut SessionSettings) -> &mut bool;
+
 /// Flags of settings in their text, each with a function to its place and the value without it.
-const FLAGS: [(&str, fn(&mut SessionSettings) -> &mut bool, bool); 5] = [
+const FLAGS: [(&str, Flag, bool); 5] = [
     ("file-order", |settings| &mut settings.file_order, false),
     ("no-reuse", |settings| &mut settings.reuse, true),
     ("no-arena", |settings| &mut settings.arena, true),
