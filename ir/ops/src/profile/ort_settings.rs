@@ -212,7 +212,7 @@ impl Recipe {
     }
 
     /// Returns the choice among counted candidates: the least bytes, and the preferred of equal ones;
-    /// `fast` takes bytes within [`EQUAL`] for equal. `None` if no candidate was counted.
+    /// `fast` takes bytes within half a percent for equal. `None` if no candidate was counted.
     pub fn least(self, counted: impl IntoIterator<Item = (SessionSettings, Option<u64>)>) -> Option<Choice> {
         let known = counted.into_iter().filter_map(|(settings, bytes)| Some((settings, bytes?)));
         let known: Vec<(SessionSettings, u64)> = known.collect();
