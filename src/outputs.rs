@@ -53,8 +53,8 @@ impl Outputs {
         self.pending.push((partial.to_owned(), path.to_owned()));
     }
 
-    /// Adds a file of equal contents and permissions: a copy that shares the blocks of the given one where the
-    /// file system can, else a link to it, else a copy.
+    /// Adds a file of equal contents and permissions: a copy that shares the blocks of the given one where
+    /// the file system can, else a link to it, else a copy.
     ///
     /// # Errors
     /// The system refuses to read or to write a file.
