@@ -93,9 +93,9 @@ class Olive(unittest.TestCase):
         planned = config["model_attributes"]["memc"]
         self.assertLessEqual(planned["arena"], 0.7 * planned["before"])
         options = config["inference_settings"]["session_options"]
-        self.assertEqual(options["graph_optimization_level"], 99)
-        # The session must not merge recomputed nodes.
-        self.assertIn("CommonSubexpressionElimination", json.dumps(options["extra_session_config"]))
+        # The session must not merge recomputed nodes: it has no optimizations, or not this one.
+        level, without = options["graph_optimization_level"], json.dumps(options.get("extra_session_config", {}))
+        self.assertTrue(level == 0 or "CommonSubexpressionElimination" in without, options)
         self.equal(self.folder / "model.onnx", config, h0=numpy.linspace(-1, 1, 65536, dtype=numpy.float32))
         (self.folder / "out/model_config.json").unlink()
         log, config = self.workflow({"memory": {**budget, "budget": 64}})
