@@ -34,6 +34,7 @@ mod read_again;
 mod regions;
 mod report_limits;
 mod rewritten_models;
+mod rows;
 mod rules;
 mod sections;
 mod sessions;

@@ -27,6 +27,7 @@ mod live_curve;
 mod minimalloc;
 mod onnx2c;
 mod placement;
+mod published;
 mod ranges;
 #[cfg(test)]
 mod roles;

@@ -31,8 +31,7 @@ impl<'r> Player<'r> {
     /// The layout belongs to another model or contradicts itself, weights or kernels are missing, or
     /// memory is short.
     pub fn new(runtime: &'r Runtime, model: &ModelFile, layout: &Layout, options: PlayOptions) -> Result<Self, Error> {
-        let folder = model.path().and_then(Path::parent).map(Path::to_owned).unwrap_or_default();
-        Self::with_weights_in(runtime, model, layout, options, &folder)
+        Self::beside(Vec::new(), runtime, model, layout, options)
     }
 
     /// As [`Self::new`], in the arenas of an earlier player, if they have the sizes of this plan's.
@@ -46,8 +45,7 @@ impl<'r> Player<'r> {
         layout: &Layout,
         options: PlayOptions,
     ) -> Result<Self, Error> {
-        let folder = model.path().and_then(Path::parent).map(Path::to_owned).unwrap_or_default();
-        Self::prepare(runtime, model, layout, options, &folder, earlier.into_arenas())
+        Self::beside(earlier.into_arenas(), runtime, model, layout, options)
     }
 
     /// As [`Self::new`], in arenas that other plans use too, if they have the sizes of this plan's.

@@ -1,5 +1,5 @@
 //! Numbers of positions of values: a cut of a node's result is what the node computes from cuts of its
-//! operands, as far as the operator table states which positions depend on which.
+//! operands, as far as [`depends`] states which positions depend on which.
 //!
 //! So a node that computes only some positions, and a cut after a node that computes all of them, have equal
 //! numbers. The joined parts of a value have the number of the value.
@@ -7,9 +7,10 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use memc_ir::{Attribute, Dim, ElementType, Node, Ranges, SecondaryMap, Value};
-use memc_ops::{Piece, Pieces, Stretch, Typed, View, normalize_axis, pieces_giving, pieces_reaching};
+use memc_ir::{Attribute, ElementType, Node, SecondaryMap, Value};
+use memc_ops::normalize_axis;
 
+use super::depends::{self, Cut};
 use super::{ABSENT, Key, Numbering, Part, Walk};
 use crate::content::{Content, Raw};
 use crate::rows::is_onnx;
@@ -27,7 +28,7 @@ pub(crate) enum Moves {
     /// Only through nodes that move elements, which keeps every bit.
     #[default]
     Exact,
-    /// Through all nodes of which the operator table states how positions depend on each other.
+    /// Through all nodes of which `depends` states how positions depend on each other.
     Any,
 }
 
@@ -270,7 +271,7 @@ impl<'s> Numbering<'s> {
         Some(self.intern(Key::Result { head: part.head, operands, result: 0, instance: None }))
     }
 
-    /// Follows a cut through a node by the facts of the operator table. Axes that it does not move along are
+    /// Follows a cut through a node by the list of `depends`. Axes that it does not move along are
     /// cut after the node.
     fn moved_node(
         &mut self,
@@ -282,44 +283,35 @@ impl<'s> Numbering<'s> {
     ) -> Option<u32> {
         let node = side.rows[row].node;
         let data = side.module.node(node);
-        let info = side.rows[row].info?;
-        if side.unrepeatable(row) || (self.cuts.moves == Moves::Exact && !info.moves_elements()) {
+        if side.unrepeatable(row) || (self.cuts.moves == Moves::Exact && !depends::moves(data)) {
             return None;
         }
         let operand_dims: Vec<Option<&Known>> =
             data.inputs.iter().map(|value| value.and_then(|value| fixed(side, value))).collect();
-        let mut reads: Vec<Option<Place>> = operand_dims.iter().map(|known| Some(whole(&(*known)?.dims))).collect();
+        let extents_of: Vec<Option<&[u64]>> = operand_dims.iter().map(|known| Some((*known)?.dims.as_slice())).collect();
+        let cut = Cut {
+            node: data,
+            opset: side.module.opsets.get("").copied().unwrap_or(0),
+            operands: &extents_of,
+            result: dims,
+            integers: data.inputs.get(1).copied().flatten().and_then(|value| side.integers(value)),
+        };
+        let mut reads: Vec<Option<Place>> = extents_of.iter().map(|dims| Some(whole((*dims)?))).collect();
         let (mut made, mut pads, mut stated) = (whole(dims), None::<Vec<i64>>, None);
         for (axis, range) in place.iter().enumerate().filter(|(axis, range)| **range != (0..dims[*axis])) {
-            let typed = Typed::of(&side.module, node);
-            let Some(found) = pieces_giving(typed, axis, |operands| pieces_reaching(typed, operands)) else { continue };
-            if !is_plain(&found) {
-                continue;
+            let Some(found) = depends::need(&cut, axis, range) else { continue };
+            for (operand, own) in found.axes.iter().enumerate().filter_map(|(operand, own)| Some((operand, (*own)?))) {
+                let under = found.window.as_ref().filter(|_| operand == 0).map(|(under, ..)| under);
+                *reads.get_mut(operand)?.as_mut()?.get_mut(own)? = under.unwrap_or(range).clone();
             }
-            let taken = found.reach.as_ref().and_then(|reach| {
-                let from = Dim::Known(*operand_dims.first()?.as_ref()?.dims.get(axis)?);
-                reach.of(&Stretch::from(range.clone()), &from, &Dim::Known(dims[axis]), &Ranges::default())
-            });
-            if found.reach.is_some() && taken.is_none() {
-                continue;
+            if let Some((_, before, after)) = found.window {
+                let (spatial, count) = (axis.checked_sub(2)?, dims.len().checked_sub(2)?);
+                let all = pads.get_or_insert_with(|| data.ints("pads").map_or_else(|| vec![0; 2 * count], <[i64]>::to_vec));
+                *all.get_mut(spatial)? = before;
+                *all.get_mut(spatial + count)? = after;
             }
-            let own = taken.as_ref().map_or(Some(range.clone()), |taken| taken.made.known())?;
-            for (operand, piece) in found.operands.iter().enumerate() {
-                if let Piece::Along(at) = piece {
-                    let reach = taken.as_ref().filter(|_| operand == 0).and_then(|taken| taken.operand.known());
-                    *reads.get_mut(operand)?.as_mut()?.get_mut(*at)? = reach.unwrap_or_else(|| own.clone());
-                }
-            }
-            if let Some(new) = taken.and_then(|taken| taken.pads) {
-                let spatial = axis.checked_sub(2)?;
-                let mut all = pads.unwrap_or_else(|| new.clone());
-                let half = all.len() / 2;
-                *all.get_mut(spatial)? = *new.get(spatial)?;
-                *all.get_mut(spatial + half)? = *new.get(spatial + half)?;
-                pads = Some(all);
-            }
-            stated = stated.or(found.extents);
-            made[axis] = own;
+            stated = stated.or(found.stated);
+            made[axis] = range.clone();
         }
         (made != whole(dims)).then_some(())?;
         let mut operands = part.operands.clone();
@@ -331,7 +323,7 @@ impl<'s> Numbering<'s> {
             }
         }
         let before = self.table.len() as u32;
-        let number = if info.view == View::Reshape {
+        let number = if depends::reshapes(data) {
             let from = Known { element: operand_dims.first()?.as_ref()?.element, dims: extents(reads[0].as_ref()?), free: None };
             let element = fixed(side, data.results().next()?)?.element;
             self.reshape(operands[0], &from, &Known { element, dims: extents(&made), free: None })
@@ -366,16 +358,6 @@ impl<'s> Numbering<'s> {
         let mut walk = Walk { side, model: 0, values: SecondaryMap::new(ABSENT) };
         self.head(&mut walk, data, memc_ops::lookup(&data.operator), &attributes, 0)
     }
-}
-
-/// Returns whether a node computes a share of its only result from shares of its operands alone.
-fn is_plain(found: &Pieces) -> bool {
-    let is_share = |piece: &Piece| matches!(piece, Piece::Whole | Piece::Along(_));
-    found.operands.iter().all(is_share)
-        && found.results.first().is_some_and(|piece| matches!(piece, Piece::Along(_)))
-        && found.divided.is_none()
-        && found.count.is_none()
-        && found.accumulates.is_none()
 }
 
 /// Returns the positions that a Slice with steps of 1 takes.

@@ -12,6 +12,7 @@
 //! - The name of its first result distinguishes a node whose results may differ at each run.
 
 mod cuts;
+mod depends;
 
 use std::collections::HashMap;
 

@@ -41,38 +41,18 @@ pub fn to_json(manifest: &Manifest) -> Result<String, WriteError> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-    use schemars::generate::SchemaSettings;
-    use serde_json::Value;
-
     use super::*;
-
-    /// The schema as the types of this crate give it.
-    fn derived() -> String {
-        let settings = SchemaSettings::draft2020_12().for_serialize();
-        let mut value = Value::from(settings.into_generator().into_root_schema_for::<Manifest>());
-        let object = value.as_object_mut().unwrap();
-        object.insert("$id".to_owned(), SCHEMA_ID.into());
-        object.insert("title".to_owned(), VERSION.into());
-        value.sort_all_objects();
-        format!("{value:#}\n")
-    }
+    use crate::published;
 
     #[test]
     fn the_published_schema_is_current() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/schema/memc.devices-1.json");
-        if std::env::var_os("MEMC_BLESS").is_some() {
-            std::fs::write(path, derived()).unwrap();
-        }
-        assert_eq!(std::fs::read_to_string(path).unwrap(), derived(), "run the test with MEMC_BLESS=1 to renew {path}");
+        published::is_current::<Manifest>(SCHEMA_ID, VERSION, |_| ());
     }
 
     #[test]
     fn manifests_of_other_formats_are_refused() {
         let of = |schema: &str| format!("{{\"schema\": \"{schema}\"}}");
         assert!(is_manifest(&of("memc.devices/7")) && !is_manifest(&of("memc.layout/1")) && !is_manifest("{"));
-        assert!(matches!(read(&of("memc.layout/1")), Err(ReadError::OtherFormat { .. })));
-        assert!(matches!(read(&of("memc.devices/2")), Err(ReadError::OtherVersion { .. })));
-        assert!(matches!(read(&of("memc.devices/1")), Err(ReadError::Json { .. })));
+        published::refuses_others(read, VERSION);
     }
 }

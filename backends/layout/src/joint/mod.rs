@@ -38,37 +38,16 @@ pub fn to_json(joint: &Joint) -> Result<String, WriteError> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-    use schemars::generate::SchemaSettings;
-    use serde_json::Value;
-
     use super::*;
-
-    /// The schema as the types of this module give it.
-    fn derived() -> String {
-        let settings = SchemaSettings::draft2020_12().for_serialize();
-        let mut value = Value::from(settings.into_generator().into_root_schema_for::<Joint>());
-        let object = value.as_object_mut().unwrap();
-        object.insert("$id".to_owned(), SCHEMA_ID.into());
-        object.insert("title".to_owned(), VERSION.into());
-        value.sort_all_objects();
-        format!("{value:#}\n")
-    }
+    use crate::published;
 
     #[test]
     fn the_published_schema_is_current() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/schema/memc.joint-1.json");
-        if std::env::var_os("MEMC_BLESS").is_some() {
-            std::fs::write(path, derived()).unwrap();
-        }
-        assert_eq!(std::fs::read_to_string(path).unwrap(), derived(), "run the test with MEMC_BLESS=1 to renew {path}");
+        published::is_current::<Joint>(SCHEMA_ID, VERSION, |_| ());
     }
 
     #[test]
     fn files_of_other_formats_are_refused() {
-        let of = |schema: &str| format!("{{\"schema\": \"{schema}\"}}");
-        assert!(matches!(read(&of("memc.devices/1")), Err(ReadError::OtherFormat { .. })));
-        assert!(matches!(read(&of("memc.joint/2")), Err(ReadError::OtherVersion { .. })));
-        assert!(matches!(read(&of("memc.joint/1")), Err(ReadError::Json { .. })));
+        published::refuses_others(read, VERSION);
     }
 }
