@@ -5,8 +5,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr)]
 
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use memc::{Request, plan};
 use memc_ir::{Module, text};
@@ -20,31 +21,40 @@ use prost::Message as _;
 /// Maximum share of rejected cases, in per cent.
 const REFUSED_PER_CENT: usize = 2;
 
-fn python(script: &str, arguments: &[&Path]) -> String {
+fn interpreter() -> Command {
     let python = std::env::var("MEMC_PYTHON")
         .expect("MEMC_PYTHON names no Python with onnx and onnxruntime: run the tests with `cargo xtask test`");
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance").join(script);
-    let output = Command::new(python).arg(script).args(arguments).output().expect("python starts");
+    let mut command = Command::new(python);
+    command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance")).env("PYTHONDONTWRITEBYTECODE", "1");
+    command
+}
+
+fn python(script: &str, arguments: &[&Path]) -> String {
+    let output = interpreter().arg(script).args(arguments).output().expect("python starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("python prints UTF-8")
 }
 
-/// Compares every model below `scratch/made` with its original by a decoder that is not memc's; returns
-/// the lost fields. The decoder is a workspace of its own in `tests/decoder`, which is built here.
-fn losses(scratch: &Path, names: &[PathBuf]) -> String {
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/decoder/Cargo.toml");
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["run", "--quiet", "--locked", "--manifest-path"]).arg(manifest);
-    cargo.arg("--target-dir").arg(Path::new(env!("CARGO_TARGET_TMPDIR")).join("decoder")).arg("--");
-    // Paths from the folder keep the command line short: it has thousands of them.
-    cargo.current_dir(scratch);
-    for name in names {
-        cargo.args([Path::new("cases").join(name), Path::new("made").join(name)].map(|folder| folder.join("model.onnx")));
-    }
-    let output = cargo.output().expect("cargo starts");
+/// Compares models below `made` with their originals below `root` by a decoder that is not memc's; returns
+/// the lost fields.
+fn losses(root: &Path, made: &Path, names: &[PathBuf]) -> String {
+    let mut child = interpreter();
+    child.arg("losses.py").args([root, made]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = child.spawn().expect("python starts");
+    // It reads all names before it prints.
+    let lines: String = names.iter().map(|name| format!("{}\n", name.display())).collect();
+    child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
-    assert!(text.contains(&format!("{} pairs", names.len())), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains(&format!("{} pairs", names.len())), "{text}");
     if output.status.success() { String::new() } else { text.into_owned() }
+}
+
+#[test]
+fn losses_of_fields_are_found() {
+    let output = interpreter().args(["-m", "unittest", "test_losses"]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.contains("Ran 4 tests"), "{text}");
 }
 
 /// Returns the models two folders below `root`, sorted.
@@ -221,7 +231,7 @@ fn conformance_models_are_planned_and_keep_their_results() {
     assert!(refused.len() * 100 <= all.len() * REFUSED_PER_CENT, "{} of {} refused:\n{listed}", refused.len(), all.len());
     // Nodes with bodies that take their place are no losses.
     written.retain(|name| !name.starts_with("bodies"));
-    assert_eq!(losses(&scratch, &written), "", "fields were lost");
+    assert_eq!(losses(&root, &made, &written), "", "fields were lost");
     let found: serde_json::Value = serde_json::from_str(&python("compare.py", &[&root, &made])).unwrap();
     eprintln!("{} cases, {} refused\n{listed}\n{found:#}", all.len(), refused.len());
     for kind in ["shapes_wrong", "broken", "different"] {

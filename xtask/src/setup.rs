@@ -26,11 +26,19 @@ pub(crate) fn python() -> Result<Environment, Failure> {
     if fs::read(&stamp).ok().as_ref() != Some(&wanted) {
         eprintln!("xtask: installing {} into {}", requirements.display(), folder.display());
         run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
-        run(Command::new(&python).args(["-m", "pip", "install", "--quiet", "--requirement"]).arg(&requirements))?;
+        run(install(&python).arg("--requirement").arg(&requirements))?;
         fs::write(&stamp, &wanted)?;
     }
     let library = library(&python)?;
     Ok(Environment { python, library })
+}
+
+/// The command that installs packages for an interpreter. Most of their files are never imported, so none is
+/// compiled before.
+pub(crate) fn install(python: &Path) -> Command {
+    let mut command = Command::new(python);
+    command.args(["-m", "pip", "install", "--quiet", "--no-compile"]);
+    command
 }
 
 /// Finds ONNX Runtime's library in the installed wheel.

@@ -68,7 +68,9 @@ pub(crate) fn test() -> Result<(), Failure> {
     let suite = |pattern: &str| {
         let mut command = Command::new(&python);
         command.current_dir(&home).args(["-m", "unittest", "discover", "-s"]).arg(&tests).args(["-p", pattern]);
-        command.env_remove("MEMC_PYTHON").env_remove("ORT_DYLIB_PATH").env("PYTHONDONTWRITEBYTECODE", "1");
+        command.env_remove("MEMC_PYTHON").env_remove("ORT_DYLIB_PATH");
+        // What is imported is compiled once for all suites, beside the sources of none.
+        command.env("PYTHONPYCACHEPREFIX", home.join("compiled"));
         command.env("MEMC_OLIVE", &olive).env("MEMC_MPI", root.join(".deps/mpi/bin"));
         run(command.env("MEMC_ROOT", root).env("MEMC_PIPELINES", pipelines.join("bin")).env("MEMC_CPP", &headers))
     };
@@ -127,7 +129,7 @@ fn tools(root: &Path, name: &str, packages: &[&str]) -> Result<PathBuf, Failure>
     }
     eprintln!("xtask: installing {} into {}", packages.join(" "), folder.display());
     run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
-    run(Command::new(folder.join("bin/python")).args(["-m", "pip", "install", "--quiet"]).args(packages))?;
+    run(setup::install(&folder.join("bin/python")).args(packages))?;
     fs::write(&stamp, packages.join("\n"))?;
     Ok(folder)
 }
