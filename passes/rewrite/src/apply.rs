@@ -25,7 +25,8 @@ pub struct Applied {
 pub struct Replaced {
     /// Number of uses of each rule.
     pub rules: BTreeMap<String, u64>,
-    /// Names of the fragment's outputs: of the old value, and of the value that replaces it.
+    /// Names of the outputs that the fragment now computes in another way: of the old value, and of the value
+    /// that replaces it.
     pub outputs: Vec<(String, String)>,
 }
 
@@ -44,10 +45,12 @@ pub fn apply(module: &mut Module, chosen: &[(&Fragment, &Replacement)]) -> Appli
     let names = module.values().iter().map(|(_, data)| data.name.clone()).collect();
     let mut editor = Editor { maker: Maker::new(module, NAME), anchors, names, next: BTreeMap::new(), standing: BTreeMap::new() };
     let mut applied = Applied::default();
+    let changed: Vec<Vec<Value>> =
+        chosen.iter().map(|(fragment, replacement)| changed_outputs(editor.maker.module(), fragment, replacement)).collect();
     for (fragment, replacement) in chosen {
         editor.replace(fragment, replacement);
     }
-    applied.fragments = chosen.iter().map(|(fragment, replacement)| editor.replaced(fragment, replacement)).collect();
+    applied.fragments = chosen.iter().zip(changed).map(|((_, form), outputs)| editor.replaced(form, &outputs)).collect();
     for (fragment, replacement) in chosen {
         for node in fragment.nodes.iter().rev() {
             editor.maker.erase(*node);
@@ -60,6 +63,37 @@ pub fn apply(module: &mut Module, chosen: &[(&Fragment, &Replacement)]) -> Appli
     maker.set_schedule(main, order);
     applied.edits = maker.finish();
     applied
+}
+
+/// Returns the outputs of a fragment that depend on a node which the replacement adds or changes. Others are
+/// computed as before, so nothing has to be claimed of them.
+fn changed_outputs(module: &Module, fragment: &Fragment, replacement: &Replacement) -> Vec<Value> {
+    // By node of the replacement: the node of the fragment that it is, operands included.
+    let mut same: Vec<Option<Node>> = Vec::new();
+    let given = |same: &[Option<Node>], source: Source| match source {
+        Source::Input(number) => fragment.inputs.get(number as usize).copied(),
+        Source::Constant(number) => fragment.constants.get(number as usize).copied(),
+        Source::Made(_) => None,
+        Source::Result(number, position) => {
+            let node = same.get(number as usize).copied().flatten()?;
+            module.node(node).outputs.get(position as usize).copied().flatten()
+        }
+    };
+    for form_node in &replacement.nodes {
+        let node = form_node.original.and_then(|position| fragment.nodes.get(position as usize)).copied();
+        let node = node.filter(|node| {
+            let own = &module.node(*node).inputs;
+            let operand = |position: usize| own.get(position).copied().flatten();
+            let is_own = |(position, source): (usize, &Option<Source>)| match source {
+                Some(source) => operand(position).is_some() && given(&same, *source) == operand(position),
+                None => operand(position).is_none(),
+            };
+            own.len() <= form_node.inputs.len() && form_node.inputs.iter().enumerate().all(is_own)
+        });
+        same.push(node);
+    }
+    let pairs = fragment.outputs.iter().zip(&replacement.outputs);
+    pairs.filter(|(output, source)| given(&same, **source) != Some(**output)).map(|(output, _)| *output).collect()
 }
 
 struct Editor<'m> {
@@ -112,11 +146,11 @@ impl Editor<'_> {
         value
     }
 
-    fn replaced(&self, fragment: &Fragment, replacement: &Replacement) -> Replaced {
+    fn replaced(&self, replacement: &Replacement, outputs: &[Value]) -> Replaced {
         let name = |value: Value| self.maker.module().value(value).name.clone();
         Replaced {
             rules: replacement.rules.iter().map(|(rule, count)| (rule.clone(), u64::from(*count))).collect(),
-            outputs: fragment.outputs.iter().map(|value| (name(*value), name(self.standing(*value)))).collect(),
+            outputs: outputs.iter().map(|value| (name(*value), name(self.standing(*value)))).collect(),
         }
     }
 

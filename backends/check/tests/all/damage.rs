@@ -327,13 +327,13 @@ const ALIASES: &[Damage] = &[
     (Kind::InPlaceBytes, "an offset", |c| c.tensor("c").alias.as_mut().unwrap().alias_offset = 64),
     (Kind::InPlaceOperand, "over a row of the other operand", |c| {
         c.both(|graph| {
-            graph.initializer.push(ints("third", &[3]));
-            graph.node.iter_mut().find(|node| node.name() == "part").unwrap().input[2] = "third".into();
+            graph.initializer.push(ints("fourth", &[4]));
+            graph.node.iter_mut().find(|node| node.name() == "part").unwrap().input[2] = "fourth".into();
             let last = graph.node.iter_mut().find(|node| node.name() == "last").unwrap();
             *last = node("last", "Add", &["k", "t"], &["v"]);
             graph.output[1] = info("v", FLOAT, &[8, 16]);
         });
-        c.shapes.extend([("third", (INT64, vec![1])), ("t", (FLOAT, vec![1, 16])), ("v", (FLOAT, vec![8, 16]))]);
+        c.shapes.extend([("fourth", (INT64, vec![1])), ("t", (FLOAT, vec![1, 16])), ("v", (FLOAT, vec![8, 16]))]);
         c.aliases.insert("v", ("k", AliasKind::InPlace, 0));
     }),
     (Kind::InPlaceCaller, "a graph input", |c| {

@@ -43,6 +43,7 @@ fn a_node_that_stays_for_another_result_keeps_its_first() {
     let replacement = Replacement { nodes: vec![other, kept], outputs, ..Replacement::default() };
     let applied = apply(&mut module, &[(&found[0], &replacement)]);
     assert_eq!(applied.fragments.len(), 1);
+    assert_eq!(applied.fragments[0].outputs, [("y".to_owned(), "y".to_owned())], "`m` is computed as before");
     for node in &module.graph(module.main()).nodes {
         assert!(module.node(*node).outputs[0].is_some(), "{}", text::print(&module));
     }
