@@ -9,6 +9,7 @@ use memc_onnx_import::ImportError;
 use memc_onnx_proto::ReadError;
 use memc_passes::PipelineError;
 
+use crate::fit_error::FitError;
 use crate::request_error::RequestError;
 use crate::share_error::ShareError;
 use crate::split_error::SplitError;
@@ -165,6 +166,9 @@ pub enum Error {
         /// The error in its contents.
         source: memc_layout::ReadError,
     },
+    /// A model does not fit into a memory.
+    #[error(transparent)]
+    Fit(#[from] FitError),
     /// Planned models cannot share a memory as requested.
     #[error(transparent)]
     Share(#[from] ShareError),
@@ -289,6 +293,7 @@ impl Error {
             Self::Largest { .. } => 3,
             Self::LargestUnknown { .. } => 2,
             Self::Split(error) if error.is_shortage() => 3,
+            Self::Fit(error) => error.exit_code(),
             Self::Share(error) if error.is_shortage() => 3,
             Self::Share(error) if error.is_of_files() => 1,
             Self::Split(_) | Self::Share(_) => 2,
@@ -344,6 +349,7 @@ impl Error {
             Self::Gradient(error) => crate::gradient_error::code(error),
             Self::Export(_) => "E0402",
             Self::Layout { .. } | Self::Manifest { .. } | Self::Joint { .. } => "E0120",
+            Self::Fit(error) => error.code(),
             Self::Share(error) if error.is_shortage() => "E0341",
             Self::Share(_) => "E0340",
             Self::Split(error) if error.is_shortage() => "E0311",
@@ -439,6 +445,7 @@ impl Error {
                 Some("give the manifest.json that `memc split` wrote; `memc schema devices` prints its schema".to_owned())
             }
             Self::Split(error) => Some(error.help()),
+            Self::Fit(error) => Some(error.help()),
             Self::Share(error) => Some(error.help()),
             Self::Joint { .. } => {
                 Some("give the file that `memc share -o` wrote; `memc schema joint` prints its schema".to_owned())

@@ -628,7 +628,7 @@ pub struct Opt {
 }
 
 /// Parses `NAME=VALUE`.
-fn pair<T: std::str::FromStr>(text: &str) -> Result<(String, T), String> {
+pub(super) fn pair<T: std::str::FromStr>(text: &str) -> Result<(String, T), String> {
     let wrong = || format!("`{text}` is not NAME=N");
     let (name, value) = text.rsplit_once('=').ok_or_else(wrong)?;
     Ok((name.to_owned(), value.trim().parse().map_err(|_| wrong())?))
@@ -659,7 +659,7 @@ fn budget(text: &str) -> Result<Budget, memc::SizeError> {
 }
 
 /// Parses a number of bytes.
-fn whole(text: &str) -> Result<u64, String> {
+pub(super) fn whole(text: &str) -> Result<u64, String> {
     match text.parse::<Size>().map_err(|error| error.to_string())? {
         Size::Bytes(bytes) => Ok(bytes),
         Size::Percent(_) => Err(format!("`{text}` is a share: write bytes, as in 128MiB")),

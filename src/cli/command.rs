@@ -5,6 +5,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use super::args::{Check, Diff, Opt, Optimize, Print, Report, Split};
 #[cfg(feature = "ort")]
 use super::args::{ProfileArguments, Run, Verify};
+use super::fit_args::Fit;
 use super::share_args::Share;
 use super::solve_args::Solve;
 use super::train_args::Train;
@@ -30,6 +31,8 @@ pub enum Command {
     Train(Box<Train>),
     /// Divide a model over devices: a planned model and a layout for each, and a manifest
     Split(Box<Split>),
+    /// Find the largest batch, length or context with which a model fits into a memory, and plan it
+    Fit(Box<Fit>),
     /// Put several planned models in one memory: a table, or one after another, or one inside another
     Share(Box<Share>),
     /// Report the memory of a model, in its own order or under a layout

@@ -9,6 +9,8 @@ mod command;
 mod depfile;
 mod diff;
 mod exit;
+mod fit;
+mod fit_args;
 mod knowledge;
 mod observe;
 mod optimize;
@@ -112,6 +114,7 @@ fn answer(command: Command, voice: &Voice) -> Outcome {
     match command {
         Command::Optimize(arguments) => optimize::run(&arguments.settled(), voice),
         Command::Train(arguments) => train::run(&arguments.settled(), voice),
+        Command::Fit(arguments) => fit::run(&arguments.settled(), voice),
         Command::Split(arguments) => split::run(&arguments, voice),
         Command::Share(arguments) => share::run(&arguments, voice),
         Command::Report(arguments) => report::run(&arguments, voice),

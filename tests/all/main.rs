@@ -19,6 +19,7 @@ mod encoded_plans;
 mod encoded_weights;
 mod examples;
 mod external_data;
+mod fit;
 mod forms;
 mod impossible_ranges;
 mod integers;

@@ -1,4 +1,4 @@
-//! Codes of counted sessions and of limits that runtimes set: E0361 to E0364, W0361 to W0363.
+//! Codes of counted sessions and of limits that runtimes and memories set: E0361 to E0366, W0361 to W0363.
 
 use super::{CodeInfo, Fault};
 
@@ -22,6 +22,24 @@ pub(super) const ERRORS: &[CodeInfo] = &[
             size of a value is unknown.",
         example: "memc optimize model.onnx -o out.onnx --max-value 1MiB for a model with a weight of 4 MiB",
         action: "Give the limit that the message names, bind a smaller batch with `--dim`, or state sizes with `--assume`.",
+    },
+    CodeInfo {
+        code: "E0365",
+        title: "the model does not fit into the memory",
+        fault: Fault::Request,
+        meaning: "`memc fit` counts weights, caches and other state, inputs and outputs of the caller, and the arena. With the smallest extent of the \
+            dimension that is made large, and with the smallest arena that was found, they are more than `--ram`.",
+        example: "memc fit decoder.onnx --ram 1GB for a decoder with 2 GB of weights",
+        action: "Give the memory that the message names, or make the part that it names smaller.",
+    },
+    CodeInfo {
+        code: "E0366",
+        title: "the model has no caches for a context",
+        fault: Fault::Request,
+        meaning: "`memc fit --context N` keeps caches of N rows in place. Its caches are graph inputs with the rows so far and graph outputs with the \
+            new rows appended; no pairs of names fit, or the rows so far and the new rows are no open dimensions.",
+        example: "memc fit encoder.onnx --ram 1GB --context 2048",
+        action: "Name the pairs with `--state 'NEW*=OLD*'`, or leave out `--context` and state extents with `--dim`.",
     },
 ];
 

@@ -1,0 +1,93 @@
+//! `memc fit`.
+
+use memc::{Extent, Fitted, Fitting, Need, Size};
+use memc_ir::Bytes;
+
+use super::fit_args::Fit;
+use super::optimize;
+use super::{ExitCode, Outcome, Voice, is_stream, open, usage};
+
+/// Finds the largest extent with which a model fits, prints what it takes, and plans it.
+pub fn run(arguments: &Fit, voice: &Voice) -> Outcome {
+    if is_stream(&arguments.planning.input) {
+        return Err(usage("`memc fit` reads the model several times".to_owned(), "name a file in place of `-`"));
+    }
+    optimize::check(&arguments.planning)?;
+    let file = open(&arguments.planning.input)?;
+    let request = optimize::request(&arguments.planning)?;
+    request.options()?;
+    let fitting = Fitting { ram: arguments.ram, largest: arguments.largest.clone(), context: arguments.context };
+    let fitted = memc::fit(&file, &request, &fitting, &mut |line| voice.say(line))?;
+    voice.say(&summary(&fitted, arguments.ram));
+    if arguments.planning.output.is_none() {
+        voice.say(&format!("nothing is written; `-o OUT.onnx` writes the plan of `{}`", command(arguments, &fitted)));
+        return Ok(ExitCode::SUCCESS);
+    }
+    voice.say(&format!("as by `{}`", command(arguments, &fitted)));
+    optimize::run(&settled(arguments, &fitted), voice)
+}
+
+/// The arguments of `memc optimize` that give the plan.
+fn settled(arguments: &Fit, fitted: &Fitted) -> super::args::Optimize {
+    let mut planning = arguments.planning.clone();
+    let import = &fitted.request.import;
+    let dims = &mut planning.inputs.dims;
+    dims.clear();
+    dims.extend(import.dims.iter().map(|(name, extent)| (name.clone(), Extent::Only(*extent))));
+    let listed = |name: &&String| !fitted.request.buckets.contains_key(*name);
+    let ranges = import.ranges.iter().filter(|(name, _)| listed(name));
+    dims.extend(ranges.map(|(name, range)| (name.clone(), Extent::Range(*range))));
+    dims.extend(import.equal.iter().map(|(name, of)| (name.clone(), Extent::Equal(of.clone()))));
+    dims.extend(fitted.request.buckets.iter().map(|(name, all)| (name.clone(), Extent::Buckets(all.clone()))));
+    planning.inputs.dim_max.clone_from(&import.limits);
+    planning.machine.state.clone_from(&fitted.request.state);
+    planning.budget.clone_from(&fitted.request.budgets);
+    planning
+}
+
+/// The command that gives the plan without a search.
+fn command(arguments: &Fit, fitted: &Fitted) -> String {
+    let planning = settled(arguments, fitted);
+    let mut words = format!("memc optimize {}", planning.input.display());
+    for (name, extent) in &planning.inputs.dims {
+        words += &format!(" --dim '{name}={extent}'");
+    }
+    for limit in &planning.inputs.dim_max {
+        words += &format!(" --dim-max '{limit}'");
+    }
+    for pair in &planning.machine.state {
+        words += &format!(" --state '{}={}'", pair.new, pair.old);
+    }
+    for budget in planning.budget.iter().filter(|budget| budget.space.is_none()) {
+        if let Size::Bytes(bytes) = budget.size {
+            words += &format!(" --budget {bytes}");
+        }
+    }
+    words
+}
+
+/// The extent, why no larger one fits, and a table of bytes at rest and in a run.
+fn summary(fitted: &Fitted, ram: u64) -> String {
+    let extent = match &fitted.largest {
+        Some((growing, extent)) if growing.is_range => format!(" with {}={}..{extent}", growing.name, growing.extents.min),
+        Some((growing, extent)) => format!(" with {}={extent}", growing.name),
+        None => String::new(),
+    };
+    let beyond = match (&fitted.beyond, &fitted.largest) {
+        (Some((next, why)), _) => format!("; {next} {why}"),
+        (None, Some(_)) => "; larger extents were not asked for".to_owned(),
+        (None, None) => String::new(),
+    };
+    let plans = if fitted.plans == 1 { "1 plan".to_owned() } else { format!("{} plans", fitted.plans) };
+    let Need { weights, state, interface, arena } = fitted.need;
+    let mut text = format!("fits {}{extent} ({plans}{beyond})\n{:18} {:>12} {:>12}\n", Bytes(ram), "", "at rest", "in a run");
+    let rows =
+        [("weights", weights, weights), ("state", state, state), ("inputs and outputs", 0, interface), ("arena", 0, arena)];
+    for (name, rest, run) in rows.into_iter().filter(|(.., run)| *run > 0) {
+        let rest = if rest > 0 { Bytes(rest).to_string() } else { "-".to_owned() };
+        text += &format!("{name:18} {rest:>12} {:>12}\n", Bytes(run).to_string());
+    }
+    let (rest, run) = (Bytes(fitted.need.at_rest()), Bytes(fitted.need.in_run()));
+    text += &format!("{:18} {:>12} {:>12}", "sum", rest.to_string(), run.to_string());
+    text
+}

@@ -1,0 +1,108 @@
+//! A context for a decoder with caches: names its caches, and states its dimensions.
+
+use std::collections::BTreeSet;
+
+use memc_ir::{Dim, DimExpr, Limit, Module, Range, Value};
+use memc_onnx_import::{ImportOptions, import, open_dimensions};
+use memc_onnx_proto::ModelFile;
+use memc_passes::StateNames;
+use memc_passes::cache::past_of;
+
+use crate::error::Error;
+use crate::fit_error::FitError;
+use crate::request::Request;
+use crate::state::expand;
+
+/// Patterns of names that exporters give to new and old caches. The first row that fits counts.
+const CACHES: [(&str, &str); 2] = [("present*", "past*"), ("present*", "past_key_values*")];
+
+/// Dimensions of a decoder.
+pub(super) struct Decoder {
+    /// Rows of the caches before a run.
+    past: String,
+    /// Rows that a run adds.
+    pub(super) new: String,
+    /// Extent of caches and inputs beside these, which takes one sequence.
+    batch: BTreeSet<String>,
+    /// Dimensions that equal the rows after a run.
+    total: BTreeSet<String>,
+    context: u64,
+}
+
+impl Decoder {
+    /// Finds the caches of a decoder, and asks the request to keep them in place.
+    ///
+    /// # Errors
+    /// The model is refused, no inputs are caches of outputs, or their rows are not one dimension.
+    pub(super) fn of(file: &ModelFile, request: &mut Request, context: u64) -> Result<Self, Error> {
+        let module = import(file, &ImportOptions { allow_unbound: true, ..request.import.clone() })?.module;
+        let pairs = pairs(&module, request)?;
+        let is_stated = |name: &str| {
+            let import = &request.import;
+            import.dims.contains_key(name) || import.ranges.contains_key(name) || import.equal.contains_key(name)
+        };
+        let mut free: BTreeSet<String> = open_dimensions(file)?.into_iter().filter(|name| !is_stated(name)).collect();
+        let rows: BTreeSet<(String, String)> = pairs.iter().filter_map(|(old, new)| rows(&module, *old, *new)).collect();
+        let [(past, new)] = Vec::from_iter(rows).try_into().map_err(|_| FitError::Rows)?;
+        free.retain(|name| *name != past && *name != new);
+        let first = |value: &Value| Some(symbol(module.ty(*value).tensor()?.shape.as_ref()?.first()?)?.to_owned());
+        let batch: BTreeSet<String> = pairs.iter().filter_map(|(old, _)| first(old)).filter(|name| free.contains(name)).collect();
+        free.retain(|name| !batch.contains(name));
+        Ok(Self { past, new, batch, total: free, context })
+    }
+
+    /// Largest number of rows that a run may add.
+    pub(super) fn most(&self) -> u64 {
+        self.context
+    }
+
+    /// States all dimensions but that of the new rows, which has this many at most: for each number of rows
+    /// from an empty cache to the context if the new rows are a range, else for the last run.
+    pub(super) fn bind(&self, request: &mut Request, rows: u64) {
+        let import = &mut request.import;
+        import.dims.extend(self.batch.iter().map(|name| (name.clone(), 1)));
+        let after = DimExpr::symbol(&self.past).add(&DimExpr::symbol(&self.new));
+        let Some(after) = after.filter(|_| import.ranges.contains_key(&self.new)) else {
+            import.dims.insert(self.past.clone(), self.context.saturating_sub(rows));
+            import.dims.extend(self.total.iter().map(|name| (name.clone(), self.context)));
+            return;
+        };
+        import.equal.extend(self.total.iter().map(|name| (name.clone(), after.clone())));
+        let most = self.context.saturating_sub(1);
+        import.ranges.insert(self.past.clone(), Range { min: 0, max: Some(most), step: 1 });
+        import.limits.push(Limit { of: after, most: self.context });
+    }
+}
+
+/// Caches before and after a run, as the request names them, or as exporters do.
+fn pairs(module: &Module, request: &mut Request) -> Result<Vec<(Value, Value)>, Error> {
+    let names = |new: &str, old: &str| StateNames { new: new.to_owned(), old: old.to_owned() };
+    let state = if request.state.is_empty() {
+        let known = CACHES.iter().map(|(new, old)| names(new, old));
+        let (pattern, state) =
+            known.filter_map(|pair| Some((pair.clone(), expand(module, &[pair]).ok()?))).next().ok_or(FitError::Caches)?;
+        request.state.push(pattern);
+        state
+    } else {
+        expand(module, &request.state)?
+    };
+    let main = module.graph(module.main());
+    let find = |values: &[Value], name: &str| values.iter().copied().find(|value| module.value(*value).name == name);
+    Ok(state.iter().filter_map(|pair| Some((find(&main.inputs, &pair.old)?, find(&main.outputs, &pair.new)?))).collect())
+}
+
+/// Dimensions of the rows of a cache before a run and of those that a run adds.
+fn rows(module: &Module, old: Value, new: Value) -> Option<(String, String)> {
+    let (before, after) = (module.ty(old).tensor()?, module.ty(new).tensor()?);
+    let axis = past_of(before, after)?;
+    let extent = |shape: &memc_ir::Shape| shape.as_ref()?.get(axis)?.expr();
+    let (before, after) = (extent(&before.shape)?, extent(&after.shape)?);
+    Some((before.as_symbol()?.to_owned(), after.sub(&before)?.as_symbol()?.to_owned()))
+}
+
+fn symbol(dim: &Dim) -> Option<&str> {
+    match dim {
+        Dim::Symbolic(of) => of.as_symbol(),
+        _ => None,
+    }
+}

@@ -1,0 +1,129 @@
+//! `memc fit`: the largest extent that a memory holds, a decoder's context, and refusals.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use crate::command::Folder;
+use crate::models_made::decoder::{Decoder, Mask};
+use crate::models_made::{bytes, floats, node, symbolic, with};
+use memc::{Fitting, Growing, Need, Request};
+use memc_onnx_proto::ModelFile;
+
+/// Two layers over a free batch, with 24 KiB of weights.
+fn layers() -> Vec<u8> {
+    let nodes = vec![
+        node("MatMul", &["x", "w"], &["a"]),
+        node("Tanh", &["a"], &["b"]),
+        node("MatMul", &["b", "v"], &["c"]),
+        node("Softmax", &["c"], &["y"]),
+    ];
+    bytes(&with(nodes, |graph| {
+        graph.input = vec![symbolic("x", &["n", "32"])];
+        graph.output = vec![symbolic("y", &["n", "32"])];
+        graph.initializer = vec![floats("w", &[32, 96]), floats("v", &[96, 32])];
+    }))
+}
+
+#[test]
+fn the_largest_batch_is_found_and_the_next_one_does_not_fit() {
+    let file = ModelFile::from_bytes(layers()).unwrap();
+    for ram in [26_000, 30_000, 40_960] {
+        let fitting = Fitting { ram, largest: None, context: None };
+        let fitted = memc::fit(&file, &Request::new(), &fitting, &mut |_| {}).unwrap();
+        let (growing, batch) = fitted.largest.clone().unwrap();
+        assert_eq!(growing.name, "n");
+        let layout = &fitted.planned.layout;
+        let held = layout.tensors.iter().filter(|tensor| tensor.class == memc_layout::Class::Input && tensor.offset.is_none());
+        let sum = layout.weights + layout.arenas[0].size + held.map(|tensor| tensor.bytes).sum::<u64>();
+        assert_eq!(fitted.need.in_run(), sum, "{ram}");
+        assert!(sum <= ram && layout.weights >= 24_576 && batch > 1, "{ram}: {batch}, {sum}");
+        let next = memc::plan(&file, &Request::new().dim("n", batch + 1)).unwrap();
+        assert!(Need::of(&next.layout).in_run() > ram, "{ram}: {batch} is not the largest");
+        assert_eq!(fitted.beyond.unwrap().0, batch + 1);
+    }
+}
+
+#[test]
+fn a_larger_memory_never_holds_less() {
+    let file = ModelFile::from_bytes(layers()).unwrap();
+    let batch = |ram: u64, most: u64| {
+        let extents = memc_ir::Range { min: 1, max: Some(most), step: 1 };
+        let largest = Some(Growing { name: "n".to_owned(), extents, is_range: false });
+        memc::fit(&file, &Request::new(), &Fitting { ram, largest, context: None }, &mut |_| {}).unwrap().largest.unwrap().1
+    };
+    let found = [26, 27, 29, 31, 32, 33].map(|ram| batch(ram * 1024, 500));
+    assert!(found.is_sorted() && found[0] < found[5], "{found:?}");
+    assert_eq!(batch(10_000_000, 17), 17, "no more than asked for");
+}
+
+#[test]
+fn the_command_writes_the_plan_that_it_names() {
+    let folder = Folder::new("fit");
+    folder.write("in.onnx", layers());
+    let ran = folder.memc("fit in.onnx --ram 30000 -o out.onnx").done();
+    let line = ran.err.lines().find(|line| line.starts_with("as by `")).unwrap();
+    let command = line.trim_start_matches("as by `memc ").trim_end_matches('`').replace('\'', "");
+    let first = folder.read("out.layout.json");
+    folder.memc("check in.onnx out.onnx out.layout.json").checked();
+    folder.memc(&format!("{command} -o out.onnx")).done();
+    assert_eq!(folder.read("out.layout.json"), first, "{command}");
+    for row in ["weights", "inputs and outputs", "arena", "sum"] {
+        assert!(ran.err.lines().any(|line| line.starts_with(row)), "{row}: {}", ran.err);
+    }
+    // A range: one plan for all batches up to the largest.
+    let ran = folder.memc("fit in.onnx --ram 30000 --largest n=1..64 -o range.onnx").done();
+    assert!(ran.err.contains("with n=1.."), "{}", ran.err);
+    folder.memc("check in.onnx range.onnx range.layout.json").checked();
+}
+
+fn decoder() -> Decoder {
+    Decoder {
+        seed: 3,
+        opset: 17,
+        layers: 2,
+        batch: 2,
+        heads: 2,
+        groups: 2,
+        width: 8,
+        rows: 1,
+        mask: Mask::Ranges,
+        heads_first: true,
+        past: None,
+        short_table: false,
+        free_rows: true,
+        free_batch: true,
+    }
+}
+
+#[test]
+fn a_decoder_keeps_its_context_in_place() {
+    let folder = Folder::new("fit-context");
+    folder.write("in.onnx", bytes(&decoder().model()));
+    let ran = folder.memc("fit in.onnx --ram 1MB --context 24 -o out.onnx").done();
+    let layout = memc_layout::read(&folder.read("out.layout.json")).unwrap();
+    assert!(!layout.caches.is_empty() && layout.caches.iter().all(|cache| cache.capacity == 24), "{:?}", layout.caches);
+    assert!(ran.err.contains("state") && layout.caches.iter().all(|cache| cache.rows == 24), "{}", ran.err);
+    folder.memc("check in.onnx out.onnx out.layout.json").checked();
+    // Less memory holds fewer new rows at once, and the same context.
+    let most = Need::of(&layout);
+    let ran = folder.memc(&format!("fit in.onnx --ram {} --context 24 -o less.onnx", most.in_run() - most.arena / 2)).done();
+    let less = memc_layout::read(&folder.read("less.layout.json")).unwrap();
+    let rows = less.caches[0].rows;
+    assert!(rows < 24 && less.caches.iter().all(|cache| cache.capacity == 24), "{rows}: {}", ran.err);
+    folder.memc("check in.onnx less.onnx less.layout.json").checked();
+}
+
+#[test]
+fn a_model_that_does_not_fit_is_refused_with_its_parts() {
+    let folder = Folder::new("fit-refused");
+    folder.write("in.onnx", layers());
+    let ran = folder.memc("fit in.onnx --ram 20000 -o out.onnx").refused(3, "E0365");
+    assert!(ran.err.contains("n=1 needs") && ran.err.contains("24.0 KiB of weights"), "{}", ran.err);
+    let enough = ran.err.split("`--ram ").nth(1).unwrap().split('`').next().unwrap();
+    let ran = folder.memc(&format!("fit in.onnx --ram {enough}")).done();
+    assert!(ran.err.contains("with n=1 "), "{}", ran.err);
+    folder.memc("fit in.onnx --ram 1MB --context 8").refused(2, "E0366");
+    folder.memc("fit in.onnx --ram 1MB --largest m=8").refused(2, "E0117");
+    folder.write("open.onnx", bytes(&decoder().model()));
+    let ran = folder.memc("fit open.onnx --ram 1MB").refused(2, "E0114");
+    assert!(ran.err.contains("--largest"), "{}", ran.err);
+    assert_eq!(folder.names(), ["in.onnx", "open.onnx"]);
+}
