@@ -83,6 +83,45 @@ pub enum SplitError {
         /// The value.
         name: String,
     },
+    /// No graph input has a batch that can be divided.
+    #[error("{}", batch_text(*parts, *batch))]
+    Batch {
+        /// Number of parts.
+        parts: u64,
+        /// First extent of the graph inputs; `None` if no input has one.
+        batch: Option<u64>,
+    },
+    /// A node reads values of all parts.
+    #[error("the batch cannot be divided: {node} needs all of `{value}`, not a part at a time")]
+    Undivided {
+        /// The node.
+        node: String,
+        /// A value that it reads.
+        value: String,
+    },
+    /// An output that parts do not make.
+    #[error("the batch cannot be divided: parts of `{name}` are no sum, no mean and no positions of the whole")]
+    Unjoined {
+        /// The value.
+        name: String,
+    },
+    /// A sum over parts of a type that is not added.
+    #[error("the batch cannot be divided: `{name}` is a sum over parts, and numbers of type {element} are not added")]
+    Unadded {
+        /// The value.
+        name: String,
+        /// Its element type.
+        element: String,
+    },
+    /// A pipeline of a model without a loss.
+    #[error("a pipeline needs a training step: no output is a loss, a single number")]
+    NoLoss,
+    /// A pipeline of a model without gradients.
+    #[error("a pipeline needs a training step: nothing but `{loss}` is computed")]
+    NoBackward {
+        /// The output that is taken for the loss.
+        loss: String,
+    },
     /// A section cannot be written.
     #[error("a section cannot be made: {cause}")]
     Section {
@@ -95,6 +134,14 @@ pub enum SplitError {
         /// Reason, in words.
         cause: String,
     },
+}
+
+/// Says that a batch is not so many equal parts.
+fn batch_text(parts: u64, batch: Option<u64>) -> String {
+    match batch {
+        Some(batch) => format!("a batch of {batch} is not {parts} equal parts"),
+        None => format!("no graph input has a batch, which {parts} micro-batches would divide"),
+    }
 }
 
 impl SplitError {
@@ -119,6 +166,16 @@ impl SplitError {
             Self::Budget { .. } => "raise `--device-budget`, or use more devices".to_owned(),
             Self::Unmade { .. } => "leave the output out of the model: the caller has its value already".to_owned(),
             Self::Unsized { .. } => "bind its dimensions with `--dim`, or state its size with `--assume`".to_owned(),
+            Self::Batch { parts, batch } => {
+                let fewer = (1..*parts).rev().find(|parts| batch.is_some_and(|batch| batch.is_multiple_of(*parts)));
+                format!("write `--micro-batches {}`", fewer.unwrap_or(1))
+            }
+            Self::Undivided { .. } | Self::Unjoined { .. } | Self::Unadded { .. } => {
+                "`--micro-batches 1` keeps the batch whole".to_owned()
+            }
+            Self::NoLoss | Self::NoBackward { .. } => {
+                "`memc train` makes a step of a forward model; without `--schedule`, any model is divided".to_owned()
+            }
             Self::Section { .. } | Self::Solver { .. } => "`memc optimize` plans the model as a whole".to_owned(),
         }
     }

@@ -160,12 +160,34 @@ class Local:
         return items
 
 
-class Rank:
-    """One device of a manifest: its session, its program and the values that it holds."""
+class Section:
+    """A section of a device: its session, and how it reads the values of a run."""
 
-    def __init__(self, path, manifest, rank, engine, optimize=True):
+    def __init__(self, path, manifest, stated, optimize):
         import onnxruntime
 
+        if pathlib.PurePath(stated["model"]).name != stated["model"]:
+            raise ManifestError(f"{stated['model']} is not in the folder of the manifest")
+        model = path.parent / stated["model"]
+        if _sha256(model) != stated["model_sha256"]:
+            raise ManifestError(f"{model} is not the file of this manifest: divide the model again")
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 3
+        options.intra_op_num_threads = 1
+        if not optimize:
+            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        self.session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+        self.name = stated.get("name") or stated["device"]
+        self.once = _step(manifest) is not None and stated.get("phase") in ("prepare", "update")
+        values = {value["name"] for value in manifest["values"]}
+        self.inputs = [value.name for value in self.session.get_inputs() if value.name in values]
+        self.outputs = [value.name for value in self.session.get_outputs()]
+
+
+class Rank:
+    """One device of a manifest: its sections, its program and the values that it holds."""
+
+    def __init__(self, path, manifest, rank, engine, optimize=True):
         self.engine = engine
         self.ranks = {device["name"]: number for number, device in enumerate(manifest["devices"])}
         self.device = manifest["devices"][rank]
@@ -173,56 +195,80 @@ class Rank:
         self.events = manifest["program"].get(self.device["name"], [])
         self.held, self.sending, self.outputs = {}, {}, {}
         self.bytes = self.most = 0
-        self.session = None
-        section = next((section for section in manifest["sections"] if section["device"] == self.device["name"]), None)
-        if section is not None:
-            if pathlib.PurePath(section["model"]).name != section["model"]:
-                raise ManifestError(f"{section['model']} is not in the folder of the manifest")
-            model = path.parent / section["model"]
-            if _sha256(model) != section["model_sha256"]:
-                raise ManifestError(f"{model} is not the file of this manifest: divide the model again")
-            options = onnxruntime.SessionOptions()
-            options.log_severity_level = 3
-            options.intra_op_num_threads = 1
-            if not optimize:
-                options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-            self.session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
-            given = {value.name for value in self.session.get_inputs()}
-            self.inputs = [name for name in given if name in self.values]
+        self.step = _step(manifest)
+        own = [section for section in manifest["sections"] if section["device"] == self.device["name"]]
+        self.sections = [Section(path, manifest, section, optimize) for section in own]
 
     def run(self, feed):
-        """Does all events; `feed(value, run)` returns a graph input."""
+        """Does all events; `feed(value, shape, run)` returns a graph input."""
         for event in self.events:
             (kind, what), = event.items()
             getattr(self, "_" + kind)(what, feed)
 
     def _feed(self, what, feed):
+        value, run = self.values[what["value"]], what["micro_batch"]
+        # Parts of a batch are shares of one input.
+        joined = value.get("joined")
+        shape = joined["shape"] if joined else value["shape"]
+        array = feed(value, shape, run if self.step is None else 0)
+        if str(array.dtype) != _dtype(value) or list(array.shape) != shape:
+            raise ManifestError(f"`{value['name']}` is {array.dtype}{array.shape}, not {_dtype(value)}{tuple(shape)}")
+        self._hold(what, self._share_of(value, array, run) if joined and run < self.step else array)
+
+    def _share(self, what, _):
         value = self.values[what["value"]]
-        array = feed(value, what["micro_batch"])
-        if str(array.dtype) != _dtype(value) or list(array.shape) != value["shape"]:
-            raise ManifestError(f"`{value['name']}` is {array.dtype}{array.shape}, not {_dtype(value)}{tuple(value['shape'])}")
-        self._hold(what, array)
+        whole = self._held(value["name"], self.step)
+        self._hold(what, self._share_of(value, whole, what["micro_batch"]))
+
+    def _share_of(self, value, whole, run):
+        axis, count = value["joined"]["axis"], self.step
+        extent = whole.shape[axis] // count
+        return whole[(slice(None),) * axis + (slice(run * extent, (run + 1) * extent),)].copy()
+
+    def _join(self, what, _):
+        import numpy
+
+        value, run = self.values[what["value"]], what["micro_batch"]
+        part, joined = self._held(value["name"], run), value["joined"]
+        if run == 0:
+            whole = numpy.empty(joined["shape"], part.dtype)
+            self._hold({"value": value["name"], "micro_batch": self.step}, whole)
+        whole = self._held(value["name"], self.step)
+        if joined["by"] == "concat":
+            extent = part.shape[joined["axis"]]
+            whole[(slice(None),) * joined["axis"] + (slice(run * extent, (run + 1) * extent),)] = part
+            return
+        whole[...] = part if run == 0 else whole + part
+        if joined["by"] == "mean" and run + 1 == self.step:
+            whole *= part.dtype.type(1 / self.step)
 
     def _recv(self, what, _):
         import numpy
 
         value = self.values[what["value"]]
-        array = numpy.empty(value["shape"], _dtype(value))
+        is_whole = "joined" in value and what["micro_batch"] == self.step
+        array = numpy.empty(value["joined"]["shape"] if is_whole else value["shape"], _dtype(value))
         self.engine.recv(array, self.ranks[what["from"]])
         self._hold(what, array)
 
     def _run(self, what, _):
-        run = what["micro_batch"]
-        names = [value.name for value in self.session.get_outputs()]
-        results = self.session.run(names, {name: self._held(name, run) for name in self.inputs})
-        for name, array in zip(names, results):
+        run, name = what["micro_batch"], what.get("section")
+        section = next((section for section in self.sections if name in (None, section.name)), None)
+        if section is None:
+            raise ManifestError(f"{self.device['name']} has no section `{name}`: memc check names the broken rule")
+        fed = {name: self._held(name, self._run_of(section, name, run)) for name in section.inputs}
+        for name, array in zip(section.outputs, section.session.run(section.outputs, fed)):
             self._hold({"value": name, "micro_batch": run}, array)
+
+    def _run_of(self, section, name, run):
+        is_whole = self.step is not None and (section.once or self.values[name].get("once", False))
+        return self.step if is_whole else run
 
     def _send(self, what, _):
         import numpy
 
         key = what["value"], what["micro_batch"]
-        array = numpy.ascontiguousarray(self._held(*key))
+        array = numpy.asarray(self._held(*key), order="C")
         self.sending.setdefault(key, []).append((array, self.engine.send(array, self.ranks[what["to"]])))
 
     def _give(self, what, _):
@@ -258,13 +304,19 @@ def read(path):
     return manifest
 
 
+def _step(manifest):
+    """The number of the run of a whole step; None without a pipeline of several parts."""
+    count = manifest["micro_batches"]
+    return count if "pipeline" in manifest and count > 1 else None
+
+
 def feeder(inputs, seed):
-    """Returns a function from a value and a run to a graph input: of a file, or random numbers."""
+    """Returns a function from a value, a shape and a run to a graph input: of a file, or random numbers."""
     import numpy
 
     arrays = dict(numpy.load(inputs)) if inputs else None
 
-    def feed(value, run):
+    def feed(value, shape, run):
         name = value["name"]
         if arrays is not None:
             # `NAME@RUN` is the input of one run, `NAME` that of all.
@@ -275,8 +327,8 @@ def feeder(inputs, seed):
         generator = numpy.random.default_rng([seed + run, zlib.crc32(name.encode())])
         kind = _dtype(value)
         if kind.startswith("float"):
-            return generator.standard_normal(value["shape"]).astype(kind)
-        return generator.integers(0, 2, value["shape"]).astype(kind)
+            return generator.standard_normal(shape).astype(kind)
+        return generator.integers(0, 2, shape).astype(kind)
 
     return feed
 
@@ -294,7 +346,7 @@ def run_rank(path, engine, inputs=None, seed=0, optimize=True):
     if found is None:
         return None
     outputs = {key: array for part, _ in found for key, array in part.items()}
-    runs = manifest["micro_batches"]
+    runs = 1 if _step(manifest) else manifest["micro_batches"]
     named = {name if runs == 1 else f"{name}@{run}": array for (name, run), array in sorted(outputs.items())}
     return named, [memory for _, memory in found]
 

@@ -45,6 +45,26 @@ def together(size, work):
 
 
 class Programs(unittest.TestCase):
+    def test_parts_of_a_training_step_have_the_bits_of_one_device(self):
+        with tempfile.TemporaryDirectory() as folder:
+            given, step = pathlib.Path(folder) / "in.onnx", pathlib.Path(folder) / "step.onnx"
+            given.write_bytes(layers().SerializeToString())
+            train = ["train", given, "-o", step, "--loss", "mse", "--labels", "t", "--optimizer", "adam", "-q"]
+            subprocess.run([PROGRAM, *train], check=True)
+            found = {}
+            for count, schedule, runs in [(1, "gpipe", 2), (2, "gpipe", 2), (3, "1f1b", 2), (2, "1f1b", 1)]:
+                parts = pathlib.Path(folder) / f"{count}{schedule}{runs}"
+                words = ["split", step, "-o", parts, f"--devices={count}", f"--micro-batches={runs}", "--schedule", schedule, "-q"]
+                subprocess.run([PROGRAM, *words], check=True)
+                outputs, memory = devices.run_local(parts / "manifest.json", seed=2)
+                self.assertTrue(all(0 < row["held"] <= row["planned"] for row in memory))
+                bits = {name: array.tobytes() for name, array in outputs.items()}
+                if runs > 1:
+                    self.assertEqual(found.setdefault("bits", bits), bits)
+                    found["loss"] = outputs["loss"]
+                else:
+                    numpy.testing.assert_allclose(outputs["loss"], found["loss"], rtol=1e-5)
+
     def test_results_have_the_bits_of_the_whole_model(self):
         with tempfile.TemporaryDirectory() as folder:
             given, manifest = split(folder, 3, runs=2)

@@ -343,9 +343,14 @@ pub struct Split {
     /// Link between two devices, in both directions (repeatable) [default: 10GB/s,20us between all]
     #[arg(long = "link", value_name = "d0-d1=RATE[,LATENCY]", help_heading = heading::MACHINE)]
     pub links: Vec<DevicePath>,
-    /// Number of runs of the model in the program, each with inputs of its own
+    /// Number of runs of the model in the program, each with inputs of its own; with --schedule, number of
+    /// equal parts of the batch
     #[arg(long, value_name = "M", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=4096), help_heading = heading::MACHINE)]
     pub micro_batches: u64,
+    /// Divide a training step into forward and backward sections, and run these in an order: one forward and
+    /// one backward in turn, or all forward runs first
+    #[arg(long, value_enum, hide_possible_values = true, value_name = "1f1b|gpipe", help_heading = heading::USUAL)]
+    pub schedule: Option<ScheduleArg>,
     /// Runtime that executes the sections
     #[arg(long, value_enum, default_value = "player", help_heading = heading::MACHINE)]
     pub runtime: RuntimeArg,
@@ -362,6 +367,16 @@ pub struct Split {
     /// Inputs
     #[command(flatten)]
     pub inputs: Inputs,
+}
+
+/// Order of runs of a pipeline.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum ScheduleArg {
+    /// One forward run, one backward run
+    #[value(name = "1f1b")]
+    OneForwardOneBackward,
+    /// All forward runs, then all backward runs
+    Gpipe,
 }
 
 /// `memc report`.

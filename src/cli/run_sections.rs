@@ -5,10 +5,11 @@ use std::path::Path;
 
 use memc::{Error, Outputs, section_files};
 use memc_ir::Bytes;
+use memc_layout::devices::DeviceMemory;
 use memc_ort as play;
 use play::inputs::{Inputs, Seeded};
 use play::npz::Archive;
-use play::{Array, Part, PlayOptions, npz, play_sections, views};
+use play::{Array, DeviceUse, Part, PlayOptions, Played, npz, play_sections, views};
 use serde_json::json;
 
 use super::args::Run;
@@ -24,23 +25,18 @@ pub fn run(arguments: &Run, model: &Path, voice: &Voice) -> Outcome {
     let manifest = memc::read_manifest(model)?;
     let files = section_files(model, &manifest)?;
     let runtime = load(arguments.playing.library.ort_lib.as_deref())?;
-    let empty = Vec::new();
-    let parts: Vec<Part<'_>> = manifest
-        .sections
-        .iter()
-        .zip(&files)
-        .map(|(section, files)| Part {
-            device: &section.device,
-            model: &files.model,
-            layout: &files.layout,
-            events: manifest.program.get(&section.device).unwrap_or(&empty),
-        })
-        .collect();
+    let parts: Vec<Part<'_>> = files.iter().map(|files| Part { model: &files.model, layout: &files.layout }).collect();
+    let is_pipeline = manifest.pipeline.is_some();
+    let batches: Vec<_> = manifest.values.iter().filter_map(|value| Some((&value.name, value.joined.as_ref()?))).collect();
     let feed = |position: usize, micro_batch: u64| -> Result<Box<dyn Inputs>, play::Error> {
         let files = &files[position];
+        let run = if is_pipeline { 0 } else { micro_batch };
         Ok(match &arguments.inputs {
             Some(path) => Box::new(Archive::open(path)?.for_model(&files.model)),
-            None => Box::new(Seeded::new(&files.model, &files.layout, arguments.seed.wrapping_add(micro_batch))?),
+            None => {
+                let seeded = Seeded::new(&files.model, &files.layout, arguments.seed.wrapping_add(run))?;
+                Box::new(batches.iter().fold(seeded, |seeded, (name, joined)| seeded.shaped(name, &joined.shape)))
+            }
         })
     };
     let options = PlayOptions {
@@ -50,24 +46,23 @@ pub fn run(arguments: &Run, model: &Path, voice: &Voice) -> Outcome {
         ..PlayOptions::default()
     };
     let started = nanoseconds();
-    let played = play_sections(&runtime, &parts, &feed, &options).map_err(refuse)?;
+    let played = play_sections(&runtime, &manifest, &parts, &feed, &options).map_err(refuse)?;
     let milliseconds = nanoseconds().saturating_sub(started) as f64 / 1e6;
     let results = named(played.outputs);
     if let Some(path) = &arguments.outputs {
         write(path, &results)?;
     }
     let digest = play::digest(&views(&results));
-    let stated: BTreeMap<&str, u64> = manifest.devices.iter().map(|device| (device.name.as_str(), device.peak)).collect();
-    let rows = played.devices.iter().zip(&files).map(|(device, files)| {
-        let arenas: u64 = device.played.arenas.iter().map(|arena| arena.used).sum();
-        let bytes = files.layout.weights.saturating_add(arenas).saturating_add(device.held);
-        let planned = stated.get(device.device.as_str()).copied().unwrap_or(0);
-        (device, arenas, bytes, planned)
+    let stated: BTreeMap<&str, &DeviceMemory> = manifest.devices.iter().map(|device| (device.name.as_str(), device)).collect();
+    let rows = played.devices.iter().map(|device| {
+        let (weights, planned) = stated.get(device.device.as_str()).map_or((0, 0), |stated| (stated.weights, stated.peak));
+        let arenas = device.arenas();
+        (device, arenas, weights.saturating_add(arenas).saturating_add(device.held), planned)
     });
     if arguments.json {
         let devices = rows.map(|(device, arenas, bytes, planned)| {
             json!({"device": device.device, "arena_used": arenas, "held": device.held, "bytes": bytes, "planned": planned,
-                "bytes_outside": device.played.bytes_outside(), "workspace_beyond": device.played.workspace_beyond(),
+                "bytes_outside": most(device, Played::bytes_outside), "workspace_beyond": most(device, Played::workspace_beyond),
                 "run_ms": device.nanoseconds as f64 / 1e6})
         });
         let object = json!({"digest": digest, "devices": devices.collect::<Vec<_>>(), "sent": played.sent, "ms": milliseconds});
@@ -81,11 +76,16 @@ pub fn run(arguments: &Run, model: &Path, voice: &Voice) -> Outcome {
             Bytes(planned),
             Bytes(arenas),
             Bytes(device.held),
-            Bytes(device.played.workspace_beyond())
+            Bytes(most(device, Played::workspace_beyond))
         ));
     }
     voice.say(&format!("{} sent, {milliseconds:.1} ms with preparation", Bytes(played.sent)));
     print(&format!("{digest}\n"))
+}
+
+/// The most bytes of any section of a device.
+fn most(device: &DeviceUse, bytes: impl Fn(&Played) -> u64) -> u64 {
+    device.played.iter().map(bytes).max().unwrap_or(0)
 }
 
 /// Results by name; with several runs, `NAME@RUN`.

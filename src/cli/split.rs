@@ -1,14 +1,15 @@
 //! `memc split`: divides a model over devices.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
 use memc::{Devices, Error, Outputs, Sections, sha256};
 use memc_ir::{Bytes, Nanos};
-use memc_layout::devices::{self, Manifest};
+use memc_layout::devices::{self, Crossing, Event, Manifest, Schedule};
 use memc_passes::Rewriting;
 
-use super::args::{Rewrites, RuntimeArg, Split};
+use super::args::{Rewrites, RuntimeArg, ScheduleArg, Split};
 use super::weights::Elsewhere;
 use super::{ExitCode, Failure, Outcome, Voice, open, target, usage};
 use memc::Runtime;
@@ -36,6 +37,10 @@ pub fn run(arguments: &Split, voice: &Voice) -> Outcome {
         budgets: arguments.device_budget.clone(),
         links: arguments.links.clone(),
         micro_batches: arguments.micro_batches,
+        schedule: arguments.schedule.map(|schedule| match schedule {
+            ScheduleArg::OneForwardOneBackward => Schedule::OneForwardOneBackward,
+            ScheduleArg::Gpipe => Schedule::Gpipe,
+        }),
     };
     let sections = memc::split(&file, &request, &devices)?;
     write(arguments, &sections)?;
@@ -59,7 +64,7 @@ fn write(arguments: &Split, sections: &Sections) -> Result<(), Failure> {
 
 fn write_into(folder: &Path, input: &Path, sections: &Sections) -> Result<(), Error> {
     let mut outputs = Outputs::default();
-    let mut sent = std::collections::BTreeSet::new();
+    let mut sent = BTreeSet::new();
     for (section, planned) in sections.manifest.sections.iter().zip(&sections.planned) {
         let model = folder.join(&section.model);
         outputs.add(&model, |out| planned.model.write_to(out))?;
@@ -78,28 +83,38 @@ fn write_into(folder: &Path, input: &Path, sections: &Sections) -> Result<(), Er
 /// Prints a line for each device, and what crosses.
 fn tell(manifest: &Manifest, voice: &Voice) {
     for device in &manifest.devices {
-        let section = manifest.sections.iter().find(|section| section.device == device.name);
-        let Some(section) = section else {
+        let sections = manifest.sections.iter().filter(|section| section.device == device.name);
+        let nodes: BTreeSet<u64> = sections.flat_map(|section| section.nodes.iter().copied()).collect();
+        if nodes.is_empty() {
             voice.say(&format!("{}: no section", device.name));
             continue;
-        };
+        }
         let budget = device.budget.map_or_else(String::new, |budget| format!(" of {}", Bytes(budget)));
         voice.say(&format!(
             "{}: {} nodes, weights {}, arena {}, peak {}{budget}",
             device.name,
-            section.nodes.len(),
+            nodes.len(),
             Bytes(device.weights),
             Bytes(device.arena),
             Bytes(device.peak)
         ));
     }
-    let crossing = manifest.values.iter().filter(|value| value.from.is_some() && !value.to.is_empty());
+    // Every message of the program, or of one run if all runs have inputs of their own.
+    let sizes: BTreeMap<&str, &Crossing> = manifest.values.iter().map(|value| (value.name.as_str(), value)).collect();
+    let runs = if manifest.pipeline.is_some() { u64::MAX } else { 0 };
     let (mut count, mut bytes) = (0_u64, 0_u64);
-    for value in crossing {
-        count += value.to.len() as u64;
-        bytes = bytes.saturating_add(value.bytes.saturating_mul(value.to.len() as u64));
+    for event in manifest.program.values().flatten() {
+        if let Event::Send { value, micro_batch, .. } = event
+            && *micro_batch <= runs
+            && let Some(value) = sizes.get(value.as_str())
+        {
+            let joined = value.joined.as_ref().filter(|_| *micro_batch == manifest.micro_batches);
+            count += 1;
+            bytes = bytes.saturating_add(joined.map_or(value.bytes, |joined| joined.bytes));
+        }
     }
     let slowest = manifest.links.iter().map(|link| link.bytes_per_second).fold(f64::INFINITY, f64::min);
     let time = Nanos(if count == 0 { 0.0 } else { bytes as f64 / slowest * 1e9 });
-    voice.say(&format!("{count} values cross in a run, {} ({:.3} ms on the slowest link)", Bytes(bytes), time.0 / 1e6));
+    let of = if manifest.pipeline.is_some() { "a step" } else { "a run" };
+    voice.say(&format!("{count} values cross in {of}, {} ({:.3} ms on the slowest link)", Bytes(bytes), time.0 / 1e6));
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use memc_ir::ElementType;
+use memc_layout::devices::Phase;
 use memc_onnx_proto::onnx::tensor_shape_proto::{Dimension, dimension::Value as DimValue};
 use memc_onnx_proto::onnx::type_proto::{self, Value as Kind};
 use memc_onnx_proto::onnx::{TensorProto, TensorShapeProto, TypeProto, ValueInfoProto};
@@ -12,13 +13,26 @@ use super::graph::{Graph, Tensor};
 use crate::error::Error;
 use crate::split_error::SplitError;
 
-/// The interface of a section.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Cut {
-    /// Device.
+/// The nodes of a section.
+#[derive(Clone, Debug)]
+pub(super) struct Portion {
+    /// Name of the section.
+    pub name: String,
+    /// Rank of its device.
     pub rank: usize,
+    /// Phase of a training step.
+    pub phase: Option<Phase>,
     /// Nodes of the file.
     pub units: BTreeSet<usize>,
+    /// Nodes whose results other sections read from here.
+    pub owned: BTreeSet<usize>,
+}
+
+/// A section with its interface.
+#[derive(Clone, Debug)]
+pub(super) struct Cut {
+    /// The nodes.
+    pub portion: Portion,
     /// Graph inputs and values of other sections that it reads, in the order of the file.
     pub inputs: Vec<String>,
     /// Graph outputs and values that other sections read, in the order of the file.
@@ -27,26 +41,27 @@ pub(super) struct Cut {
     pub known: BTreeSet<String>,
 }
 
-/// Derives the interfaces of all sections that have nodes. `owned` are the nodes whose results other
-/// sections read from here.
-pub(super) fn cuts(graph: &Graph<'_>, whole: &[BTreeSet<usize>], owned: &[Vec<usize>]) -> Vec<Cut> {
-    let makes =
-        |units: &BTreeSet<usize>| -> BTreeSet<&String> { units.iter().flat_map(|unit| &graph.units[*unit].makes).collect() };
+/// Derives the interfaces of sections. `graph_of` returns the graph from which a section is cut: graphs have
+/// equal nodes and names, and may differ in extents.
+pub(super) fn cuts<'g>(portions: Vec<Portion>, graph_of: &dyn Fn(&Portion) -> &'g Graph<'g>) -> Vec<Cut> {
     let mut all: Vec<Cut> = Vec::new();
-    for (rank, units) in whole.iter().enumerate().filter(|(_, units)| !units.is_empty()) {
-        let made = makes(units);
-        let read: BTreeSet<&String> = units.iter().flat_map(|unit| &graph.units[*unit].reads).collect();
-        let known = units.iter().flat_map(|unit| &graph.units[*unit].known);
-        let known = known.filter(|name| !made.contains(name)).cloned().collect();
+    let mut wanted: BTreeSet<String> = BTreeSet::new();
+    for portion in portions {
+        let graph = graph_of(&portion);
+        let units = || portion.units.iter().map(|unit| &graph.units[*unit]);
+        let made: BTreeSet<&String> = units().flat_map(|unit| &unit.makes).collect();
+        let read: BTreeSet<&String> = units().flat_map(|unit| &unit.reads).collect();
+        let known = units().flat_map(|unit| &unit.known).filter(|name| !made.contains(name)).cloned().collect();
         let fed = graph.inputs.iter().filter(|name| read.contains(name)).cloned();
         let from_others = graph.order.iter().flat_map(|unit| &graph.units[*unit].makes);
         let from_others = from_others.filter(|name| read.contains(name) && !made.contains(name)).cloned();
-        all.push(Cut { rank, units: units.clone(), inputs: fed.chain(from_others).collect(), outputs: Vec::new(), known });
+        let inputs: Vec<String> = fed.chain(from_others).collect();
+        wanted.extend(inputs.iter().chain(&graph.outputs).cloned());
+        all.push(Cut { inputs, outputs: Vec::new(), known, portion });
     }
-    let wanted: BTreeSet<String> = all.iter().flat_map(|cut| cut.inputs.clone()).chain(graph.outputs.clone()).collect();
     for cut in &mut all {
-        let own: BTreeSet<usize> = owned[cut.rank].iter().copied().collect();
-        let made = graph.order.iter().filter(|unit| own.contains(unit)).flat_map(|unit| &graph.units[*unit].makes);
+        let graph = graph_of(&cut.portion);
+        let made = graph.order.iter().filter(|unit| cut.portion.owned.contains(unit)).flat_map(|unit| &graph.units[*unit].makes);
         let crossing: Vec<String> = made.filter(|name| wanted.contains(*name)).cloned().collect();
         // Graph outputs keep the order of the file; other values follow.
         let given = graph.outputs.iter().filter(|name| crossing.contains(name)).cloned();
@@ -64,9 +79,9 @@ pub(super) fn cuts(graph: &Graph<'_>, whole: &[BTreeSet<usize>], owned: &[Vec<us
 pub(super) fn section(file: &ModelFile, graph: &Graph<'_>, cut: &Cut) -> Result<ModelFile, Error> {
     let proto = file.graph();
     let mut edit = GraphEdit::default();
-    let order = graph.order.iter().filter(|unit| cut.units.contains(unit));
+    let order = graph.order.iter().filter(|unit| cut.portion.units.contains(unit));
     edit.nodes = Some(order.map(|unit| NodePiece::original(*unit)).collect());
-    let weights: BTreeSet<&String> = cut.units.iter().flat_map(|unit| &graph.units[*unit].weights).collect();
+    let weights: BTreeSet<&String> = cut.portion.units.iter().flat_map(|unit| &graph.units[*unit].weights).collect();
     let initializers = proto.initializer.iter().enumerate();
     let unread = initializers.filter(|(_, tensor)| !weights.contains(&tensor.name().to_owned()));
     edit.dropped_initializers = unread.map(|(index, _)| index).collect();
@@ -78,7 +93,7 @@ pub(super) fn section(file: &ModelFile, graph: &Graph<'_>, cut: &Cut) -> Result<
     // All outputs are written anew, so that their order is that of the section.
     edit.dropped_outputs = proto.output.iter().map(|info| info.name().to_owned()).collect();
     edit.new_outputs = cut.outputs.iter().map(|name| output(graph, name)).collect::<Result<_, _>>()?;
-    let made: BTreeSet<&String> = cut.units.iter().flat_map(|unit| &graph.units[*unit].makes).collect();
+    let made: BTreeSet<&String> = cut.portion.units.iter().flat_map(|unit| &graph.units[*unit].makes).collect();
     for value in &proto.value_info {
         let name = value.name().to_owned();
         if !made.contains(&name) || cut.outputs.contains(&name) || cut.inputs.contains(&name) {
@@ -95,15 +110,15 @@ pub(super) fn section(file: &ModelFile, graph: &Graph<'_>, cut: &Cut) -> Result<
         let tensor = constant(name, graph.tensors.get(name), graph.known.get(name))?;
         edit.new_initializers.push((name.clone(), TensorSource::Owned(Box::new(tensor))));
     }
-    let edit = ModelEdit { graph: edit, ir_version: raised(file, cut), ..ModelEdit::default() };
+    let edit = ModelEdit { graph: edit, ir_version: raised(file, !cut.known.is_empty()), ..ModelEdit::default() };
     let splice = ModelSplice::new(file, &edit).map_err(|error| SplitError::Section { cause: error.to_string() })?;
     Ok(ModelFile::from_bytes(splice.to_vec())?.beside(file.path()))
 }
 
 /// The `ir_version` that new constants need: from version 4 on they need not be graph inputs.
-fn raised(file: &ModelFile, cut: &Cut) -> Option<i64> {
+pub(super) fn raised(file: &ModelFile, has_constants: bool) -> Option<i64> {
     const FREE_INITIALIZERS_IR_VERSION: i64 = 4;
-    let needs = !cut.known.is_empty() && file.model().ir_version() < FREE_INITIALIZERS_IR_VERSION;
+    let needs = has_constants && file.model().ir_version() < FREE_INITIALIZERS_IR_VERSION;
     needs.then_some(FREE_INITIALIZERS_IR_VERSION)
 }
 
@@ -121,7 +136,7 @@ fn output(graph: &Graph<'_>, name: &String) -> Result<ValueInfoProto, SplitError
 }
 
 /// The entry of a value of known size.
-fn described(name: &str, tensor: Option<&Tensor>) -> Result<ValueInfoProto, SplitError> {
+pub(super) fn described(name: &str, tensor: Option<&Tensor>) -> Result<ValueInfoProto, SplitError> {
     let tensor = tensor.ok_or_else(|| SplitError::Unsized { name: name.to_owned() })?;
     let dim = |extent: Option<i64>| Dimension { value: extent.map(DimValue::DimValue), denotation: None };
     let shape = TensorShapeProto { dim: extents(tensor).into_iter().map(dim).collect() };
@@ -148,7 +163,17 @@ fn constant(name: &str, tensor: Option<&Tensor>, items: Option<&Vec<i64>>) -> Re
     })
 }
 
-/// Rank of the section that makes each value that crosses or leaves.
+/// Position of the section that makes each value that crosses or leaves.
 pub(super) fn makers(cuts: &[Cut]) -> BTreeMap<&str, usize> {
-    cuts.iter().flat_map(|cut| cut.outputs.iter().map(move |name| (name.as_str(), cut.rank))).collect()
+    let all = cuts.iter().enumerate();
+    all.flat_map(|(position, cut)| cut.outputs.iter().map(move |name| (name.as_str(), position))).collect()
+}
+
+/// Positions of the sections that read each value from outside, ascending.
+pub(super) fn readers(cuts: &[Cut]) -> BTreeMap<&str, Vec<usize>> {
+    let mut found: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (position, cut) in cuts.iter().enumerate() {
+        cut.inputs.iter().for_each(|name| found.entry(name).or_default().push(position));
+    }
+    found
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use memc_layout::devices::Manifest;
+use memc_layout::devices::{DeviceMemory, Manifest};
 use memc_solve::partition::{self, Arrangement, Device, Link, Node, Objective, Problem, Replica, Value};
 use memc_solve::{Limit, Outcome};
 
@@ -24,6 +24,21 @@ const SLACK: u64 = 1;
 /// Bytes of a budget that the next round leaves free if a section could not be planned, in percent.
 const MORE_ROOM: u64 = 3;
 
+/// What a division divides.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Work {
+    /// Nodes that each section with a reader runs by itself, with all nodes that they need.
+    pub cones: BTreeMap<usize, BTreeSet<usize>>,
+    /// Nodes to divide; all that the outputs need if absent.
+    pub units: Option<BTreeSet<usize>>,
+    /// Times of nodes that follow a node to its device, in nanoseconds.
+    pub nanos: BTreeMap<usize, u64>,
+    /// Weights that these nodes read.
+    pub weights: BTreeMap<usize, BTreeSet<String>>,
+    /// Bytes that the device of a node holds beside its arena.
+    pub held: Vec<(usize, u64)>,
+}
+
 /// The division of one graph.
 #[derive(Debug)]
 pub(super) struct Division<'g> {
@@ -44,10 +59,13 @@ impl<'g> Division<'g> {
     ///
     /// # Errors
     /// There are fewer pieces than devices.
-    pub fn new(graph: &'g Graph<'g>, devices: &'g Devices, request: &Request) -> Result<Self, SplitError> {
-        let cones = cones(graph, devices);
-        let units: Vec<usize> =
-            graph.order.iter().copied().filter(|unit| graph.needed.contains(unit) && !cones.contains_key(unit)).collect();
+    pub fn new(graph: &'g Graph<'g>, devices: &'g Devices, request: &Request, work: Work) -> Result<Self, SplitError> {
+        let cones = work.cones;
+        let is_divided = |unit: &usize| match &work.units {
+            Some(units) => units.contains(unit),
+            None => graph.needed.contains(unit) && !cones.contains_key(unit),
+        };
+        let units: Vec<usize> = graph.order.iter().copied().filter(is_divided).collect();
         let place: BTreeMap<usize, u32> = units.iter().zip(0..).map(|(unit, node)| (*unit, node)).collect();
         let mut problem = Problem { arrangement: Arrangement::Given, ..Problem::default() };
         for rank in 0..devices.count {
@@ -60,13 +78,16 @@ impl<'g> Division<'g> {
         }
         for &unit in &units {
             let item = &graph.units[unit];
-            problem.nodes.push(Node { times: vec![Some(item.nanos)], working_bytes: item.live_bytes, ..Node::default() });
+            let nanos = item.nanos.saturating_add(work.nanos.get(&unit).copied().unwrap_or(0));
+            problem.nodes.push(Node { times: vec![Some(nanos)], working_bytes: item.live_bytes, ..Node::default() });
         }
         let mut readers: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
         let mut weights: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
         let mut repeated: BTreeMap<usize, BTreeSet<u32>> = BTreeMap::new();
+        let none = BTreeSet::new();
         for (&unit, &node) in &place {
             weights.extend_with(&graph.units[unit].weights, node);
+            weights.extend_with(work.weights.get(&unit).unwrap_or(&none), node);
             for name in &graph.units[unit].reads {
                 let Some(maker) = graph.maker.get(name) else { continue };
                 match cones.get(maker) {
@@ -86,8 +107,13 @@ impl<'g> Division<'g> {
             let bytes = graph.tensors.get(name).map_or(0, |tensor| tensor.bytes);
             problem.replicas.push(Replica { bytes, times: Vec::new(), readers: nodes.into_iter().collect() });
         }
+        for (unit, bytes) in work.held {
+            if let Some(node) = place.get(&unit).filter(|_| bytes > 0) {
+                problem.replicas.push(Replica { bytes, times: vec![0], readers: vec![*node] });
+            }
+        }
         for (name, nodes) in readers {
-            let maker = place[&graph.maker[name]];
+            let Some(&maker) = graph.maker.get(name).and_then(|maker| place.get(maker)) else { continue };
             if !graph.crosses(name) {
                 problem.together.push([maker].into_iter().chain(nodes.iter().copied()).collect());
             }
@@ -206,17 +232,18 @@ impl<'g> Division<'g> {
 
     /// Bytes of the weights that a section reads.
     pub fn weights(&self, cut: &super::cut::Cut) -> u64 {
-        let read: BTreeSet<&String> = cut.units.iter().flat_map(|unit| &self.graph.units[*unit].weights).collect();
+        let read: BTreeSet<&String> = cut.portion.units.iter().flat_map(|unit| &self.graph.units[*unit].weights).collect();
         read.into_iter().filter_map(|name| self.graph.tensors.get(name)).map(|tensor| tensor.bytes).sum()
     }
 
-    /// Replaces estimated arenas by planned ones, and leaves room for what exceeded a budget.
-    pub fn learn(&mut self, owned: &[Vec<usize>], manifest: &Manifest) {
+    /// Replaces estimated arenas by planned ones, `planned` of each device, and leaves room for what exceeded
+    /// a budget.
+    pub fn learn(&mut self, owned: &[Vec<usize>], manifest: &Manifest, planned: impl Fn(&DeviceMemory) -> u64) {
         let place: BTreeMap<usize, usize> = self.units.iter().enumerate().map(|(node, unit)| (*unit, node)).collect();
         for (rank, units) in owned.iter().enumerate() {
             let Some(device) = manifest.devices.get(rank) else { continue };
             let estimated = units.iter().map(|unit| self.graph.units[*unit].live_bytes).max().unwrap_or(0).max(1);
-            let planned = u128::from(device.peak.saturating_sub(device.weights));
+            let planned = u128::from(planned(device));
             for unit in units {
                 let live = u128::from(self.graph.units[*unit].live_bytes);
                 let bytes = u64::try_from(live * planned / u128::from(estimated)).unwrap_or(u64::MAX);
@@ -254,8 +281,9 @@ fn unsolved(error: partition::ProblemError) -> SplitError {
 
 /// Returns, for each node that every section with a reader runs by itself, the nodes that it needs and
 /// itself: nodes of weights alone, and small cones over graph inputs that are faster to run than their
-/// results are to send and read few weights. Nodes that only such nodes read belong to them.
-fn cones(graph: &Graph<'_>, devices: &Devices) -> BTreeMap<usize, BTreeSet<usize>> {
+/// results are to send and read few weights. Nodes that only such nodes read belong to them. `may` excludes
+/// nodes.
+pub(super) fn cones(graph: &Graph<'_>, devices: &Devices, may: &dyn Fn(usize) -> bool) -> BTreeMap<usize, BTreeSet<usize>> {
     let outputs: BTreeSet<&String> = graph.outputs.iter().collect();
     let fastest = devices.paths().iter().map(|path| path.bytes_per_second).fold(1.0, f64::max);
     let latency = devices.paths().iter().map(|path| path.latency.0).fold(f64::INFINITY, f64::min);
@@ -269,7 +297,7 @@ fn cones(graph: &Graph<'_>, devices: &Devices) -> BTreeMap<usize, BTreeSet<usize
         makers.iter().for_each(|maker| readers.entry(*maker).or_default().push(unit));
         let gives = item.makes.iter().any(|name| outputs.contains(name));
         let crosses = item.makes.iter().all(|name| graph.crosses(name));
-        if !item.repeats || gives || !crosses || !makers.iter().all(|maker| possible.contains_key(maker)) {
+        if !item.repeats || gives || !crosses || !may(unit) || !makers.iter().all(|maker| possible.contains_key(maker)) {
             continue;
         }
         let cone: BTreeSet<usize> = makers.iter().flat_map(|maker| possible[maker].clone()).chain([unit]).collect();

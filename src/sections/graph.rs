@@ -231,6 +231,18 @@ impl<'f> Graph<'f> {
         self.units.iter_mut().zip(counted).for_each(|(unit, bytes)| unit.live_bytes = bytes);
     }
 
+    /// Nodes that a value needs, with its own. O(nodes).
+    pub fn ancestors(&self, name: &str) -> BTreeSet<usize> {
+        let mut found = BTreeSet::new();
+        let mut open: Vec<usize> = self.maker.get(name).copied().into_iter().collect();
+        while let Some(unit) = open.pop() {
+            if found.insert(unit) {
+                open.extend(self.units[unit].reads.iter().filter_map(|name| self.maker.get(name)));
+            }
+        }
+        found
+    }
+
     /// Whether a value can cross: a tensor of known size.
     pub fn crosses(&self, name: &str) -> bool {
         self.tensors.contains_key(name)

@@ -2,71 +2,155 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use memc_layout::devices::{Copied, Crossing, DeviceMemory, Manifest, Path, Section, Source, VERSION};
+use memc_layout::Class;
+use memc_layout::devices::{
+    Copied, Crossing, DeviceMemory, Event, Join, Joined, Manifest, Path, Pipeline, Section, Source, VERSION,
+};
 use memc_onnx_proto::ModelFile;
 
-use super::cut::{Cut, makers};
+use super::cut::{Cut, makers, readers};
 use super::graph::Graph;
 use super::options::Devices;
-use super::program::{most_held, programs, readers};
+use super::program::{Sizes, most_held};
 use crate::error::Error;
 use crate::planned::Planned;
 use crate::request::Request;
 use crate::split_error::SplitError;
 
-/// States what the files of the sections mean together.
-pub(super) fn manifest(
-    file: &ModelFile,
-    graph: &Graph<'_>,
-    request: &Request,
-    devices: &Devices,
-    cuts: &[Cut],
-    planned: &[Planned],
-) -> Result<Manifest, Error> {
-    let programs = programs(cuts, devices.micro_batches, &graph.outputs);
-    let bytes = |name: &str| graph.tensors.get(name).map_or(0, |tensor| tensor.bytes);
-    let mut memory: Vec<DeviceMemory> = (0..devices.count)
-        .map(|rank| DeviceMemory { name: Devices::name(rank), budget: devices.budget(rank), ..DeviceMemory::default() })
-        .collect();
-    let mut sections = Vec::new();
-    for ((cut, planned), events) in cuts.iter().zip(planned).zip(&programs) {
-        let (held, event) = most_held(events, &cut.outputs, bytes);
-        let device = &mut memory[cut.rank];
-        device.weights = planned.layout.weights;
-        device.arena = planned.layout.arenas.iter().map(|arena| arena.size).sum();
+/// A division of which all sections are planned.
+pub(super) struct Story<'s> {
+    pub file: &'s ModelFile,
+    pub request: &'s Request,
+    pub devices: &'s Devices,
+    /// Sections, by rank and phase.
+    pub cuts: &'s [Cut],
+    /// Their plans.
+    pub planned: &'s [Planned],
+    /// Events of each rank.
+    pub programs: &'s [Vec<Event>],
+    pub sizes: &'s Sizes<'s>,
+    /// A training step.
+    pub pipeline: Option<&'s Joins>,
+}
+
+/// Values of a training step.
+#[derive(Clone, Debug)]
+pub(super) struct Joins {
+    pub pipeline: Pipeline,
+    /// How values of parts make that of the step.
+    pub joined: BTreeMap<String, (Join, Option<u64>)>,
+    /// Values with one form, that of the step.
+    pub once: BTreeSet<String>,
+}
+
+impl Story<'_> {
+    /// States what the files of the sections mean together.
+    pub fn manifest(&self) -> Result<Manifest, Error> {
+        let whole = self.sizes.whole;
+        let mut memory: Vec<DeviceMemory> = Vec::new();
+        for rank in 0..self.devices.count {
+            memory.push(self.memory(rank));
+        }
+        let mut sections = Vec::new();
+        for (cut, planned) in self.cuts.iter().zip(self.planned) {
+            let portion = &cut.portion;
+            let text = memc_layout::to_json(&planned.layout)?;
+            let device = Devices::name(portion.rank);
+            sections.push(Section {
+                name: (portion.name != device).then(|| portion.name.clone()),
+                device,
+                phase: portion.phase,
+                model: format!("{}.onnx", portion.name),
+                model_sha256: planned.layout.model.output_sha256.clone(),
+                layout: format!("{}.layout.json", portion.name),
+                layout_sha256: memc_onnx_export::sha256(text.as_bytes()),
+                nodes: portion.units.iter().map(|unit| *unit as u64).collect(),
+                known: cut.known.iter().cloned().collect(),
+            });
+        }
+        let paths = self.devices.paths().into_iter().map(|path| Path {
+            from: Devices::name(path.from),
+            to: Devices::name(path.to),
+            bytes_per_second: path.bytes_per_second,
+            latency_ns: path.latency.0,
+        });
+        let ranks: BTreeSet<usize> = self.cuts.iter().map(|cut| cut.portion.rank).collect();
+        Ok(Manifest {
+            schema: VERSION.to_owned(),
+            memc_version: env!("CARGO_PKG_VERSION").to_owned(),
+            source: Source { sha256: memc_onnx_export::sha256(self.file.bytes()), dims: dims(whole, self.request) },
+            micro_batches: self.devices.micro_batches,
+            pipeline: self.pipeline.map(|joins| joins.pipeline.clone()),
+            devices: memory,
+            links: paths.collect(),
+            sections,
+            values: self.values()?,
+            copies: copies(whole, self.cuts),
+            program: ranks
+                .into_iter()
+                .map(|rank| (Devices::name(rank), self.programs.get(rank).cloned().unwrap_or_default()))
+                .collect(),
+        })
+    }
+
+    /// Memory of a device: its sections take turns, so they share its arena, and weights of equal names.
+    fn memory(&self, rank: usize) -> DeviceMemory {
+        let name = Devices::name(rank);
+        let mut device = DeviceMemory { name, budget: self.devices.budget(rank), ..DeviceMemory::default() };
+        let own = || self.cuts.iter().zip(self.planned).filter(|(cut, _)| cut.portion.rank == rank);
+        let cuts: Vec<&Cut> = own().map(|(cut, _)| cut).collect();
+        let mut weights: BTreeSet<&str> = BTreeSet::new();
+        for (cut, planned) in own() {
+            let layout = &planned.layout;
+            let read: BTreeSet<&str> = read_weights(self.sizes.whole, cut);
+            let constants = layout.tensors.iter().filter(|tensor| tensor.class == Class::Constant);
+            let again = constants.filter(|tensor| read.contains(tensor.name.as_str()) && weights.contains(tensor.name.as_str()));
+            let again =
+                again.filter(|tensor| self.sizes.whole.tensors.get(&tensor.name).is_some_and(|own| own.bytes == tensor.bytes));
+            let again: u64 = again.map(|tensor| tensor.bytes).sum();
+            device.weights = device.weights.saturating_add(layout.weights.saturating_sub(again));
+            device.arena = device.arena.max(layout.arenas.iter().map(|arena| arena.size).sum());
+            weights.extend(read);
+        }
+        let empty = Vec::new();
+        let (held, event) = most_held(self.programs.get(rank).unwrap_or(&empty), &cuts, self.sizes);
         device.peak = device.weights.saturating_add(device.arena).saturating_add(held);
         device.event = event;
-        let name = Devices::name(cut.rank);
-        let (model, layout) = (format!("{name}.onnx"), format!("{name}.layout.json"));
-        let text = memc_layout::to_json(&planned.layout)?;
-        sections.push(Section {
-            device: name,
-            model,
-            model_sha256: planned.layout.model.output_sha256.clone(),
-            layout,
-            layout_sha256: memc_onnx_export::sha256(text.as_bytes()),
-            nodes: cut.units.iter().map(|unit| *unit as u64).collect(),
-            known: cut.known.iter().cloned().collect(),
-        });
+        device
     }
-    let paths = devices.paths().into_iter().map(|path| Path {
-        from: Devices::name(path.from),
-        to: Devices::name(path.to),
-        bytes_per_second: path.bytes_per_second,
-        latency_ns: path.latency.0,
-    });
-    Ok(Manifest {
-        schema: VERSION.to_owned(),
-        memc_version: env!("CARGO_PKG_VERSION").to_owned(),
-        source: Source { sha256: memc_onnx_export::sha256(file.bytes()), dims: dims(graph, request) },
-        micro_batches: devices.micro_batches,
-        devices: memory,
-        links: paths.collect(),
-        sections,
-        values: values(graph, cuts)?,
-        copies: copies(graph, cuts),
-        program: cuts.iter().map(|cut| Devices::name(cut.rank)).zip(programs).collect(),
-    })
+
+    /// Graph inputs, values between sections and graph outputs: fed ones first, then by maker.
+    fn values(&self) -> Result<Vec<Crossing>, SplitError> {
+        let (maker, readers) = (makers(self.cuts), readers(self.cuts));
+        let fed = self.sizes.whole.inputs.iter().filter(|name| readers.contains_key(name.as_str()));
+        let all = fed.chain(self.cuts.iter().flat_map(|cut| &cut.outputs));
+        all.map(|name| {
+            let sized =
+                |graph: &Graph<'_>| graph.tensors.get(name).cloned().ok_or_else(|| SplitError::Unsized { name: name.clone() });
+            let once = self.pipeline.is_some_and(|joins| joins.once.contains(name));
+            let whole = sized(self.sizes.whole)?;
+            let tensor = if once { whole.clone() } else { sized(self.sizes.part)? };
+            let section = |position: &usize| self.cuts[*position].portion.name.clone();
+            let joined = self.pipeline.and_then(|joins| joins.joined.get(name));
+            Ok(Crossing {
+                name: name.clone(),
+                dtype: tensor.element.onnx_name().to_owned(),
+                shape: tensor.shape,
+                bytes: tensor.bytes,
+                from: maker.get(name.as_str()).map(section),
+                to: readers.get(name.as_str()).into_iter().flatten().map(section).collect(),
+                output: self.sizes.whole.outputs.contains(name),
+                once,
+                joined: joined.map(|(by, axis)| Joined { by: *by, axis: *axis, shape: whole.shape, bytes: whole.bytes }),
+            })
+        })
+        .collect()
+    }
+}
+
+/// Weights of the given model that a section reads.
+fn read_weights<'g>(graph: &'g Graph<'_>, cut: &Cut) -> BTreeSet<&'g str> {
+    cut.portion.units.iter().flat_map(|unit| &graph.units[*unit].weights).map(String::as_str).collect()
 }
 
 /// The extents of the request that the model's inputs have.
@@ -75,32 +159,12 @@ fn dims(graph: &Graph<'_>, request: &Request) -> BTreeMap<String, u64> {
     graph.module.dims.clone().into_iter().chain(stated).collect()
 }
 
-/// Graph inputs, values between sections and graph outputs: fed ones first, then by maker.
-fn values(graph: &Graph<'_>, cuts: &[Cut]) -> Result<Vec<Crossing>, SplitError> {
-    let (maker, readers) = (makers(cuts), readers(cuts));
-    let fed = graph.inputs.iter().filter(|name| readers.contains_key(name.as_str()));
-    let all = fed.chain(cuts.iter().flat_map(|cut| &cut.outputs));
-    all.map(|name| {
-        let tensor = graph.tensors.get(name).ok_or_else(|| SplitError::Unsized { name: name.clone() })?;
-        Ok(Crossing {
-            name: name.clone(),
-            dtype: tensor.element.onnx_name().to_owned(),
-            shape: tensor.shape.clone(),
-            bytes: tensor.bytes,
-            from: maker.get(name.as_str()).map(|rank| Devices::name(*rank)),
-            to: readers.get(name.as_str()).into_iter().flatten().map(|rank| Devices::name(*rank)).collect(),
-            output: graph.outputs.contains(name),
-        })
-    })
-    .collect()
-}
-
-/// Weights that several sections read, by name.
+/// Weights that several devices hold, by name.
 fn copies(graph: &Graph<'_>, cuts: &[Cut]) -> Vec<Copied> {
     let mut holders: BTreeMap<&String, BTreeSet<usize>> = BTreeMap::new();
     for cut in cuts {
-        for name in cut.units.iter().flat_map(|unit| &graph.units[*unit].weights) {
-            holders.entry(name).or_default().insert(cut.rank);
+        for name in cut.portion.units.iter().flat_map(|unit| &graph.units[*unit].weights) {
+            holders.entry(name).or_default().insert(cut.portion.rank);
         }
     }
     let several = holders.into_iter().filter(|(_, ranks)| ranks.len() > 1);

@@ -12,12 +12,13 @@ mod divide;
 mod graph;
 mod manifest;
 mod options;
+mod pipeline;
 mod program;
 
 use std::collections::BTreeSet;
 
 use memc_ir::Bytes;
-use memc_layout::devices::Manifest;
+use memc_layout::devices::{DeviceMemory, Manifest};
 use memc_onnx_proto::ModelFile;
 
 use crate::error::Error;
@@ -27,8 +28,12 @@ use crate::request::{Budget, Request};
 use crate::size::Size;
 use crate::split_error::SplitError;
 
-use divide::Division;
+use cut::Portion;
+use divide::{Division, Work};
 use graph::Graph;
+use manifest::Story;
+use pipeline::Step;
+use program::Sizes;
 
 pub use check::{check_manifest, read_manifest, section_files};
 pub use options::{Devices, Path, PathError};
@@ -56,17 +61,14 @@ pub struct Sections {
 /// budgets.
 pub fn split(file: &ModelFile, request: &Request, devices: &Devices) -> Result<Sections, Error> {
     devices.validate(request)?;
-    let graph = Graph::new(file, request)?;
-    let mut division = Division::new(&graph, devices, request)?;
-    division.keeps_weights()?;
-    let job = Job { file, graph: &graph, request, devices };
-    let found = match job.search(&mut division, devices.has_budgets()) {
-        // What the search without limits finds may keep the budgets all the same.
-        Err(refusal) if refusal.exit_code() == SHORTAGE => {
-            let mut division = Division::new(&graph, devices, request)?;
-            job.search(&mut division, false).map_err(|_| refusal)?
+    let found = match devices.schedule {
+        Some(schedule) => pipeline::split_step(file, request, devices, schedule)?,
+        None => {
+            let graph = Graph::new(file, request)?;
+            let work = || Work { cones: divide::cones(&graph, devices, &|_| true), ..Work::default() };
+            let job = Job { file, graph: &graph, request, devices, step: None };
+            job.best(&|| Division::new(&graph, devices, request, work()))?
         }
-        found => found?,
     };
     if request.check {
         check::prove(file, &found)?;
@@ -83,9 +85,22 @@ struct Job<'j> {
     graph: &'j Graph<'j>,
     request: &'j Request,
     devices: &'j Devices,
+    /// A training step, in place of the graph.
+    step: Option<&'j Step<'j>>,
 }
 
 impl Job<'_> {
+    /// Returns the best division within the budgets. `make` poses the problem.
+    fn best<'d>(&self, make: &dyn Fn() -> Result<Division<'d>, SplitError>) -> Result<Sections, Error> {
+        let mut division = make()?;
+        division.keeps_weights()?;
+        match self.search(&mut division, self.devices.has_budgets()) {
+            // What the search without limits finds may keep the budgets all the same.
+            Err(refusal) if refusal.exit_code() == SHORTAGE => self.search(&mut make()?, false).map_err(|_| refusal),
+            found => found,
+        }
+    }
+
     /// Divides and plans in turn, and returns the best division within the budgets. With `is_limited`, the
     /// fastest one, whose sections are planned within limits; else the one with the smallest largest device.
     fn search(&self, division: &mut Division<'_>, is_limited: bool) -> Result<Sections, Error> {
@@ -107,7 +122,9 @@ impl Job<'_> {
             }
             match self.planned(division, &owned, has_limits) {
                 Ok(sections) => {
-                    division.learn(&owned, &sections.manifest);
+                    let is_step = self.step.is_some();
+                    let arena = |device: &DeviceMemory| device.peak.saturating_sub(device.weights);
+                    division.learn(&owned, &sections.manifest, |device| if is_step { device.arena } else { arena(device) });
                     let devices = &sections.manifest.devices;
                     let fits = devices.iter().all(|device| device.budget.is_none_or(|most| device.peak <= most));
                     let largest = |sections: &Sections| sections.manifest.devices.iter().map(|device| device.peak).max();
@@ -131,22 +148,45 @@ impl Job<'_> {
 
     /// Plans all sections and derives the manifest.
     fn planned(&self, division: &Division<'_>, owned: &[Vec<usize>], has_limits: bool) -> Result<Sections, Error> {
-        let cuts = cut::cuts(self.graph, &division.whole(owned), owned);
+        if let Some(step) = self.step {
+            return step.planned(self, owned, has_limits);
+        }
+        let portions = portions(&division.whole(owned), owned);
+        let cuts = cut::cuts(portions, &|_| self.graph);
         let held = program::held_bytes(self.graph, &cuts, self.devices);
         let mut all = Vec::new();
         for (cut, held) in cuts.iter().zip(held) {
             let section = cut::section(self.file, self.graph, cut)?;
             let mut request = self.request.clone();
             request.import.dims.clear();
-            if let Some(budget) = self.devices.budget(cut.rank).filter(|_| has_limits) {
+            if let Some(budget) = self.devices.budget(cut.portion.rank).filter(|_| has_limits) {
                 let rest = budget.saturating_sub(division.weights(cut)).saturating_sub(held);
                 request.budgets = vec![Budget::from(Size::Bytes(rest))];
             }
             all.push(plan(&section, &request)?);
         }
-        let manifest = manifest::manifest(self.file, self.graph, self.request, self.devices, &cuts, &all)?;
+        let (file, request, devices) = (self.file, self.request, self.devices);
+        let sizes = Sizes { part: self.graph, whole: self.graph, step: None };
+        let mut programs = vec![Vec::new(); devices.count];
+        let all_events = program::programs(&cuts, devices.micro_batches, &self.graph.outputs);
+        cuts.iter().zip(all_events).for_each(|(cut, events)| programs[cut.portion.rank] = events);
+        let (cuts, planned, programs, sizes) = (&cuts, &all, &programs, &sizes);
+        let manifest = Story { file, request, devices, cuts, planned, programs, sizes, pipeline: None }.manifest()?;
         Ok(Sections { planned: all, manifest })
     }
+}
+
+/// The nodes of each section, one a device.
+fn portions(whole: &[BTreeSet<usize>], owned: &[Vec<usize>]) -> Vec<Portion> {
+    let all = whole.iter().zip(owned).enumerate().filter(|(_, (units, _))| !units.is_empty());
+    let portion = |(rank, (units, owned)): (usize, (&BTreeSet<usize>, &Vec<usize>))| Portion {
+        name: Devices::name(rank),
+        rank,
+        phase: None,
+        units: units.clone(),
+        owned: owned.iter().copied().collect(),
+    };
+    all.map(portion).collect()
 }
 
 /// Formats bytes for errors.

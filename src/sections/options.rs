@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use memc_ir::Nanos;
+use memc_layout::devices::Schedule;
 
 use crate::link::rate_and_latency;
 use crate::request::Request;
@@ -25,8 +26,10 @@ pub struct Devices {
     pub budgets: Vec<Size>,
     /// Links between devices; without any, all pairs have the same one.
     pub links: Vec<Path>,
-    /// Number of times that the program runs the model.
+    /// Number of times that the program runs the model; with a schedule, number of parts of the batch.
     pub micro_batches: u64,
+    /// Order of forward and backward runs of a training step; without one, a step is divided like any model.
+    pub schedule: Option<Schedule>,
 }
 
 /// A link between two devices: `d0-d1=10GB/s,20us`.
@@ -76,7 +79,7 @@ impl Devices {
     /// Devices without budgets, joined by equal links, and one run of the model.
     #[must_use]
     pub fn new(count: usize) -> Self {
-        Self { count, budgets: Vec::new(), links: Vec::new(), micro_batches: 1 }
+        Self { count, budgets: Vec::new(), links: Vec::new(), micro_batches: 1, schedule: None }
     }
 
     /// Name of the device with a rank.

@@ -1,10 +1,10 @@
 //! Programs: what each device does in order, and the bytes that it holds on the way.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use memc_layout::devices::{Carried, Event};
 
-use super::cut::{Cut, makers};
+use super::cut::{Cut, makers, readers};
 use super::graph::Graph;
 use super::options::Devices;
 
@@ -20,7 +20,7 @@ pub(super) fn programs(cuts: &[Cut], micro_batches: u64, outputs: &[String]) -> 
         for micro_batch in 0..micro_batches {
             let carried = |value: &String| Carried { value: value.clone(), micro_batch };
             let mut received: Vec<(usize, &String)> =
-                cut.inputs.iter().filter_map(|name| Some((*maker.get(name.as_str())?, name))).collect();
+                cut.inputs.iter().filter_map(|name| Some((cuts[*maker.get(name.as_str())?].portion.rank, name))).collect();
             received.sort();
             let fed = cut.inputs.iter().filter(|name| !maker.contains_key(name.as_str()));
             events.extend(received.iter().map(|(from, name)| Event::Recv {
@@ -29,11 +29,11 @@ pub(super) fn programs(cuts: &[Cut], micro_batches: u64, outputs: &[String]) -> 
                 from: Devices::name(*from),
             }));
             events.extend(fed.map(|name| Event::Feed(carried(name))));
-            events.push(Event::Run { micro_batch });
+            events.push(Event::Run { micro_batch, section: None });
             events.extend(cut.inputs.iter().map(|name| Event::Free(carried(name))));
             let mut sent: Vec<(usize, &String)> = Vec::new();
             for name in &cut.outputs {
-                sent.extend(readers.get(name.as_str()).into_iter().flatten().map(|to| (*to, name)));
+                sent.extend(readers.get(name.as_str()).into_iter().flatten().map(|to| (cuts[*to].portion.rank, name)));
             }
             sent.sort();
             events.extend(sent.iter().map(|(to, name)| Event::Send {
@@ -49,25 +49,47 @@ pub(super) fn programs(cuts: &[Cut], micro_batches: u64, outputs: &[String]) -> 
     all
 }
 
-/// Ranks that read each value of another section, ascending.
-pub(super) fn readers(cuts: &[Cut]) -> BTreeMap<&str, Vec<usize>> {
-    let mut found: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-    for cut in cuts {
-        for name in &cut.inputs {
-            found.entry(name).or_default().push(cut.rank);
-        }
-    }
-    found
+/// Sizes of values, in a run of a part and in that of the step.
+#[derive(Clone, Debug)]
+pub(super) struct Sizes<'g> {
+    /// The graph of one run.
+    pub part: &'g Graph<'g>,
+    /// The given graph.
+    pub whole: &'g Graph<'g>,
+    /// Number of the run of the step, if there are several parts.
+    pub step: Option<u64>,
 }
 
-/// Returns the most bytes held by a program, and the first event after which they are.
-pub(super) fn most_held(events: &[Event], outputs: &[String], bytes: impl Fn(&str) -> u64) -> (u64, u64) {
+impl Sizes<'_> {
+    /// Bytes of a value in a run.
+    pub fn bytes(&self, name: &str, run: u64) -> u64 {
+        let graph = if Some(run) == self.step { self.whole } else { self.part };
+        graph.tensors.get(name).map_or(0, |tensor| tensor.bytes)
+    }
+}
+
+/// Returns the most bytes that the program of a device holds, and the first event after which it does.
+pub(super) fn most_held(events: &[Event], cuts: &[&Cut], sizes: &Sizes<'_>) -> (u64, u64) {
     let (mut held, mut most, mut first) = (0_u64, 0_u64, 0_u64);
+    let mut joined: BTreeSet<&str> = BTreeSet::new();
     for (position, event) in (0..).zip(events) {
         match event {
-            Event::Feed(Carried { value, .. }) | Event::Recv { value, .. } => held += bytes(value),
-            Event::Run { .. } => held += outputs.iter().map(|name| bytes(name)).sum::<u64>(),
-            Event::Free(Carried { value, .. }) => held = held.saturating_sub(bytes(value)),
+            Event::Feed(Carried { value, micro_batch })
+            | Event::Share(Carried { value, micro_batch })
+            | Event::Recv { value, micro_batch, .. } => {
+                held = held.saturating_add(sizes.bytes(value, *micro_batch));
+            }
+            Event::Run { micro_batch, section } => {
+                let ran = cuts.iter().filter(|cut| section.as_ref().is_none_or(|name| *name == cut.portion.name));
+                let results = ran.flat_map(|cut| &cut.outputs);
+                held = results.fold(held, |sum, name| sum.saturating_add(sizes.bytes(name, *micro_batch)));
+            }
+            Event::Join(Carried { value, .. }) => {
+                if joined.insert(value) {
+                    held = held.saturating_add(sizes.bytes(value, sizes.step.unwrap_or(0)));
+                }
+            }
+            Event::Free(Carried { value, micro_batch }) => held = held.saturating_sub(sizes.bytes(value, *micro_batch)),
             Event::Send { .. } | Event::Give(_) => {}
         }
         if held > most {
@@ -77,9 +99,9 @@ pub(super) fn most_held(events: &[Event], outputs: &[String], bytes: impl Fn(&st
     (most, first)
 }
 
-/// Returns the most bytes of held values, by position in `cuts`.
+/// Returns the most bytes of held values, by position in `cuts`, which are one a device.
 pub(super) fn held_bytes(graph: &Graph<'_>, cuts: &[Cut], devices: &Devices) -> Vec<u64> {
     let programs = programs(cuts, devices.micro_batches.min(2), &graph.outputs);
-    let bytes = |name: &str| graph.tensors.get(name).map_or(0, |tensor| tensor.bytes);
-    cuts.iter().zip(programs).map(|(cut, events)| most_held(&events, &cut.outputs, bytes).0).collect()
+    let sizes = Sizes { part: graph, whole: graph, step: None };
+    cuts.iter().zip(programs).map(|(cut, events)| most_held(&events, &[cut], &sizes).0).collect()
 }

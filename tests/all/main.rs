@@ -28,6 +28,7 @@ mod limits;
 mod micro_batches;
 mod models_made;
 mod page;
+mod pipelines;
 mod random;
 mod range_layouts;
 mod ranges_run;

@@ -10,7 +10,7 @@ use memc_layout::devices::{Carried, Event, Manifest};
 use crate::command::{Folder, model};
 
 /// The request of `memc split` without options.
-fn request() -> Request {
+pub fn request() -> Request {
     Request::new().runtime(Runtime::Player).rewrite(Rewriting { enabled: false, exact: true, ..Rewriting::default() })
 }
 
@@ -70,7 +70,7 @@ fn tied() -> Model {
 }
 
 /// The files of a division, in memory.
-fn files(sections: &Sections) -> Vec<SectionFiles> {
+pub fn files(sections: &Sections) -> Vec<SectionFiles> {
     let file = |planned: &memc::Planned| SectionFiles {
         model: Model::from_bytes(planned.model_bytes().unwrap()).unwrap(),
         text: memc_layout::to_json(&planned.layout).unwrap(),
@@ -80,7 +80,7 @@ fn files(sections: &Sections) -> Vec<SectionFiles> {
 }
 
 /// Kinds of violations of a manifest.
-fn kinds(given: &Model, manifest: &Manifest, files: &[SectionFiles]) -> BTreeSet<&'static str> {
+pub fn kinds(given: &Model, manifest: &Manifest, files: &[SectionFiles]) -> BTreeSet<&'static str> {
     let report = memc_check::devices::check(given, manifest, files, &|_, _, _, _| None);
     report.violations.iter().map(|violation| violation.kind.name()).collect()
 }
@@ -170,14 +170,14 @@ fn one_more_device_is_never_slower() {
 }
 
 /// A change to a manifest, one of many by its number; `None` if there is no such place.
-type Damage = fn(&mut Manifest, usize) -> Option<()>;
+pub type Damage = fn(&mut Manifest, usize) -> Option<()>;
 
 fn events(manifest: &mut Manifest) -> Vec<(String, usize)> {
     manifest.program.iter().flat_map(|(device, events)| (0..events.len()).map(|at| (device.clone(), at))).collect()
 }
 
 /// Finds the `number`-th event of a kind.
-fn find(manifest: &Manifest, number: usize, is: impl Fn(&Event) -> bool) -> Option<(String, usize)> {
+pub fn find(manifest: &Manifest, number: usize, is: impl Fn(&Event) -> bool) -> Option<(String, usize)> {
     let all = manifest.program.iter().flat_map(|(device, events)| {
         events.iter().enumerate().filter(|(_, event)| is(event)).map(|(at, _)| (device.clone(), at)).collect::<Vec<_>>()
     });
@@ -185,7 +185,7 @@ fn find(manifest: &Manifest, number: usize, is: impl Fn(&Event) -> bool) -> Opti
 }
 
 /// Rules with damages that each must find: name of the kind, and a change by number.
-const DAMAGES: &[(&str, Damage)] = &[
+pub const DAMAGES: &[(&str, Damage)] = &[
     ("section-union", |manifest, number| {
         let all: Vec<(usize, usize)> = manifest
             .sections
@@ -250,16 +250,16 @@ const DAMAGES: &[(&str, Damage)] = &[
         let count = manifest.devices.len();
         let device = manifest.devices.get_mut(number % count)?;
         match number / count {
-            0 => device.budget = Some(device.peak - 1),
+            0 => device.budget = Some(device.peak.checked_sub(1)?),
             1 => device.peak += 1,
-            2 => device.peak -= 1,
+            2 => device.peak = device.peak.checked_sub(1)?,
             3 => device.weights += 1,
             4 => device.arena += 64,
             5 => device.event += 1,
             6 => device.weights = 0,
-            7 => device.arena -= 1,
+            7 => device.arena = device.arena.checked_sub(1)?,
             8 => device.peak /= 2,
-            9 => device.budget = Some(0),
+            9 if device.peak > 0 => device.budget = Some(0),
             _ => return None,
         }
         Some(())
@@ -388,7 +388,7 @@ fn a_section_of_other_nodes_and_a_wrong_layout_are_refused() {
 }
 
 /// Paths of all numbers and words of a JSON value.
-fn leaves(value: &serde_json::Value, path: &str, found: &mut Vec<String>) {
+pub fn leaves(value: &serde_json::Value, path: &str, found: &mut Vec<String>) {
     match value {
         serde_json::Value::Array(items) => {
             items.iter().enumerate().for_each(|(at, item)| leaves(item, &format!("{path}/{at}"), found));

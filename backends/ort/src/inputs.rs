@@ -100,6 +100,16 @@ impl Seeded {
         }
         Ok(Self { seed, inputs })
     }
+
+    /// Gives an input other dimensions, such as those of a batch of which the model computes a part. An input
+    /// that the model lacks is ignored.
+    #[must_use]
+    pub fn shaped(mut self, name: &str, shape: &[u64]) -> Self {
+        if let Some((_, own, _)) = self.inputs.get_mut(name) {
+            *own = shape.to_vec();
+        }
+        self
+    }
 }
 
 impl Inputs for Seeded {

@@ -29,6 +29,7 @@ mod error;
 mod guards;
 pub mod inputs;
 mod integers;
+mod joining;
 mod joint;
 pub mod library;
 mod links;

@@ -7,29 +7,26 @@
 use std::collections::BTreeMap;
 
 use memc_layout::Layout;
-use memc_layout::devices::{Carried, Event};
+use memc_layout::devices::{Carried, Crossing, Event, Manifest};
 use memc_onnx_proto::ModelFile;
 
 use crate::arrays::Array;
 use crate::element::Element;
 use crate::error::Error;
 use crate::inputs::Inputs;
+use crate::joining;
 use crate::options::PlayOptions;
 use crate::played::Played;
 use crate::player::Player;
 use crate::runtime::Runtime;
 
-/// A section to play.
+/// The files of a section.
 #[derive(Debug)]
 pub struct Part<'f> {
-    /// Name of the device.
-    pub device: &'f str,
     /// Planned model.
     pub model: &'f ModelFile,
     /// Layout of the model.
     pub layout: &'f Layout,
-    /// Events in order.
-    pub events: &'f [Event],
 }
 
 /// What a device did.
@@ -37,60 +34,85 @@ pub struct Part<'f> {
 pub struct DeviceUse {
     /// Name of the device.
     pub device: String,
-    /// Memory and time of the last run of its section.
-    pub played: Played,
+    /// Memory and time of the last run of each of its sections.
+    pub played: Vec<Played>,
     /// Most bytes of values held outside the arenas.
     pub held: u64,
     /// Nanoseconds in kernels; 0 without a clock.
     pub nanoseconds: u64,
 }
 
+impl DeviceUse {
+    /// Bytes of the largest arenas: the sections of a device take turns.
+    #[must_use]
+    pub fn arenas(&self) -> u64 {
+        let used = |played: &Played| played.arenas.iter().map(|arena| arena.used).sum::<u64>();
+        self.played.iter().map(used).max().unwrap_or(0)
+    }
+}
+
 /// What a program did.
 #[derive(Debug, Default)]
 pub struct PlayedSections {
-    /// Graph outputs by name, for each run of the model.
+    /// Graph outputs by name, for each run of the model; a pipeline has one.
     pub outputs: Vec<BTreeMap<String, Array>>,
-    /// Devices, in the order of the parts.
+    /// Devices with sections, by rank.
     pub devices: Vec<DeviceUse>,
     /// Bytes sent from device to device.
     pub sent: u64,
 }
 
-/// A source of graph inputs: the position of the section that reads them, and the number of the run.
+/// A source of graph inputs: the position of the section that reads them, and the number of the run. In a
+/// pipeline, inputs have the extents of the whole batch.
 pub type Feed<'a> = dyn Fn(usize, u64) -> Result<Box<dyn Inputs + 'a>, Error> + 'a;
 
 /// A message: sender, receiver, value and run.
 type Message<'f> = (&'f str, &'f str, &'f str, u64);
 
-/// Plays a program to its end. `options` hold for each section.
+/// Plays the program of a manifest to its end. `parts` are the files of its sections, and `options` hold for
+/// each section.
 ///
 /// # Errors
 /// A section cannot be prepared or fails, an event names a value that is not held, or all devices wait.
 pub fn play_sections(
     runtime: &Runtime,
+    manifest: &Manifest,
     parts: &[Part<'_>],
     feed: &Feed<'_>,
     options: &PlayOptions,
 ) -> Result<PlayedSections, Error> {
-    let mut devices = Vec::new();
-    for part in parts {
-        let player = Player::new(runtime, part.model, part.layout, options.clone()).map_err(|error| on(part.device, error))?;
-        devices.push(Device {
-            part,
-            player,
-            at: 0,
-            held: BTreeMap::new(),
-            used: DeviceUse { device: part.device.to_owned(), ..DeviceUse::default() },
-        });
+    let values: BTreeMap<&str, &Crossing> = manifest.values.iter().map(|value| (value.name.as_str(), value)).collect();
+    let step = (manifest.pipeline.is_some() && manifest.micro_batches > 1).then_some(manifest.micro_batches);
+    let mut devices: Vec<Device<'_, '_>> = Vec::new();
+    for stated in &manifest.devices {
+        let own = manifest.sections.iter().zip(parts).enumerate().filter(|(_, (section, _))| section.device == stated.name);
+        let mut sections = Vec::new();
+        for (position, (section, part)) in own {
+            let player = Player::new(runtime, part.model, part.layout, options.clone());
+            let player = player.map_err(|error| on(section.name(), error))?;
+            sections.push(Sectioned {
+                position,
+                name: section.name(),
+                is_once: manifest.is_once(section),
+                part,
+                player,
+                played: Played::default(),
+            });
+        }
+        if !sections.is_empty() {
+            let events = manifest.program.get(&stated.name).map(Vec::as_slice).unwrap_or_default();
+            let used = DeviceUse { device: stated.name.clone(), ..DeviceUse::default() };
+            let (at, held) = (0, BTreeMap::new());
+            devices.push(Device { name: &stated.name, events, sections, values: &values, step, at, held, used });
+        }
     }
     let mut wire: BTreeMap<Message<'_>, Array> = BTreeMap::new();
     let mut played = PlayedSections::default();
     loop {
         let mut has_moved = false;
-        for (position, device) in devices.iter_mut().enumerate() {
-            while let Some(event) = device.part.events.get(device.at) {
-                let went_on =
-                    device.take(event, position, feed, &mut wire, &mut played).map_err(|error| on(device.part.device, error))?;
+        for device in &mut devices {
+            while let Some(event) = device.events.get(device.at) {
+                let went_on = device.take(event, feed, &mut wire, &mut played).map_err(|error| on(device.name, error))?;
                 if !went_on {
                     break;
                 }
@@ -102,22 +124,38 @@ pub fn play_sections(
             break;
         }
     }
-    if let Some(device) = devices.iter().find(|device| device.at < device.part.events.len()) {
-        return Err(Error::Waits { device: device.part.device.to_owned(), event: device.at });
+    if let Some(device) = devices.iter().find(|device| device.at < device.events.len()) {
+        return Err(Error::Waits { device: device.name.to_owned(), event: device.at });
     }
-    played.devices = devices.into_iter().map(|device| device.used).collect();
+    played.devices = devices.into_iter().map(Device::ended).collect();
     Ok(played)
 }
 
-/// Names the device of an error.
+/// Names the device or section of an error.
 fn on(device: &str, error: Error) -> Error {
     Error::At { at: device.to_owned(), error: Box::new(error) }
 }
 
-/// A device in the middle of its program.
-struct Device<'f, 'r> {
+/// A section of a device.
+struct Sectioned<'f, 'r> {
+    /// Position in the manifest.
+    position: usize,
+    name: &'f str,
+    is_once: bool,
     part: &'f Part<'f>,
     player: Player<'r>,
+    /// The last run.
+    played: Played,
+}
+
+/// A device in the middle of its program.
+struct Device<'f, 'r> {
+    name: &'f str,
+    events: &'f [Event],
+    sections: Vec<Sectioned<'f, 'r>>,
+    values: &'f BTreeMap<&'f str, &'f Crossing>,
+    /// Number of the run of the step, with several parts.
+    step: Option<u64>,
     /// Position of the next event.
     at: usize,
     /// Held values by run and name.
@@ -130,29 +168,36 @@ impl<'f> Device<'f, '_> {
     fn take(
         &mut self,
         event: &'f Event,
-        position: usize,
         feed: &Feed<'_>,
         wire: &mut BTreeMap<Message<'f>, Array>,
         played: &mut PlayedSections,
     ) -> Result<bool, Error> {
         match event {
             Event::Feed(Carried { value, micro_batch }) => {
-                let array = array(&*feed(position, *micro_batch)?, value)?;
+                let array = self.fed(value, *micro_batch, feed)?;
                 self.hold(value, *micro_batch, array);
             }
             Event::Recv { value, micro_batch, from } => {
-                let Some(array) = wire.remove(&(from, self.part.device, value, *micro_batch)) else { return Ok(false) };
+                let Some(array) = wire.remove(&(from, self.name, value, *micro_batch)) else { return Ok(false) };
                 self.hold(value, *micro_batch, array);
             }
-            Event::Run { micro_batch } => self.run(*micro_batch)?,
+            Event::Run { micro_batch, section } => self.run(*micro_batch, section.as_deref())?,
+            Event::Join(Carried { value, micro_batch }) => self.join(value, *micro_batch)?,
+            Event::Share(Carried { value, micro_batch }) => {
+                let lacking = || Error::NotHeld { value: value.clone(), run: *micro_batch };
+                let step = self.step.ok_or_else(lacking)?;
+                let joined = self.values.get(value.as_str()).and_then(|value| value.joined.as_ref()).ok_or_else(lacking)?;
+                let share = joining::share(self.held(value, step)?, value, joined, *micro_batch, step)?;
+                self.hold(value, *micro_batch, share);
+            }
             Event::Send { value, micro_batch, to } => {
                 let array = Array::of(&self.held(value, *micro_batch)?.view())?;
                 played.sent += array.bytes().len() as u64;
-                wire.insert((self.part.device, to, value, *micro_batch), array);
+                wire.insert((self.name, to, value, *micro_batch), array);
             }
             Event::Give(Carried { value, micro_batch }) => {
                 let array = Array::of(&self.held(value, *micro_batch)?.view())?;
-                let run = usize::try_from(*micro_batch).unwrap_or(usize::MAX);
+                let run = if self.step.is_some() { 0 } else { usize::try_from(*micro_batch).unwrap_or(usize::MAX) };
                 while played.outputs.len() <= run {
                     played.outputs.push(BTreeMap::new());
                 }
@@ -168,6 +213,30 @@ impl<'f> Device<'f, '_> {
         Ok(true)
     }
 
+    /// Takes a graph input from the caller: all of it, or a part's share.
+    fn fed(&self, value: &str, run: u64, feed: &Feed<'_>) -> Result<Array, Error> {
+        let reads = |section: &&Sectioned<'_, '_>| section.part.model.graph().input.iter().any(|input| input.name() == value);
+        let lacking = || Error::NotHeld { value: value.to_owned(), run };
+        let section = self.sections.iter().find(reads).ok_or_else(lacking)?;
+        let whole = array(&*feed(section.position, run)?, value)?;
+        let joined = self.values.get(value).and_then(|value| value.joined.as_ref());
+        match joined.zip(self.step).filter(|(_, step)| run < *step) {
+            Some((joined, step)) => joining::share(&whole, value, joined, run, step),
+            None => Ok(whole),
+        }
+    }
+
+    /// Adds a part to the value of the step.
+    fn join(&mut self, value: &'f str, run: u64) -> Result<(), Error> {
+        let lacking = || Error::NotHeld { value: value.to_owned(), run };
+        let joined = self.values.get(value).and_then(|value| value.joined.as_ref()).ok_or_else(lacking)?;
+        let step = self.step.ok_or_else(lacking)?;
+        let so_far = self.held.get_mut(&step).and_then(|values| values.remove(value));
+        let whole = joining::join(so_far, self.held(value, run)?, value, joined, run, step)?;
+        self.hold(value, step, whole);
+        Ok(())
+    }
+
     fn held(&self, value: &str, micro_batch: u64) -> Result<&Array, Error> {
         let lacking = || Error::NotHeld { value: value.to_owned(), run: micro_batch };
         self.held.get(&micro_batch).and_then(|values| values.get(value)).ok_or_else(lacking)
@@ -179,17 +248,26 @@ impl<'f> Device<'f, '_> {
         self.used.held = self.used.held.max(bytes);
     }
 
-    fn run(&mut self, micro_batch: u64) -> Result<(), Error> {
-        let inputs =
-            Held { arrays: self.held.get(&micro_batch).into_iter().flatten().map(|(name, array)| (*name, array)).collect() };
-        let played = self.player.play(&inputs)?;
+    fn run(&mut self, micro_batch: u64, name: Option<&str>) -> Result<(), Error> {
+        let is_it = |section: &&mut Sectioned<'f, '_>| name.is_none_or(|name| section.name == name);
+        let lacking = || Error::NotHeld { value: name.unwrap_or(self.name).to_owned(), run: micro_batch };
+        let section = self.sections.iter_mut().find(is_it).ok_or_else(lacking)?;
+        let mut arrays = BTreeMap::new();
+        for input in &section.part.model.graph().input {
+            let is_whole = section.is_once || self.values.get(input.name()).is_some_and(|value| value.once);
+            let run = self.step.filter(|_| is_whole).unwrap_or(micro_batch);
+            if let Some(array) = self.held.get(&run).and_then(|values| values.get(input.name())) {
+                arrays.insert(input.name(), array);
+            }
+        }
+        let played = section.player.play(&Held { arrays })?;
         self.used.nanoseconds = self.used.nanoseconds.saturating_add(played.nanoseconds);
-        self.used.played = played;
+        section.played = played;
         let mut results = Vec::new();
-        for (name, content) in self.player.outputs()? {
+        for (name, content) in section.player.outputs()? {
             let view = content.tensor().ok_or(Error::Unsupported { what: "an output of a section that is not a tensor" })?;
             // Names live as long as the model.
-            let known = self.part.model.graph().output.iter().map(|info| info.name()).find(|known| *known == name);
+            let known = section.part.model.graph().output.iter().map(|info| info.name()).find(|known| *known == name);
             results.extend(known.map(|known| Ok((known, Array::of(&view)?))));
         }
         for result in results {
@@ -197,6 +275,10 @@ impl<'f> Device<'f, '_> {
             self.hold(name, micro_batch, array);
         }
         Ok(())
+    }
+
+    fn ended(self) -> DeviceUse {
+        DeviceUse { played: self.sections.into_iter().map(|section| section.played).collect(), ..self.used }
     }
 }
 

@@ -1,9 +1,17 @@
-//! Codes of models that are divided over devices: E0589 to E0599.
+//! Codes of models that are divided over devices: E0588 to E0599.
 
 use super::{Entry, Kind, entry};
 
 /// Codes of sections and programs.
 pub(super) const ENTRIES: &[Entry] = &[
+    entry(
+        Kind::SectionPart,
+        "E0588",
+        "section-part",
+        "a part of a batch is not computed or joined as its nodes say",
+        "In a training pipeline, each node that runs once a part must make, by the operator table, a piece of its results from pieces of its operands: positions along an axis, an addend, or a sample of a mean. Values of the step are joined accordingly, and forward and backward runs follow the stated schedule.",
+        "a sum over parts that is stated as a mean",
+    ),
     entry(
         Kind::SectionFile,
         "E0589",

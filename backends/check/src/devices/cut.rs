@@ -6,7 +6,7 @@ use memc_ir::ElementType;
 use memc_onnx_proto::ModelFile;
 use memc_onnx_proto::onnx::tensor_shape_proto::{Dimension, dimension::Value as Extent};
 use memc_onnx_proto::onnx::type_proto::{Tensor, Value as Kind};
-use memc_onnx_proto::onnx::{GraphProto, ModelProto, NodeProto, TensorProto, TensorShapeProto, TypeProto, ValueInfoProto};
+use memc_onnx_proto::onnx::{GraphProto, ModelProto, TensorProto, TensorShapeProto, TypeProto, ValueInfoProto};
 use prost::Message as _;
 
 use super::Ctx;
@@ -14,7 +14,7 @@ use super::given::{Given, Sized};
 
 /// Returns the model of a section. Its inputs and outputs have the order of the planned model.
 pub(super) fn section(ctx: &Ctx<'_>, position: usize) -> Result<ModelFile, String> {
-    let whole = ctx.whole;
+    let whole = ctx.given(position);
     let (given, nodes) = (whole.file.graph(), &ctx.nodes[position]);
     let read: BTreeSet<&String> = nodes.iter().flat_map(|node| &whole.nodes[*node].reads).collect();
     let made: BTreeSet<&String> = nodes.iter().flat_map(|node| &whole.nodes[*node].makes).collect();
@@ -22,7 +22,7 @@ pub(super) fn section(ctx: &Ctx<'_>, position: usize) -> Result<ModelFile, Strin
     let is_read = |name: &str| read.iter().any(|read| *read == name);
     let mut graph = GraphProto {
         name: given.name.clone(),
-        node: ordered(whole, nodes),
+        node: ordered(whole, nodes).into_iter().filter_map(|node| given.node.get(node).cloned()).collect(),
         sparse_initializer: given.sparse_initializer.clone(),
         initializer: given.initializer.iter().filter(|tensor| is_read(tensor.name())).cloned().collect(),
         ..GraphProto::default()
@@ -61,8 +61,8 @@ pub(super) fn section(ctx: &Ctx<'_>, position: usize) -> Result<ModelFile, Strin
     Ok(ModelFile::from_bytes(bytes).map_err(|error| error.to_string())?.beside(whole.file.path()))
 }
 
-/// The nodes with makers before readers, else as in the file.
-fn ordered(whole: &Given<'_>, nodes: &BTreeSet<usize>) -> Vec<NodeProto> {
+/// Nodes with makers before readers, else as in the file.
+pub(super) fn ordered(whole: &Given<'_>, nodes: &BTreeSet<usize>) -> Vec<usize> {
     let mut done: BTreeSet<usize> = BTreeSet::new();
     let mut order = Vec::new();
     for &start in nodes {
@@ -81,11 +81,11 @@ fn ordered(whole: &Given<'_>, nodes: &BTreeSet<usize>) -> Vec<NodeProto> {
             open.extend(makers.filter(|maker| nodes.contains(maker) && !done.contains(maker)).map(|maker| (*maker, false)));
         }
     }
-    order.into_iter().filter_map(|node| whole.file.graph().node.get(node).cloned()).collect()
+    order
 }
 
 /// The fields of a model beside its graph.
-fn without_graph(model: &ModelProto) -> ModelProto {
+pub(super) fn without_graph(model: &ModelProto) -> ModelProto {
     ModelProto {
         ir_version: model.ir_version.map(|version| version.max(4)),
         opset_import: model.opset_import.clone(),
@@ -101,15 +101,20 @@ fn typed(whole: &Given<'_>, name: &str) -> Result<ValueInfoProto, String> {
         let stated = whole.file.graph().output.iter().find(|info| info.name() == name);
         return stated.cloned().ok_or_else(|| format!("`{name}` has no known size"));
     };
+    Ok(described(name, sized))
+}
+
+/// The entry of a value of known size.
+pub(super) fn described(name: &str, sized: &Sized) -> ValueInfoProto {
     let dim = |extent: &u64| Dimension { value: i64::try_from(*extent).ok().map(Extent::DimValue), denotation: None };
     let shape = TensorShapeProto { dim: sized.dims.iter().map(dim).collect() };
     let kind = Kind::TensorType(Tensor { elem_type: Some(sized.element.to_onnx()), shape: Some(shape) });
     let ty = TypeProto { denotation: None, value: Some(kind) };
-    Ok(ValueInfoProto { name: Some(name.to_owned()), r#type: Some(ty), ..ValueInfoProto::default() })
+    ValueInfoProto { name: Some(name.to_owned()), r#type: Some(ty), ..ValueInfoProto::default() }
 }
 
 /// A constant of integers.
-fn constant(name: &str, sized: &Sized, items: &[i64]) -> TensorProto {
+pub(super) fn constant(name: &str, sized: &Sized, items: &[i64]) -> TensorProto {
     let mut bytes: Vec<u8> = Vec::new();
     for item in items {
         match sized.element {

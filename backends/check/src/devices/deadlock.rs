@@ -69,7 +69,7 @@ pub(super) fn stuck(program: &BTreeMap<String, Vec<Event>>, rendezvous: bool) ->
                         None => break,
                     }
                 }
-                Event::Feed(_) | Event::Run { .. } | Event::Give(_) | Event::Free(_) => {}
+                Event::Feed(_) | Event::Run { .. } | Event::Share(_) | Event::Join(_) | Event::Give(_) | Event::Free(_) => {}
             }
             at[device] += 1;
         }

@@ -22,25 +22,21 @@ pub(super) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
 /// Each operand is made in the section, read from outside, a weight, or a listed integer: one of these.
 fn operands(ctx: &Ctx<'_>, findings: &mut Findings) {
     for (position, section) in ctx.manifest.sections.iter().enumerate() {
-        let nodes = &ctx.nodes[position];
-        let made: BTreeSet<&str> = nodes.iter().flat_map(|node| &ctx.whole.nodes[*node].makes).map(String::as_str).collect();
+        let (nodes, given) = (&ctx.nodes[position], ctx.given(position));
+        let made: BTreeSet<&str> = nodes.iter().flat_map(|node| &given.nodes[*node].makes).map(String::as_str).collect();
         let known: BTreeSet<&str> = section.known.iter().map(String::as_str).collect();
-        let read: BTreeSet<&str> = nodes.iter().flat_map(|node| &ctx.whole.nodes[*node].reads).map(String::as_str).collect();
+        let read: BTreeSet<&str> = nodes.iter().flat_map(|node| &given.nodes[*node].reads).map(String::as_str).collect();
         for name in &read {
-            let sources = [
-                made.contains(name),
-                ctx.inputs[position].contains(name),
-                known.contains(name),
-                ctx.whole.weights.contains(*name),
-            ];
+            let sources =
+                [made.contains(name), ctx.inputs[position].contains(name), known.contains(name), given.weights.contains(*name)];
             let count = sources.into_iter().filter(|has| *has).count();
             if count != 1 {
-                let message = format!("{} reads `{name}` from {count} sources", section.device);
+                let message = format!("{} reads `{name}` from {count} sources", section.name());
                 findings.add(Kind::SectionEdge, At::tensor(name), message);
             }
         }
         for name in ctx.inputs[position].iter().chain(&known).filter(|name| !read.contains(*name)) {
-            let message = format!("{} is given `{name}` and does not read it", section.device);
+            let message = format!("{} is given `{name}` and does not read it", section.name());
             findings.add(Kind::SectionEdge, At::tensor(name), message);
         }
     }
@@ -65,7 +61,13 @@ fn interfaces(ctx: &Ctx<'_>, findings: &mut Findings) {
 fn values(ctx: &Ctx<'_>, findings: &mut Findings) {
     for value in &ctx.manifest.values {
         let mut add = |message: String| findings.add(Kind::SectionEdge, At::tensor(&value.name), message);
-        match ctx.whole.sized.get(&value.name) {
+        if let Some(joined) = &value.joined
+            && ctx.whole.sized.get(&value.name).is_none_or(|sized| sized.dims != joined.shape || sized.bytes != joined.bytes)
+        {
+            add(format!("joined, `{}` is not {:?} with {}", value.name, joined.shape, exact(joined.bytes)));
+        }
+        let given = if value.once { ctx.whole } else { ctx.part };
+        match given.sized.get(&value.name) {
             None => add(format!("the given model has no value `{}` of known size", value.name)),
             Some(known) => {
                 if value.dtype != known.element.onnx_name() || value.shape != known.dims {
@@ -79,17 +81,17 @@ fn values(ctx: &Ctx<'_>, findings: &mut Findings) {
         }
         let is_input = ctx.whole.inputs.contains(&value.name);
         if is_input != value.from.is_none() {
-            add(format!("`{}` must come from the caller if it is a graph input, and from a device otherwise", value.name));
+            add(format!("`{}` must come from the caller if it is a graph input, and from a section otherwise", value.name));
         }
         if value.output != ctx.whole.outputs.contains(&value.name) {
             add(format!("`{}` must be marked as an output if it is a graph output, and only then", value.name));
         }
-        let ranks: Vec<usize> = value.to.iter().filter_map(|to| ctx.rank.get(to.as_str()).copied()).collect();
-        if ranks.windows(2).any(|pair| pair[0] >= pair[1]) {
-            add(format!("the readers of `{}` are not in the order of their ranks", value.name));
+        let readers: Vec<usize> = value.to.iter().filter_map(|to| ctx.position.get(to.as_str()).copied()).collect();
+        if readers.windows(2).any(|pair| pair[0] >= pair[1]) {
+            add(format!("the readers of `{}` are not in the order of the sections", value.name));
         }
         if value.from.as_ref().is_some_and(|from| value.to.contains(from)) {
-            add(format!("`{}` is sent to the device that makes it", value.name));
+            add(format!("`{}` goes to the section that makes it", value.name));
         }
     }
 }

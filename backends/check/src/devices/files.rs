@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use memc_layout::devices::Manifest;
+use memc_layout::devices::{Manifest, Section};
 use memc_onnx_proto::ModelFile;
 
 use super::SectionFiles;
@@ -32,8 +32,12 @@ pub(super) fn check(given: &ModelFile, manifest: &Manifest, sections: &[SectionF
         add("two devices have one name".to_owned());
     }
     let with_section: BTreeSet<&str> = manifest.sections.iter().map(|section| section.device.as_str()).collect();
-    if with_section.len() != manifest.sections.len() {
+    if manifest.pipeline.is_none() && with_section.len() != manifest.sections.len() {
         add("two sections are on one device".to_owned());
+    }
+    let sections: BTreeSet<&str> = manifest.sections.iter().map(Section::name).collect();
+    if sections.len() != manifest.sections.len() {
+        add("two sections have one name".to_owned());
     }
     let with_program: BTreeSet<&str> = manifest.program.keys().map(String::as_str).collect();
     if with_program != with_section {
@@ -43,8 +47,10 @@ pub(super) fn check(given: &ModelFile, manifest: &Manifest, sections: &[SectionF
     if values.len() != manifest.values.len() {
         add("two values have one name".to_owned());
     }
-    let used = manifest.values.iter().flat_map(|value| value.from.iter().chain(&value.to));
-    let used = used.chain(manifest.sections.iter().map(|section| &section.device));
+    let ends = manifest.values.iter().flat_map(|value| value.from.iter().chain(&value.to));
+    let unknown = ends.into_iter().find(|name| !sections.contains(name.as_str()));
+    unknown.into_iter().for_each(|name| add(format!("there is no section `{name}`")));
+    let used = manifest.sections.iter().map(|section| &section.device);
     let used = used.chain(manifest.links.iter().flat_map(|link| [&link.from, &link.to]));
     let used = used.chain(manifest.copies.iter().flat_map(|copy| &copy.devices));
     used.filter(|name| !names.contains(name.as_str())).take(1).for_each(|name| add(format!("there is no device `{name}`")));

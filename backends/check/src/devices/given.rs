@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use memc_ir::{Definition, ElementType, Module, Node, Origin};
+use memc_ir::{Definition, ElementType, Module, Node, Origin, Payload};
 use memc_onnx_import::{ImportOptions, import};
 use memc_onnx_proto::ModelFile;
 use memc_onnx_proto::onnx::NodeProto;
@@ -120,6 +120,29 @@ impl<'g> Given<'g> {
     /// Whether a value is a result with integers that follow from the extents, and not a graph output.
     pub fn is_known(&self, name: &str) -> bool {
         self.integers.contains_key(name) && self.outputs.iter().all(|output| output != name)
+    }
+
+    /// Bytes of each of `parts` equal shares of a constant along an axis; `None` if shares differ, or another
+    /// file holds the bytes.
+    pub fn share_of_constant(&self, name: &str, axis: usize, parts: u64) -> Option<Vec<u8>> {
+        let (value, _) =
+            self.module.values().iter().find(|(value, data)| data.name == name && self.module.constant_of(*value).is_some())?;
+        let constant = self.module.constant(self.module.constant_of(value)?);
+        let Payload::Raw(bytes) = &constant.payload else { return None };
+        let dims = constant.ty.known_dims()?;
+        let extent = dims.get(axis).copied().filter(|extent| *extent > 0 && parts > 0 && extent % parts == 0)?;
+        let blocks = usize::try_from(dims.iter().take(axis).try_fold(1_u64, |all, extent| all.checked_mul(*extent))?).ok()?;
+        let block = bytes.len().checked_div(blocks)?;
+        let share = block.checked_div(usize::try_from(parts).ok()?)?;
+        let mut shares = Vec::new();
+        for block in bytes.chunks_exact(block.max(1)) {
+            let first = block.get(..share).filter(|first| !first.is_empty())?;
+            if block.len() % share != 0 || block.chunks_exact(share).any(|other| other != first) {
+                return None;
+            }
+            shares.extend_from_slice(first);
+        }
+        (extent > 0).then_some(shares)
     }
 
     /// Name of a node for messages.

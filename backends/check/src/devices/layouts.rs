@@ -20,7 +20,7 @@ pub(super) fn check(
         let cut = match section(ctx, position) {
             Ok(cut) => cut,
             Err(cause) => {
-                let message = format!("{}: the section cannot be cut from the given model: {cause}", stated.device);
+                let message = format!("{}: the section cannot be cut from the given model: {cause}", stated.name());
                 findings.add(Kind::SectionLayout, At::default(), message);
                 continue;
             }
@@ -30,12 +30,12 @@ pub(super) fn check(
         let report = check_with(&cut, &files.model, &files.layout, options, weights);
         if let Some(first) = report.violations.first() {
             let (count, code, text) = (report.violations.len(), first.kind.code(), &first.diagnostic.message);
-            let message = format!("{}: {count} violations of its layout, first {code}: {text}", stated.device);
+            let message = format!("{}: {count} violations of its layout, first {code}: {text}", stated.name());
             findings.add(Kind::SectionLayout, At::default(), message);
         }
         if !report.summary.unproven_outputs.is_empty() {
             let names = report.summary.unproven_outputs.join("`, `");
-            findings.remark(format!("{}: rewritten, and not proven equal: `{names}`", stated.device));
+            findings.remark(format!("{}: rewritten, and not proven equal: `{names}`", stated.name()));
         }
         unproven.extend(report.summary.unproven_outputs);
     }

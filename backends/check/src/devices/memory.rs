@@ -1,6 +1,9 @@
 //! Rule 6, memory: weights, arenas and held values of each device, replayed, are within its budget and as
 //! stated.
 
+use std::collections::BTreeSet;
+
+use memc_layout::Class;
 use memc_layout::devices::{Carried, DeviceMemory, Event};
 
 use super::Ctx;
@@ -9,8 +12,7 @@ use crate::findings::{At, Findings, exact};
 
 pub(super) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
     for device in &ctx.manifest.devices {
-        let position = ctx.manifest.sections.iter().position(|section| section.device == device.name);
-        let found = position.map_or_else(Found::default, |position| replay(ctx, position, &device.name));
+        let found = replay(ctx, &device.name);
         let mut add = |message: String| findings.add(Kind::DeviceMemory, At::default(), format!("{}: {message}", device.name));
         let DeviceMemory { weights, arena, peak, event, budget, .. } = device;
         for (what, stated, found) in
@@ -38,23 +40,45 @@ struct Found {
     event: u64,
 }
 
-/// Weights and arenas come from the layout, which has a check of its own.
-fn replay(ctx: &Ctx<'_>, position: usize, name: &str) -> Found {
-    let layout = ctx.sections.get(position).map(|files| &files.layout);
-    let weights = layout.map_or(0, |layout| layout.weights);
-    let arena = layout.map_or(0, |layout| layout.arenas.iter().fold(0, |sum: u64, arena| sum.saturating_add(arena.size)));
-    let results = ctx.outputs[position].iter().fold(0_u64, |sum, value| sum.saturating_add(ctx.bytes(value)));
-    let (mut held, mut most, mut at) = (0_u64, 0_u64, 0_u64);
+/// Weights and arenas come from the layouts, which have a check of their own. Sections of a device take
+/// turns, so they share an arena, and whole weights of the given model.
+fn replay(ctx: &Ctx<'_>, name: &str) -> Found {
+    let mut found = Found::default();
+    let mut present: BTreeSet<&str> = BTreeSet::new();
+    for position in ctx.sections_of(name) {
+        let Some(layout) = ctx.sections.get(position).map(|files| &files.layout) else { continue };
+        let arena = layout.arenas.iter().fold(0, |sum: u64, arena| sum.saturating_add(arena.size));
+        let read = ctx.nodes[position].iter().flat_map(|node| &ctx.whole.nodes[*node].reads);
+        let read: BTreeSet<&str> = read.map(String::as_str).filter(|name| ctx.whole.weights.contains(*name)).collect();
+        let is_again = |name: &str| read.contains(name) && present.contains(name);
+        let again = layout.tensors.iter().filter(|tensor| tensor.class == Class::Constant && is_again(&tensor.name));
+        let again = again.filter(|tensor| ctx.whole.sized.get(&tensor.name).is_some_and(|own| own.bytes == tensor.bytes));
+        let again = again.fold(0_u64, |sum, tensor| sum.saturating_add(tensor.bytes));
+        found.weights = found.weights.saturating_add(layout.weights.saturating_sub(again));
+        found.arena = found.arena.max(arena);
+        present.extend(read);
+    }
+    let (mut held, mut most) = (0_u64, 0_u64);
+    let mut joined: BTreeSet<&str> = BTreeSet::new();
     for (number, event) in ctx.manifest.program.get(name).into_iter().flatten().enumerate() {
         held = match event {
-            Event::Feed(Carried { value, .. }) | Event::Recv { value, .. } => held.saturating_add(ctx.bytes(value)),
-            Event::Run { .. } => held.saturating_add(results),
-            Event::Free(Carried { value, .. }) => held.saturating_sub(ctx.bytes(value)),
-            Event::Send { .. } | Event::Give(_) => held,
+            Event::Feed(Carried { value, micro_batch })
+            | Event::Share(Carried { value, micro_batch })
+            | Event::Recv { value, micro_batch, .. } => held.saturating_add(ctx.bytes(value, *micro_batch)),
+            Event::Run { micro_batch, section } => {
+                let results = ctx.section_of(name, section.as_ref()).map(|position| &ctx.outputs[position]);
+                results.into_iter().flatten().fold(held, |sum, value| sum.saturating_add(ctx.bytes(value, *micro_batch)))
+            }
+            Event::Join(Carried { value, .. }) if joined.insert(value) => {
+                held.saturating_add(ctx.bytes(value, ctx.step.unwrap_or(0)))
+            }
+            Event::Free(Carried { value, micro_batch }) => held.saturating_sub(ctx.bytes(value, *micro_batch)),
+            Event::Join(_) | Event::Send { .. } | Event::Give(_) => held,
         };
         if held > most {
-            (most, at) = (held, number as u64);
+            (most, found.event) = (held, number as u64);
         }
     }
-    Found { weights, arena, peak: weights.saturating_add(arena).saturating_add(most), event: at }
+    found.peak = found.weights.saturating_add(found.arena).saturating_add(most);
+    found
 }

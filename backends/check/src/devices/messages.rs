@@ -30,23 +30,29 @@ pub(super) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
                 Event::Give(Carried { value, micro_batch }) => {
                     *from_caller.entry((device, value, *micro_batch, false)).or_default() += 1
                 }
-                Event::Run { .. } | Event::Free(_) => {}
+                Event::Run { .. } | Event::Share(_) | Event::Join(_) | Event::Free(_) => {}
             }
         }
     }
     let mut expected: BTreeMap<(&str, &str, u64, bool), u64> = BTreeMap::new();
     for value in &ctx.manifest.values {
-        for micro_batch in 0..ctx.manifest.micro_batches.min(limit(ctx)) {
-            match &value.from {
-                Some(from) => value.to.iter().for_each(|to| {
-                    wanted.entry((from, to)).or_default().insert((&value.name, micro_batch));
-                }),
-                None => value.to.iter().for_each(|to| {
-                    expected.insert((to, &value.name, micro_batch, true), 1);
-                }),
+        let from = value.from.as_ref().and_then(|from| ctx.device(from));
+        for reader in value.to.iter().filter_map(|to| ctx.position.get(to.as_str()).copied()) {
+            let Some(to) = ctx.manifest.sections.get(reader).map(|section| section.device.as_str()) else { continue };
+            for (name, run) in ctx.runs(reader).into_iter().map(|run| ctx.key(&value.name, reader, run)) {
+                match from {
+                    Some(from) if from != to => _ = wanted.entry((from, to)).or_default().insert((name, run)),
+                    None if value.from.is_none() => _ = expected.insert((to, name, run, true), 1),
+                    _ => {}
+                }
             }
-            if let Some(from) = value.from.as_ref().filter(|_| value.output) {
-                expected.insert((from, &value.name, micro_batch, false), 1);
+        }
+        if let Some((from, maker)) = from.zip(value.from.as_ref().and_then(|from| ctx.position.get(from.as_str()).copied()))
+            && value.output
+        {
+            let joined = ctx.step.filter(|_| value.joined.is_some()).map(|step| vec![step]);
+            for run in joined.unwrap_or_else(|| ctx.runs(maker)) {
+                expected.insert((from, &value.name, run, false), 1);
             }
         }
     }
@@ -86,9 +92,4 @@ pub(super) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
         let message = format!("{device} must {verb} `{value}` of run {run} once if the values say so, and only then");
         findings.add(Kind::Message, At::tensor(value), message);
     }
-}
-
-/// More runs than events need not be followed: some run then lacks its events.
-fn limit(ctx: &Ctx<'_>) -> u64 {
-    ctx.manifest.program.values().map(|events| events.len() as u64).max().unwrap_or(0).saturating_add(1)
 }

@@ -15,6 +15,8 @@ mod given;
 mod layouts;
 mod memory;
 mod messages;
+mod part_model;
+mod parts;
 mod repeat;
 mod replay;
 mod union;
@@ -23,7 +25,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use memc_layout::Layout;
-use memc_layout::devices::Manifest;
+use memc_layout::devices::{Crossing, Manifest, Section};
 use memc_onnx_proto::ModelFile;
 
 use crate::Which;
@@ -60,12 +62,36 @@ pub fn check(
     let mut summary = Summary::default();
     match Given::new(given, &manifest.source.dims) {
         Ok(whole) if findings.is_empty() => {
-            let ctx = Ctx::new(&whole, manifest, sections);
+            let before = findings.counts();
+            let parts = parts::derive(&whole, manifest, &mut findings);
+            let part_file = parts.as_ref().map(|parts| part_model::part_model(&whole, parts));
+            let part = part_file.as_ref().map(|file| file.as_ref().map_err(Clone::clone));
+            let part = part.map(|file| file.and_then(|file| Given::new(file, &BTreeMap::new()))).transpose();
+            let mut part = part.unwrap_or_else(|cause| {
+                findings.add(Kind::SectionPart, At::default(), format!("the model of a part cannot be made: {cause}"));
+                None
+            });
+            if let Some((part, parts)) = part.as_mut().zip(parts.as_ref()) {
+                part_model::settle_integers(&whole, part, parts);
+            }
+            if let Some(cause) = part
+                .as_ref()
+                .zip(parts.as_ref())
+                .and_then(|(part, parts)| part_model::contradiction(&whole, part, parts, manifest))
+            {
+                findings.add(Kind::SectionPart, At::default(), cause);
+            }
+            if findings.counts() != before {
+                findings.remark("stopped early: the parts of the batch are not those of the manifest".to_owned());
+                return finished(findings, summary);
+            }
+            let ctx = Ctx::new(&whole, part.as_ref().unwrap_or(&whole), manifest, sections);
             union::check(&ctx, &mut findings);
             edges::check(&ctx, &mut findings);
             messages::check(&ctx, &mut findings);
             deadlock::check(manifest, &mut findings);
             replay::check(&ctx, &mut findings);
+            parts::schedule(manifest, &mut findings);
             memory::check(&ctx, &mut findings);
             copies::check(&ctx, &mut findings);
             repeat::check(&ctx, &mut findings);
@@ -75,18 +101,29 @@ pub fn check(
         Ok(_) => findings.remark("stopped early: the files are not those of the manifest".to_owned()),
         Err(cause) => findings.add(Kind::SectionFile, At::default(), format!("the given model cannot be read: {cause}")),
     }
+    finished(findings, summary)
+}
+
+fn finished(findings: Findings, mut summary: Summary) -> Report {
     summary.violations = findings.counts();
     let (violations, remarks) = findings.finish();
     Report { violations, remarks, summary }
 }
 
+/// A value of a run.
+type Key<'c> = (&'c str, u64);
+
 /// All files of a check, with what follows from the manifest alone.
 struct Ctx<'c> {
     whole: &'c Given<'c>,
+    /// The model of one part; the given one without several parts.
+    part: &'c Given<'c>,
     manifest: &'c Manifest,
     sections: &'c [SectionFiles],
     /// Rank of each device.
     rank: BTreeMap<&'c str, usize>,
+    /// Position of each section, by its name.
+    position: BTreeMap<&'c str, usize>,
     /// Position of each value in `manifest.values`.
     value: BTreeMap<&'c str, usize>,
     /// Values that each section reads from outside, by position of the section.
@@ -95,34 +132,92 @@ struct Ctx<'c> {
     outputs: Vec<BTreeSet<&'c str>>,
     /// Valid nodes of each section.
     nodes: Vec<BTreeSet<usize>>,
+    /// Number of the run of the step, with several parts.
+    step: Option<u64>,
 }
 
 impl<'c> Ctx<'c> {
-    fn new(whole: &'c Given<'c>, manifest: &'c Manifest, sections: &'c [SectionFiles]) -> Self {
+    fn new(whole: &'c Given<'c>, part: &'c Given<'c>, manifest: &'c Manifest, sections: &'c [SectionFiles]) -> Self {
         let values = &manifest.values;
-        let of = |keep: &dyn Fn(&memc_layout::devices::Crossing, &str) -> bool| -> Vec<BTreeSet<&'c str>> {
+        let of = |keep: &dyn Fn(&Crossing, &str) -> bool| -> Vec<BTreeSet<&'c str>> {
             let names =
-                |device: &str| values.iter().filter(|value| keep(value, device)).map(|value| value.name.as_str()).collect();
-            manifest.sections.iter().map(|section| names(&section.device)).collect()
+                |section: &str| values.iter().filter(|value| keep(value, section)).map(|value| value.name.as_str()).collect();
+            manifest.sections.iter().map(|section| names(section.name())).collect()
         };
-        let nodes = |section: &memc_layout::devices::Section| {
+        let nodes = |section: &Section| {
             let valid = section.nodes.iter().filter_map(|node| usize::try_from(*node).ok());
             valid.filter(|node| *node < whole.nodes.len()).collect()
         };
         Self {
             whole,
+            part,
             manifest,
             sections,
             rank: manifest.devices.iter().enumerate().map(|(rank, device)| (device.name.as_str(), rank)).collect(),
+            position: manifest.sections.iter().enumerate().map(|(position, section)| (section.name(), position)).collect(),
             value: values.iter().enumerate().map(|(position, value)| (value.name.as_str(), position)).collect(),
-            inputs: of(&|value, device| value.to.iter().any(|to| to == device)),
-            outputs: of(&|value, device| value.from.as_deref() == Some(device)),
+            inputs: of(&|value, section| value.to.iter().any(|to| to == section)),
+            outputs: of(&|value, section| value.from.as_deref() == Some(section)),
             nodes: manifest.sections.iter().map(nodes).collect(),
+            step: (manifest.pipeline.is_some() && manifest.micro_batches > 1).then_some(manifest.micro_batches),
         }
     }
 
-    /// Size of a value as the manifest states it; 0 for an unknown one.
-    fn bytes(&self, value: &str) -> u64 {
-        self.value.get(value).and_then(|position| self.manifest.values.get(*position)).map_or(0, |value| value.bytes)
+    fn crossing(&self, value: &str) -> Option<&'c Crossing> {
+        self.manifest.values.get(*self.value.get(value)?)
+    }
+
+    /// Size of a value in a run as the manifest states it; 0 for an unknown one.
+    fn bytes(&self, value: &str, run: u64) -> u64 {
+        let Some(value) = self.crossing(value) else { return 0 };
+        match &value.joined {
+            Some(joined) if Some(run) == self.step => joined.bytes,
+            _ => value.bytes,
+        }
+    }
+
+    /// Whether a section runs once a step.
+    fn is_once(&self, position: usize) -> bool {
+        self.manifest.sections.get(position).is_some_and(|section| self.manifest.is_once(section))
+    }
+
+    /// The model from which a section is cut.
+    fn given(&self, position: usize) -> &'c Given<'c> {
+        if self.is_once(position) { self.whole } else { self.part }
+    }
+
+    /// Positions of the sections of a device.
+    fn sections_of(&self, device: &str) -> Vec<usize> {
+        let all = self.manifest.sections.iter().enumerate();
+        all.filter(|(_, section)| section.device == device).map(|(position, _)| position).collect()
+    }
+
+    /// The section of a run event on a device: by its name, or the only one.
+    fn section_of(&self, device: &str, name: Option<&String>) -> Option<usize> {
+        let own = self.sections_of(device);
+        match name {
+            Some(name) => self.position.get(name.as_str()).copied().filter(|position| own.contains(position)),
+            None => own.first().copied().filter(|_| own.len() == 1),
+        }
+    }
+
+    /// Runs of a section. More runs than events need not be followed: some run then lacks its events.
+    fn runs(&self, position: usize) -> Vec<u64> {
+        let events = self.manifest.program.values().map(|events| events.len() as u64).max().unwrap_or(0);
+        match self.step.filter(|_| self.is_once(position)) {
+            Some(step) => vec![step],
+            None => (0..self.manifest.micro_batches.min(events.saturating_add(1))).collect(),
+        }
+    }
+
+    /// The value that a run of a section reads or makes under a name.
+    fn key(&self, value: &'c str, position: usize, run: u64) -> Key<'c> {
+        let is_whole = self.is_once(position) || self.crossing(value).is_some_and(|value| value.once);
+        (value, self.step.filter(|_| is_whole).unwrap_or(run))
+    }
+
+    /// Device of a section.
+    fn device(&self, section: &str) -> Option<&'c str> {
+        self.manifest.sections.get(*self.position.get(section)?).map(|section| section.device.as_str())
     }
 }

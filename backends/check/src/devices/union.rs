@@ -9,21 +9,21 @@ use crate::findings::{At, Findings};
 
 pub(super) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
     let whole = ctx.whole;
-    for (section, nodes) in ctx.manifest.sections.iter().zip(&ctx.nodes) {
+    for (position, (section, nodes)) in ctx.manifest.sections.iter().zip(&ctx.nodes).enumerate() {
         let is_ascending = section.nodes.windows(2).all(|pair| pair[0] < pair[1]);
         if nodes.len() != section.nodes.len() || !is_ascending {
-            let message = format!("{}: nodes are not ascending positions below {}", section.device, whole.nodes.len());
+            let message = format!("{}: nodes are not ascending positions below {}", section.name(), whole.nodes.len());
             findings.add(Kind::SectionUnion, At::default(), message);
         }
-        for name in section.known.iter().filter(|name| !whole.is_known(name)) {
-            let message = format!("{}: `{name}` does not follow from the extents", section.device);
+        for name in section.known.iter().filter(|name| !ctx.given(position).is_known(name)) {
+            let message = format!("{}: `{name}` does not follow from the extents", section.name());
             findings.add(Kind::SectionUnion, At::tensor(name), message);
         }
     }
     for ((section, nodes), outputs) in ctx.manifest.sections.iter().zip(&ctx.nodes).zip(&ctx.outputs) {
         for name in outputs {
             if whole.maker.get(*name).is_none_or(|maker| !nodes.contains(maker)) {
-                let message = format!("{} gives `{name}` and does not run the node that makes it", section.device);
+                let message = format!("{} gives `{name}` and does not run the node that makes it", section.name());
                 findings.add(Kind::SectionUnion, At::tensor(name), message);
             }
         }

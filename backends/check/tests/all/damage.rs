@@ -547,6 +547,7 @@ fn every_kind_has_a_damage() {
     let of_ranges_and_caches = ["extents", "cache", "cache-place", "cache-twice", "expression", "upper-bound", "formula"];
     // The tests of `memc split` damage manifests.
     let manifests = [
+        "section-part",
         "section-file",
         "section-union",
         "section-edge",

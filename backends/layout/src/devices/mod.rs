@@ -3,7 +3,10 @@
 
 mod types;
 
-pub use types::{Carried, Copied, Crossing, DeviceMemory, Event, Manifest, Path, Section, Source, VERSION};
+pub use types::{
+    Carried, Copied, Crossing, DeviceMemory, Event, Join, Joined, Manifest, Path, Phase, Pipeline, Repeated, Schedule, Section,
+    Source, VERSION,
+};
 
 use crate::json::{ReadError, WriteError};
 

@@ -17,13 +17,17 @@ pub struct Manifest {
     pub memc_version: String,
     /// The given model.
     pub source: Source,
-    /// Number of times that the program runs the model, each with inputs of its own.
+    /// Number of times that the program runs the model, each with inputs of its own; in a training pipeline,
+    /// number of equal parts of the batch.
     pub micro_batches: u64,
+    /// How a training step is divided; absent in other manifests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pipeline: Option<Pipeline>,
     /// Devices by rank: the position in this list.
     pub devices: Vec<DeviceMemory>,
     /// Links between devices, in both directions.
     pub links: Vec<Path>,
-    /// Sections by rank.
+    /// Sections by rank, and by phase on each device.
     pub sections: Vec<Section>,
     /// Graph inputs, values between sections, and graph outputs.
     pub values: Vec<Crossing>,
@@ -31,6 +35,68 @@ pub struct Manifest {
     pub copies: Vec<Copied>,
     /// Events of each device, in order.
     pub program: BTreeMap<String, Vec<Event>>,
+}
+
+/// How a training step is divided: a forward and a backward section on each device, and sections for what
+/// happens once a step.
+///
+/// With several micro-batches, run `m` of a forward or backward section computes part `m` of the batch. The
+/// number of micro-batches itself is the run of the whole step: of sections that run once, of their values,
+/// and of values that are joined from all parts.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pipeline {
+    /// Order of forward and backward runs on each device.
+    pub schedule: Schedule,
+    /// Results of Expand and ConstantOfShape that each part makes with fewer positions along an axis.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub repeated: Vec<Repeated>,
+}
+
+/// Order of forward and backward runs.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Schedule {
+    /// One forward, one backward: the device of rank `r` of `n` holds the values of at most `n - r` parts.
+    #[default]
+    #[serde(rename = "1f1b")]
+    OneForwardOneBackward,
+    /// All forward runs, then all backward runs: each device holds the values of all parts.
+    #[serde(rename = "gpipe")]
+    Gpipe,
+}
+
+/// A value with equal positions along an axis, of which each part makes its share.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Repeated {
+    /// Name of the value.
+    pub value: String,
+    /// The axis.
+    pub axis: u64,
+}
+
+/// What a section of a training step does.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Once a step, before all parts: what parts read of the whole batch.
+    Prepare,
+    /// Once a part: from inputs to the loss.
+    Forward,
+    /// Once a part: from the loss to the gradients.
+    Backward,
+    /// Once a step, after all parts: new parameters, and results of the whole batch.
+    Update,
+}
+
+impl Phase {
+    /// Whether a section runs once a step if there are several parts.
+    #[must_use]
+    pub fn is_once(self) -> bool {
+        matches!(self, Self::Prepare | Self::Update)
+    }
 }
 
 /// The given model.
@@ -75,12 +141,18 @@ pub struct Path {
     pub latency_ns: f64,
 }
 
-/// The part of the model that one device runs.
+/// The part of the model that one device runs, or that it runs in one phase of a training step.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Section {
     /// Name of the device.
     pub device: String,
+    /// Name of the section; absent if it is that of the device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Phase of a training step; absent without a pipeline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<Phase>,
     /// Planned model of the section.
     pub model: String,
     /// SHA-256 of that file.
@@ -96,6 +168,22 @@ pub struct Section {
     pub known: Vec<String>,
 }
 
+impl Section {
+    /// Name of the section.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.name.as_deref().unwrap_or(&self.device)
+    }
+}
+
+impl Manifest {
+    /// Whether a section runs once a step: in a pipeline with several parts, if its phase does.
+    #[must_use]
+    pub fn is_once(&self, section: &Section) -> bool {
+        self.pipeline.is_some() && self.micro_batches > 1 && section.phase.is_some_and(Phase::is_once)
+    }
+}
+
 /// A value that enters or leaves a section.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -104,16 +192,51 @@ pub struct Crossing {
     pub name: String,
     /// Element type.
     pub dtype: String,
-    /// Extents.
+    /// Extents in one run.
     pub shape: Vec<u64>,
-    /// Size.
+    /// Size in one run.
     pub bytes: u64,
-    /// Device that makes it; null for a graph input, which the caller feeds.
+    /// Section that makes it; null for a graph input, which the caller feeds.
     pub from: Option<String>,
-    /// Devices that read it, by rank.
+    /// Sections that read it, in the order of the sections.
     pub to: Vec<String>,
     /// Whether it is a graph output, which the caller gets.
     pub output: bool,
+    /// Whether there is one value a step, although there are several parts.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub once: bool,
+    /// How the values of all parts make that of the step, for values that differ from part to part and that
+    /// something reads as a whole, and for graph inputs and values of the step of which parts take shares.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub joined: Option<Joined>,
+}
+
+/// A value of the whole step, from the values of its parts.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Joined {
+    /// The way of joining. Sums are added in the order of the parts.
+    pub by: Join,
+    /// Axis along which parts follow each other; null for sums and means.
+    pub axis: Option<u64>,
+    /// Extents of the whole.
+    pub shape: Vec<u64>,
+    /// Size of the whole.
+    pub bytes: u64,
+}
+
+/// How values of parts make the value of a step.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Join {
+    /// The sum of all parts.
+    #[default]
+    Sum,
+    /// The sum of all parts times the reciprocal of their number.
+    Mean,
+    /// All parts one after another.
+    Concat,
 }
 
 /// A weight that several devices hold.
@@ -154,11 +277,19 @@ pub enum Event {
         /// Device that sends it.
         from: String,
     },
-    /// Runs the section; from here on its results are held outside the arena.
+    /// Runs a section; from here on its results are held outside the arena.
     Run {
         /// Number of the run.
         micro_batch: u64,
+        /// Name of the section; absent if the device has one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        section: Option<String>,
     },
+    /// Takes the share of a part from a held value of the step, and holds it.
+    Share(Carried),
+    /// Joins a held value of a part with those of the parts before; from the first one on, the value of the
+    /// step is held as well.
+    Join(Carried),
     /// Sends a held value.
     Send {
         /// Name of the value.
