@@ -83,7 +83,9 @@ impl<'g> Step<'g> {
         devices: &Devices,
         schedule: Schedule,
     ) -> Result<Self, SplitError> {
-        let possible = cones(part, devices, &|unit| parts.is_none_or(|parts| repeats(whole, parts, unit)));
+        let trained = trained(whole);
+        let may = |unit: usize| !trained.contains(&unit) && parts.is_none_or(|parts| repeats(whole, parts, unit));
+        let possible = cones(part, devices, &may);
         let roles = Roles::of(whole, possible, parts)?;
         Ok(Self { whole, part, parts, roles, schedule })
     }
@@ -274,6 +276,25 @@ impl<'g> Step<'g> {
             None => Ok(by),
         }
     }
+}
+
+/// Nodes that depend on graph inputs and on parameters, which are graph inputs with a default: they are the
+/// model itself, which devices share out however small it is.
+fn trained(graph: &Graph<'_>) -> BTreeSet<usize> {
+    let parameters: BTreeSet<&str> = graph.file.graph().input.iter().map(|info| info.name()).collect();
+    let (mut of_inputs, mut of_parameters): (BTreeSet<usize>, BTreeSet<usize>) = Default::default();
+    for &unit in &graph.order {
+        let item = &graph.units[unit];
+        let depends =
+            |on: &BTreeSet<usize>| item.reads.iter().any(|name| graph.maker.get(name).is_some_and(|maker| on.contains(maker)));
+        if depends(&of_inputs) || item.reads.iter().any(|name| !graph.maker.contains_key(name)) {
+            of_inputs.insert(unit);
+        }
+        if depends(&of_parameters) || item.weights.iter().any(|name| parameters.contains(name.as_str())) {
+            of_parameters.insert(unit);
+        }
+    }
+    of_inputs.intersection(&of_parameters).copied().collect()
 }
 
 /// Whether each section can run a node by itself: it makes the same value in all sections of a part.
