@@ -13,6 +13,8 @@ const MAX_EFFORT: u32 = 64;
 /// Most rounds of simplification. Expressions of models need one round, and a second one that finds nothing;
 /// random expressions of the tests need up to three.
 const MAX_ROUNDS: usize = 4;
+/// Most extents of a symbol at which a bound computes all values.
+const MAX_EXTENTS: u64 = 16;
 /// Most factors whose lower and upper corners a proof combines.
 const MAX_CORNERS: usize = 4;
 
@@ -185,7 +187,69 @@ fn without_exact_quotients(expr: &DimExpr, ranges: &Ranges) -> Option<DimExpr> {
 /// Returns a proven lower bound of an expression over all extents in the ranges: the best of its
 /// interval, of sums around corners of the ranges, and of bounds for its atoms.
 fn lower_bound(expr: &DimExpr, ranges: &Ranges) -> Option<i128> {
-    Proof { ranges, effort: MAX_EFFORT }.lower_bound(expr, MAX_STEPS)
+    let bound = |of: &DimExpr| match least_of_few(of, ranges) {
+        Some(least) => Some(least),
+        None => Proof { ranges, effort: MAX_EFFORT }.lower_bound(of, MAX_STEPS),
+    };
+    // What all terms have in common is apart from roundings: 8*floor(N/4)-8*floor(N/8) is 8 times its bound.
+    let Some(Common { rest, times, factors, plus }) = common(expr) else { return bound(expr) };
+    let least = bound(&rest)?.checked_mul(times.into())?;
+    let of_factors = factors.iter().try_fold(least, |least, factor| {
+        let Interval { min, max } = interval_of(factor, ranges);
+        least.checked_mul(if least >= 0 { min.filter(|min| *min >= 0)? } else { max.filter(|_| min >= Some(0))? })
+    });
+    let apart = of_factors.and_then(|least| least.checked_add(plus.into()));
+    // A factor may be negative, or have no bound.
+    if factors.is_empty() { apart } else { apart.max(bound(expr)) }
+}
+
+/// Returns the least value of an expression with quotients, minima or maxima of one symbol with few extents,
+/// by computing all of them; `None` for other expressions.
+fn least_of_few(expr: &DimExpr, ranges: &Ranges) -> Option<i128> {
+    let is_atom = |factor: &Factor| matches!(factor, Factor::Atom(_));
+    let has_several = expr.terms.len() > 1 && expr.terms.keys().flatten().any(is_atom);
+    let symbols = if has_several { expr.symbols() } else { Vec::new() };
+    let [symbol] = symbols.as_slice() else { return None };
+    let range = ranges.get(symbol.as_ref())?;
+    let count = range.count().filter(|count| *count <= MAX_EXTENTS)?;
+    let value = |step: u64| {
+        let point = BTreeMap::from([(symbol.to_string(), range.min + step * range.step)]);
+        expr.bind(&point)?.as_constant().map(i128::from)
+    };
+    (0..count).map(value).collect::<Option<Vec<_>>>()?.into_iter().min()
+}
+
+/// An expression as `times * factors * rest + plus`.
+struct Common {
+    rest: DimExpr,
+    times: i64,
+    factors: Vec<Factor>,
+    plus: i64,
+}
+
+/// Takes apart what all terms but the constant have in common; `None` if that is nothing, or there is one
+/// term.
+fn common(expr: &DimExpr) -> Option<Common> {
+    let mut terms = expr.terms.iter().filter(|(factors, _)| !factors.is_empty());
+    let (first, times) = terms.next()?;
+    let (mut factors, mut times, mut is_single) = (first.clone(), times.unsigned_abs(), true);
+    for (others, other) in terms {
+        (times, is_single) = (gcd(times, other.unsigned_abs()), false);
+        let mut left = others.clone();
+        factors.retain(|factor| left.iter().position(|other| other == factor).map(|at| left.remove(at)).is_some());
+    }
+    (!is_single && (times > 1 || !factors.is_empty())).then_some(())?;
+    let times = i64::try_from(times).ok()?;
+    let mut rest = DimExpr::constant(0);
+    for (own, value) in expr.terms.iter().filter(|(own, _)| !own.is_empty()) {
+        let mut left = own.clone();
+        for factor in &factors {
+            left.remove(left.iter().position(|other| other == factor)?);
+        }
+        rest.terms.insert(left, value.checked_div(times)?);
+    }
+    let plus = expr.terms.get(&Vec::new()).copied().unwrap_or(0);
+    Some(Common { rest, times, factors, plus })
 }
 
 /// Returns whether an expression has this value with all symbols at the lower or the upper ends of their

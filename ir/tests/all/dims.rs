@@ -356,3 +356,17 @@ fn quoted_texts_come_back() {
     assert_eq!(DimExpr::parse(&text), None);
     assert_eq!(DimExpr::parse_quoted("\"open"), None);
 }
+
+#[test]
+fn common_factors_are_apart_from_roundings() {
+    let ranges = Ranges::from([("N".to_owned(), "1..8".parse().unwrap()), ("S".to_owned(), "1..512".parse().unwrap())]);
+    let most = |text: &str| DimExpr::parse(text).unwrap().upper_bound(&ranges);
+    assert_eq!(most("floor(3*N/4)-floor(5*N/8)"), Some(1));
+    assert_eq!(most("197*floor(3*N/4)-197*floor(5*N/8)"), Some(197));
+    assert_eq!(most("197*floor(3*N/4)-197*floor(5*N/8)+3"), Some(200));
+    // No more than two of eight rows, although three quarters of a row more would be possible.
+    assert_eq!(most("S*floor(2*N/5)-S*floor(N/5)"), Some(1024));
+    assert_eq!(most("S*floor(3*N/4)-S*floor(5*N/8)"), Some(512));
+    assert_eq!(DimExpr::parse("4*S*N-4*S").unwrap().lower_bound(&ranges), Some(0));
+    assert_eq!(DimExpr::parse("2*S*N-6*S").unwrap().lower_bound(&ranges), Some(-2048));
+}
