@@ -15,6 +15,7 @@ mod conformance;
 mod diff;
 mod door;
 mod dropout;
+mod empty;
 mod encoded_plans;
 mod encoded_weights;
 mod examples;

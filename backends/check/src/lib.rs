@@ -23,6 +23,7 @@ pub mod codes;
 mod content;
 mod ctx;
 pub mod devices;
+pub mod empty;
 mod encodings;
 mod entries;
 mod extents;
@@ -204,6 +205,7 @@ fn run(given: &Side<'_>, out: &mut Side<'_>, layout: &Layout, options: Options, 
     schedule::check(&ctx, findings);
     entries::check(&ctx, findings);
     scratch::check(&ctx, findings);
+    empty::check(&ctx, findings);
     liveness::check(&mut ctx, findings);
     alias::resolve(&mut ctx, findings);
     alias::check(&ctx, findings);

@@ -1,4 +1,4 @@
-//! Codes of transfers, of the models' meaning, and of claimed numbers: E0545 to E0585.
+//! Codes of transfers, of the models' meaning, and of claimed numbers: E0545 to E0586.
 
 use super::{Entry, Kind, entry};
 
@@ -351,5 +351,14 @@ pub(super) const ENTRIES: &[Entry] = &[
         "A transform may add outputs. `added_outputs` states the nodes that compute each of them from values of the input model; the input model, \
          extended by these nodes, must be a model, and have the outputs of the output model.",
         "a node of `added_outputs` that reads a value of nobody",
+    ),
+    entry(
+        Kind::Empty,
+        "E0586",
+        "empty-part",
+        "a kernel may run on nothing, and is not known to take that",
+        "In a plan for ranges, parts have no positions where an axis is shorter than the number of parts. Every node that the plan made must \
+         have a kernel that takes operands without elements. The check has a list of its own.",
+        "GroupNormalization of a part of a batch that begins at one image",
     ),
 ];

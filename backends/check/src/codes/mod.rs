@@ -184,6 +184,8 @@ pub enum Kind {
     Kernel,
     /// The input model cannot be extended by the nodes of an added output.
     AddedOutput,
+    /// A kernel may run on nothing, and is not known to take that.
+    Empty,
     /// A part of a batch is not computed or joined as its nodes say.
     SectionPart,
     /// The files of a division are not those of its manifest.

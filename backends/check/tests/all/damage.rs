@@ -544,7 +544,8 @@ fn every_kind_has_a_damage() {
     // Other tests cover these: `json-form` belongs to another function, a rewriting is not damage, and
     // this plan has no encoded values, no caches and no free dimensions.
     let elsewhere = ["json-form", "rewritten", "encoding", "encoding-unproven", "encoding-lossy", "encoding-early"];
-    let of_ranges_and_caches = ["extents", "cache", "cache-place", "cache-twice", "expression", "upper-bound", "formula"];
+    let of_ranges_and_caches =
+        ["extents", "cache", "cache-place", "cache-twice", "expression", "upper-bound", "formula", "empty-part"];
     // The tests of `memc split` damage manifests.
     let manifests = [
         "section-part",

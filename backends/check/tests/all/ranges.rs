@@ -351,3 +351,26 @@ fn outputs_of_other_texts_are_compared_for_all_extents() {
         assert_eq!(found, kind, "{from}: {:#?}", told(&report));
     }
 }
+
+/// Returns whether the check refuses a node of the output model that reads the rows of `a` from the third
+/// one on, for batches from `least` to 4.
+fn is_refused(operator: &str, least: u64) -> bool {
+    let nodes = vec![
+        node("start", "Relu", &["x"], &["a"]),
+        node("front", "Abs", &["a"], &["v"]),
+        node("cut", "Slice", &["a", "two", "end"], &["rest"]),
+        node("part", operator, &["rest"], &["made"]),
+    ];
+    let mut case = planned(nodes, &[], &[]);
+    range(&mut case).min = least;
+    // The plan made both nodes.
+    case.given.graph.as_mut().unwrap().node.truncate(2);
+    case.report().violations.iter().any(|violation| violation.kind == Kind::Empty)
+}
+
+#[test]
+fn kernels_that_refuse_nothing_get_no_part_that_may_be_empty() {
+    assert!(!is_refused("Abs", 1), "its kernel takes rows of none");
+    assert!(is_refused("Trilu", 1) && is_refused("Trilu", 2), "batches of one and two have no third row");
+    assert!(!is_refused("Trilu", 3));
+}

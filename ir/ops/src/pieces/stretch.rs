@@ -51,9 +51,13 @@ impl Stretch {
             |a: &Dim, b: &Dim| if at_least(b, a, ranges) { Some(b.clone()) } else { at_least(a, b, ranges).then(|| a.clone()) };
         Some(Self { start: smaller(&self.start, &other.start)?, end: larger(&self.end, &other.end)? })
     }
-    /// Returns the positions that both contain. The outer `None` if they depend on extents of the symbols
-    /// without proof, the inner one if there are none.
+    /// Returns the positions that both contain; equal stretches contain all of them, even if they may be
+    /// empty. The outer `None` if they depend on extents of the symbols without proof, the inner one if there
+    /// are none.
     pub fn common(&self, other: &Self, ranges: &Ranges) -> Option<Option<Self>> {
+        if self == other {
+            return Some(Some(self.clone()));
+        }
         if at_least(&self.start, &other.end, ranges) || at_least(&other.start, &self.end, ranges) {
             return Some(None);
         }
@@ -111,6 +115,9 @@ mod tests {
         assert_eq!(common(stretch("0", "N"), stretch("2", "N+1")), Some(Some("2..N".to_owned())));
         assert_eq!(common(stretch("0", "N"), stretch("N", "N+1")), Some(None));
         assert_eq!(common(stretch("0", "N"), stretch("5", "12")), None);
+        let third = || stretch("floor(N/16)", "floor(N/8)");
+        assert_eq!(common(third(), third()), Some(Some("floor(N/16)..floor(N/8)".to_owned())));
+        assert_eq!(common(third(), stretch("floor(N/8)", "N")), Some(None));
         assert_eq!(stretch("N", "2*N").counted_from(&Dim::from_name("N")), stretch("0", "N"));
     }
 }

@@ -7,6 +7,7 @@
 pub mod arena;
 mod fusion;
 pub mod ort;
+mod ort_empty;
 mod ort_kernels;
 mod ort_names;
 mod ort_session;
@@ -15,6 +16,7 @@ mod ort_temporaries;
 pub mod player;
 
 pub use fusion::may_fuse;
+pub use ort_empty::{ADD_NOTHING, TAKE_EMPTY};
 pub use ort_kernels::{Kernel, Overwrites, ort_kernel};
 pub use ort_names::{REGISTERED, registered};
 pub use ort_session::{Language, Recipe, SessionNeeds};
@@ -213,6 +215,18 @@ impl Profile {
             Some(elements) => elements.contains(&element),
             None => operator.domain.is_empty(),
         }
+    }
+
+    /// Whether the kernel of an operator takes operands without elements along an axis of its result, as a
+    /// part has them if the axis has fewer positions than there are parts, and makes a result without
+    /// elements.
+    pub fn takes_empty(&self, operator: &Operator) -> bool {
+        ort_empty::has(TAKE_EMPTY, operator)
+    }
+
+    /// Whether the kernel of an operator adds nothing if the axis that it sums over has no elements.
+    pub fn adds_nothing(&self, operator: &Operator) -> bool {
+        ort_empty::has(ADD_NOTHING, operator)
     }
 
     /// Returns the workspace of the node's kernel, in addition to operands and results; `None` if it is
