@@ -74,6 +74,9 @@ pub struct SplitTuning {
     /// Within a limit, the search ends once all regions together cost less than this fraction of the
     /// time.
     pub small_overhead: Part,
+    /// In plans for ranges, parts of an axis with too few positions run on nothing. At the smallest extents
+    /// these calls may take at most this fraction of the time; else the axis gets fewer parts.
+    pub overhead_at_least: Part,
     /// Number of seeds of each kind, the best at a step, that are grown with every number of parts.
     pub promising: usize,
     /// Maximum number of narrow borders on each side of a step.
@@ -114,6 +117,7 @@ impl Default for SplitTuning {
             last_trial_nodes: 10_000,
             free_aims: 2,
             small_overhead: Part(200),
+            overhead_at_least: Part(20),
             promising: 3,
             max_borders: 4,
             narrower: Part(4),

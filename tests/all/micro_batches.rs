@@ -9,7 +9,7 @@ use std::fs;
 
 use command::Folder;
 use memc_onnx_proto::onnx::{ModelProto, NodeProto};
-use models_made::{bytes, fixed, float, floats, int, integers, ints, node, raw, stated, with};
+use models_made::{bytes, fixed, float, floats, int, integers, ints, node, raw, stated, symbolic, with};
 use prost::Message as _;
 
 /// Returns attention over a batch of eight, products as in its gradient, and reductions over the batch.
@@ -269,4 +269,52 @@ fn chain(layer: impl Fn(usize) -> Vec<NodeProto>) -> ModelProto {
         graph.output = (0..LAYERS).map(|k| fixed(&format!("g{k}"), &[64, 64])).collect();
         graph.initializer = vec![floats("w", &[64, 64]), raw("keep", &[], &0.9_f32.to_le_bytes())];
     })
+}
+
+/// Returns a layer with its gradients by images of `n`, and pooled images that write back to their positions.
+fn free() -> ModelProto {
+    let windows = || vec![ints("kernel_shape", &[2, 2]), ints("strides", &[2, 2])];
+    let nodes = vec![
+        node("Shape", &["x"], &["extents"]),
+        node("Gather", &["extents", "first"], &["images"]),
+        node("Mul", &["images", "elements"], &["all"]),
+        node("Relu", &["x"], &["r"]),
+        stated(node("MaxPool", &["r"], &["p", "at"]), windows()),
+        node("Reshape", &["p", "flat"], &["f"]),
+        node("MatMul", &["f", "w"], &["h"]),
+        node("Tanh", &["h"], &["t"]),
+        stated(node("Gemm", &["f", "t"], &["dw"]), vec![int("transA", 1)]),
+        node("ReduceSum", &["t", "first"], &["db"]),
+        stated(node("Gemm", &["t", "w"], &["df"]), vec![int("transB", 1)]),
+        node("Reshape", &["df", "line"], &["dp"]),
+        node("Reshape", &["at", "line"], &["places"]),
+        node("ConstantOfShape", &["all"], &["zeros"]),
+        stated(node("ScatterElements", &["zeros", "places", "dp"], &["dr"]), vec![int("axis", 0)]),
+        node("Reshape", &["dr", "image"], &["dx"]),
+    ];
+    with(nodes, |graph| {
+        graph.input = vec![symbolic("x", &["n", "channels", "rows", "columns"])];
+        graph.output = vec![symbolic("dw", &["wide", "out"]), symbolic("db", &["one", "out"])];
+        graph.output.push(symbolic("dx", &["n", "channels", "rows", "columns"]));
+        graph.initializer = vec![floats("w", &[64, 24]), integers("flat", &[-1, 64]), integers("line", &[-1])];
+        graph.initializer.extend([integers("image", &[-1, 4, 8, 8]), integers("first", &[0]), integers("elements", &[256])]);
+    })
+}
+
+#[test]
+fn a_free_batch_is_computed_in_parts_of_computed_rows() {
+    let folder = Folder::new("micro-batches-free");
+    folder.write("in.onnx", bytes(&free()));
+    let dims = "--dim channels=4 --dim rows=8 --dim columns=8";
+    folder.memc(&format!("optimize in.onnx -o whole.onnx {dims} --dim n=1..9")).done();
+    folder.memc(&format!("optimize in.onnx -o out.onnx {dims} --dim n=1..9 --micro-batches 3")).done();
+    folder.memc("check in.onnx out.onnx out.layout.json").checked();
+    let parts = folder.read("out.layout.json").matches("_part2").count();
+    assert!(parts > 10, "{parts} entries of the third part");
+    let ran = folder.memc("verify in.onnx out.onnx --points 9").done();
+    assert!(ran.err.contains("n=1: ") && ran.err.contains("n=9: ") && ran.err.contains("n=2: "), "{ran:#?}");
+    // A budget that only parts keep.
+    folder.memc(&format!("optimize in.onnx -o out.onnx {dims} --dim n=1..9 --budget 25KiB")).done();
+    folder.memc("check in.onnx out.onnx out.layout.json").checked();
+    assert!(folder.memc("verify in.onnx out.onnx --points 9").done().err.contains("n=1: "));
 }

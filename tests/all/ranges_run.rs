@@ -139,6 +139,50 @@ fn rows_whose_number_is_a_range_are_computed_in_parts() {
     assert!(ran.done().err.contains("equal within the tolerance in "));
 }
 
+/// Returns two layers on rows of tokens of `n` texts: wide products, joined with what they read.
+fn texts() -> ModelProto {
+    let layer = |from: &str, at: usize| {
+        let name = |what: &str| format!("{what}{at}");
+        let [rows, wide, gate, narrow, back, sum] = ["rows", "wide", "gate", "narrow", "back", "sum"].map(name);
+        vec![
+            node("Reshape", &[from, "flat"], &[&rows]),
+            node("MatMul", &[&rows, "w1"], &[&wide]),
+            node("Relu", &[&wide], &[&gate]),
+            node("MatMul", &[&gate, "w2"], &[&narrow]),
+            node("Reshape", &[&narrow, "text"], &[&back]),
+            node("Add", &[&back, from], &[&sum]),
+        ]
+    };
+    let nodes = [layer("x", 1), layer("sum1", 2), vec![node("Relu", &["sum2"], &["y"])]].concat();
+    with(nodes, |graph| {
+        graph.input = vec![symbolic("x", &["n", "tokens", "width"])];
+        graph.output = vec![symbolic("y", &["n", "tokens", "width"])];
+        let extents = [integers("flat", &[-1, 128]), integers("text", &[-1, 64, 128])];
+        graph.initializer = vec![floats("w1", &[128, 1024]), floats("w2", &[1024, 128])];
+        graph.initializer.extend(extents);
+    })
+}
+
+#[test]
+fn a_batch_that_begins_at_one_is_computed_in_parts() {
+    let folder = Folder::new("ranges-batch");
+    folder.write("in.onnx", bytes(&texts()));
+    let arena = |extents: &str| {
+        folder.memc(&format!("optimize in.onnx -o out.onnx --dim tokens=64 --dim width=128 {extents}")).done();
+        folder.memc("check in.onnx out.onnx out.layout.json").checked();
+        let layout = folder.read("out.layout.json");
+        let size = layout.split("\"size\": ").nth(1).and_then(|rest| rest.split(',').next()).unwrap();
+        size.trim().parse::<u64>().unwrap()
+    };
+    let whole = arena("--dim n=1..8 --no-rewrite");
+    let bound = arena("--dim n=8 --slowdown 10%");
+    let ranged = arena("--dim n=1..8 --slowdown 10%");
+    assert!(ranged * 2 < whole, "{ranged} of {whole} bytes");
+    assert!(ranged * 10 < bound * 12, "{ranged} bytes, {bound} for eight texts alone");
+    let ran = folder.memc("verify in.onnx out.onnx --points 8").done();
+    assert!([1, 2, 7, 8].iter().all(|n| ran.err.contains(&format!("n={n}: "))), "{ran:#?}");
+}
+
 /// Returns a model that gathers row 3 of `x`: it runs if there are at least four rows.
 fn fourth_row() -> ModelProto {
     let nodes = vec![

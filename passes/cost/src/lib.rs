@@ -17,7 +17,7 @@ pub mod timings;
 pub use machine::{ArithmeticRates, Cache, Machine, Traffic};
 pub use measured::Measured;
 pub use model::CostModel;
-pub use node::{UNKNOWN_NANOS, accesses, flops, gathered, nanos, scalar_steps, total_flops, traffic};
+pub use node::{UNKNOWN_NANOS, accesses, flops, gathered, makes_nothing, nanos, scalar_steps, total_flops, traffic};
 pub use scratch::{ScratchError, ScratchRules};
 pub use target::{Kernels, Link, Space, Target, TargetError};
 pub use timeline::{Span, timeline};

@@ -103,8 +103,18 @@ pub fn accesses(module: &Module, node: Node, mut found: impl FnMut(Value, u64)) 
     Some(())
 }
 
+/// Returns whether a node makes no elements: its kernel then reads nothing. Parts of an axis with fewer
+/// positions than parts have such nodes.
+pub fn makes_nothing(module: &Module, node: Node) -> bool {
+    let mut results = module.node(node).results().peekable();
+    results.peek().is_some() && results.all(|value| module.largest(value).and_then(TensorType::elements) == Some(0))
+}
+
 /// Returns the modelled time of a node on a machine; [`UNKNOWN_NANOS`] if extents are unknown.
 pub fn nanos(module: &Module, node: Node, machine: &Machine) -> Nanos {
+    if makes_nothing(module, node) {
+        return machine.time(0, Traffic::default(), arithmetic(module, node));
+    }
     let vectors = flops(module, node).zip(gathered(module, node));
     let known = vectors.zip(scalar_steps(module, node)).zip(traffic(module, node));
     known.map_or(Nanos(UNKNOWN_NANOS), |(((flops, gathered), scalar), traffic)| {

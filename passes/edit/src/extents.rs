@@ -58,7 +58,26 @@ impl Maker<'_> {
             let numbers: Vec<i64> = numbers.into_iter().map(|number| number.unwrap_or(-1)).collect();
             return self.integers(&numbers);
         }
-        let all: Vec<DimExpr> = dims.iter().map(|dim| dim.expr().unwrap_or_else(|| DimExpr::constant(0))).collect();
+        let all = dims.iter().map(|dim| dim.expr().unwrap_or_else(|| DimExpr::constant(0))).collect();
+        self.vector(all)
+    }
+
+    /// Returns a vector of extents in the default form, with -1 in place of the extent at a position: the
+    /// Reshape that reads it derives this extent, also where it is zero.
+    pub fn extents_but(&mut self, dims: &[Dim], derived: usize) -> Value {
+        let number = |(at, dim): (usize, &Dim)| {
+            let stated = dim.expr().filter(|_| at != derived);
+            stated.unwrap_or_else(|| DimExpr::constant(if at == derived { -1 } else { 0 }))
+        };
+        let all: Vec<DimExpr> = dims.iter().enumerate().map(number).collect();
+        match all.iter().map(DimExpr::as_constant).collect::<Option<Vec<i64>>>() {
+            Some(numbers) => self.integers(&numbers),
+            None => self.vector(all),
+        }
+    }
+
+    /// Returns a vector of extents of which the run computes at least one.
+    fn vector(&mut self, all: Vec<DimExpr>) -> Value {
         if let Some(known) = self.computed.vectors.get(&all) {
             return *known;
         }

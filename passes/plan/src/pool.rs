@@ -6,6 +6,7 @@ use memc_passes::{Budgeted, Options, Shortage};
 use crate::Goal;
 use crate::model::{Planned, is_no_worse, pays_for_weights};
 use crate::score::Score;
+use crate::trial::AtLeast;
 
 /// Outcome of a candidate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,6 +19,8 @@ pub enum Verdict {
     Behind,
     /// Needs more bytes than the limit, or takes longer than the time limit.
     BeyondLimit,
+    /// Parts run on nothing at the smallest extents of ranges, and take too long there.
+    SlowAtLeast,
     /// Needs more than the file order.
     AboveFileOrder,
     /// Its weights grow by more than the arena shrinks.
@@ -36,6 +39,7 @@ impl Verdict {
             Self::Best => "best so far",
             Self::Behind => "no better",
             Self::BeyondLimit => "exceeds the limit",
+            Self::SlowAtLeast => "takes too long at the smallest extents",
             Self::AboveFileOrder => "needs more than the file order",
             Self::HeavyWeights => "weights grow by more than the arena shrinks",
             Self::Nothing => "no plan found",
@@ -87,6 +91,8 @@ pub(crate) struct Pool<'o> {
     /// Least modelled time, in nanoseconds, of the input model and of all plans found without a search
     /// for the limit.
     free_nanos: u64,
+    /// Time of the file order at the smallest extents.
+    at_least: AtLeast,
     /// Need, in bytes, of the smallest plan that the search finds under every limit.
     smallest: Bytes,
     /// Score of the best plan that keeps the byte limit and exceeds the time limit.
@@ -102,9 +108,11 @@ impl<'o> Pool<'o> {
     /// Creates a pool with the file order in it; `given_nanos` is the modelled time of the input model.
     pub(crate) fn new(options: &'o Options, goal: Goal, file_order: Planned, given_nanos: u64) -> Self {
         let smallest = Bytes(u64::MAX);
+        let at_least = AtLeast::of(&file_order.module, options);
         Self {
             options,
             goal,
+            at_least,
             file_order,
             best: None,
             best_is_free: false,
@@ -135,6 +143,7 @@ impl<'o> Pool<'o> {
         }
         let verdict = match () {
             () if !score.keeps() => Verdict::BeyondLimit,
+            () if self.goal.limit().is_none() && self.is_slow_at_least(&plan) => Verdict::SlowAtLeast,
             () if self.best.as_ref().is_some_and(|best| self.score(best) <= score) => Verdict::Behind,
             () => Verdict::Best,
         };
@@ -161,6 +170,11 @@ impl<'o> Pool<'o> {
         let verdict = self.offer(plan);
         self.best_is_free |= verdict == Verdict::Best;
         verdict
+    }
+
+    /// Returns whether a plan takes too long at the smallest extents.
+    fn is_slow_at_least(&self, plan: &Planned) -> bool {
+        AtLeast::of(&plan.module, self.options).is_slow(&self.at_least, self.options)
     }
 
     pub(crate) fn score(&self, plan: &Planned) -> Score {

@@ -86,6 +86,35 @@ pub(crate) fn at_small(module: &Module, options: &Options) -> u64 {
     peaks.map_or(0, |peaks| small_need(&peaks))
 }
 
+/// Modelled time of a module at the smallest extents of its domain.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct AtLeast {
+    /// Time of all nodes, in nanoseconds.
+    nanos: u64,
+    /// Time of the nodes that make no elements there, in nanoseconds.
+    nothing: u64,
+}
+
+impl AtLeast {
+    /// Measures a module; zero without ranges. Linear in values and nodes.
+    pub(crate) fn of(module: &Module, options: &Options) -> Self {
+        let domain = module.domain();
+        if domain.is_empty() {
+            return Self::default();
+        }
+        let module = module.at(&domain.ranges.iter().map(|(name, range)| (name.clone(), range.min)).collect());
+        let nodes = &module.graph(module.main()).nodes;
+        let nothing = nodes.iter().filter(|node| memc_cost::makes_nothing(&module, **node));
+        let nothing: f64 = nothing.map(|node| options.cost.nanos(&module, *node).0).sum();
+        Self { nanos: options.total_nanos(&module), nothing: nothing.round() as u64 }
+    }
+
+    /// Returns whether parts that run on nothing take too long, compared with the module before the parts.
+    pub(crate) fn is_slow(&self, before: &Self, options: &Options) -> bool {
+        self.nothing.saturating_sub(before.nothing) > options.tuning.split.overhead_at_least.of(before.nanos)
+    }
+}
+
 /// Measures a fragment by itself; a fragment that cannot be ordered gets the largest peak and time.
 pub(crate) fn alone(piece: &Module, options: &Options) -> Measure {
     let judged = judge(piece.clone(), options, 0);

@@ -4,10 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use memc_ir::{Module, Node, SecondaryMap, Use, Value, uses};
-use memc_ops::{Linear, Piece, Pieces, Profile, Share, Typed, feeds_unrepeatable, lookup, pieces_in_blocks};
+use memc_ops::{Linear, Piece, Pieces, Profile, feeds_unrepeatable, lookup};
 
+use super::division::{Batch, Division, bytes, dims};
 use super::drawn::{Drawn, drawn};
-use crate::parts::{Divided, Shares, Unrounded};
+use crate::parts::{Divided, Probes, Unrounded};
 
 /// Values that parts need whole are computed whole only if they take at most 1/16 of the largest divided
 /// value. An example is the count of labels that divides each part's gradient.
@@ -25,21 +26,22 @@ struct Found {
 
 /// Returns the nodes that can be computed in `parts` parts of a batch, or `None` if no node can.
 ///
-/// A batch is the first extent of a graph input without a default (inputs with a default are weights).
+/// A batch is the first extent of a graph input without a default (inputs with a default are weights): a
+/// multiple of the parts, or a symbol if the run can compute extents.
 /// Of several batches, the one with the most dependent bytes wins.
 pub(super) fn divided(module: &Module, profile: &Profile, parts: u64) -> Option<Divided> {
-    let unrounded = Unrounded::of(module, profile);
-    let mut batches: BTreeMap<u64, Vec<Value>> = BTreeMap::new();
+    let (unrounded, probes) = (Unrounded::of(module, profile), Probes::of(module));
+    let mut batches: BTreeMap<Batch, Vec<Value>> = BTreeMap::new();
     for input in module.graph(module.main()).inputs.iter().filter(|input| module.value(**input).default.is_none()) {
-        let dims = module.ty(*input).tensor().and_then(|ty| ty.known_dims()).unwrap_or_default();
-        if let Some(batch) = dims.first().filter(|batch| **batch > 0 && batch.is_multiple_of(parts)) {
-            batches.entry(*batch).or_default().push(*input);
+        if let Some(batch) = Batch::of(dims(module, *input), parts, &module.domain().ranges) {
+            batches.entry(batch).or_default().push(*input);
         }
     }
     let found = batches.iter().flat_map(|(batch, inputs)| {
-        let drawn = drawn(module, *batch, parts);
-        let without = settled(module, &unrounded, inputs, Drawn::default(), parts);
-        let with = (!drawn.values.is_empty()).then(|| settled(module, &unrounded, inputs, drawn, parts));
+        let division = Division::of(module, profile, &probes, batch, parts);
+        let drawn = drawn(&division);
+        let without = settled(&division, &unrounded, inputs, Drawn::default());
+        let with = (!drawn.values.is_empty()).then(|| settled(&division, &unrounded, inputs, drawn));
         [without].into_iter().chain(with)
     });
     found.max_by_key(|found| found.bytes).filter(|found| found.bytes > 0).map(|found| found.divided)
@@ -57,17 +59,18 @@ pub(super) fn held(module: &Module, divided: &Divided) -> u64 {
 ///
 /// After the walk, every small value that parts need whole is computed whole, and no part begins or ends
 /// at a value that the runtime would round differently.
-fn settled(module: &Module, unrounded: &Unrounded, inputs: &[Value], drawn: Drawn, parts: u64) -> Found {
+fn settled(division: &Division<'_>, unrounded: &Unrounded, inputs: &[Value], drawn: Drawn) -> Found {
+    let module = division.module;
     let mut whole = drawn.whole;
     let mut kept = feeds_unrepeatable(module, &module.graph(module.main()).nodes);
     loop {
         let mut follow = Follow {
             module,
+            division,
             kept: &kept,
             shares: inputs.iter().chain(&drawn.values).map(|value| (*value, 0)).collect(),
             whole: &whole,
-            parts,
-            found: Found { divided: Divided::among(Shares::Even(parts)), late: SecondaryMap::default(), bytes: 0 },
+            found: Found { divided: Divided::among(division.shares()), late: SecondaryMap::default(), bytes: 0 },
             largest: 0,
             missing: None,
         };
@@ -91,6 +94,7 @@ fn settled(module: &Module, unrounded: &Unrounded, inputs: &[Value], drawn: Draw
 /// One forward walk over the main graph.
 struct Follow<'m> {
     module: &'m Module,
+    division: &'m Division<'m>,
     /// Nodes that stay unchanged: their results distinguish random numbers, or a reader outside the
     /// parts needs shares that cannot be joined.
     kept: &'m SecondaryMap<Node, bool>,
@@ -99,7 +103,6 @@ struct Follow<'m> {
     shares: BTreeMap<Value, usize>,
     /// Nodes that are computed whole.
     whole: &'m BTreeSet<Node>,
-    parts: u64,
     found: Found,
     /// Bytes of the largest divided value.
     largest: u64,
@@ -148,8 +151,7 @@ impl Follow<'_> {
             None => Piece::Whole,
         };
         let operands: Vec<Piece> = data.inputs.iter().map(piece).collect();
-        let typed = Typed::of(self.module, node);
-        let ask = |operands: &[Piece]| pieces_in_blocks(Share { node: typed, operands, parts: self.parts });
+        let ask = |operands: &[Piece]| self.division.pieces(node, operands);
         let found = ask(&operands);
         // If an operand that is a sum prevents division, the sum may be small enough to be computed
         // before the parts.
@@ -224,11 +226,6 @@ fn cone(module: &Module, value: Value, found: &Found) -> BTreeSet<Node> {
 fn bytes_of(module: &Module, nodes: &BTreeSet<Node>) -> u64 {
     let results = nodes.iter().flat_map(|node| module.node(*node).results());
     results.fold(0u64, |sum, value| sum.saturating_add(bytes(module, value)))
-}
-
-/// Returns the bytes of a value; an unknown size counts as `u64::MAX`.
-fn bytes(module: &Module, value: Value) -> u64 {
-    module.ty(value).tensor().and_then(|ty| ty.size()).map_or(u64::MAX, |size| size.0)
 }
 
 /// Moves a linear node after the sum of its operand, if no other part reads its result: the node then

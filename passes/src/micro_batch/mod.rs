@@ -1,9 +1,10 @@
 //! `micro-batch`: computes the batch in equal parts, one after another, and joins their results.
 
+mod division;
 mod drawn;
 mod follow;
 
-use memc_edit::has_made;
+use memc_edit::{are_computable, has_made};
 use memc_ir::{Module, Stage};
 
 use crate::parts::{Weights, write};
@@ -27,6 +28,9 @@ pub fn is_divided(module: &Module) -> bool {
 
 fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassError> {
     let Some(parts) = ctx.settings.parts.filter(|parts| *parts > 1) else { return Ok(Changed::No) };
+    if !are_computable(module) {
+        return Ok(Changed::No);
+    }
     let Some(divided) = follow::divided(module, ctx.options.profile, parts) else { return Ok(Changed::No) };
     if ctx.settings.limit.is_some_and(|limit| follow::held(module, &divided) > limit.0) {
         return Ok(Changed::No);

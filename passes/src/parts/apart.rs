@@ -90,7 +90,7 @@ impl Apart<'_> {
             let is_whole = own == *held;
             pieces.push(PieceOf { share: *share, positions: (!is_whole).then(|| own.counted_from(&held.start)) });
         }
-        Some(pieces)
+        Some(pieces).filter(|pieces| !pieces.is_empty())
     }
 
     /// Returns the positions that a Slice of this pass cuts out along an axis; `None` for other nodes.
@@ -108,7 +108,7 @@ impl Apart<'_> {
         };
         let stretch = Stretch { start: number(1, "starts")?, end: number(2, "ends")? };
         let is_it = number(3, "axes")? == Dim::Known(axis as u64);
-        Some(stretch).filter(|stretch| is_it && stretch.has_some(&self.module().domain().ranges))
+        is_it.then_some(stretch)
     }
 
     /// Returns the only element of a vector of integers.

@@ -2,6 +2,8 @@
 //! their writer.
 
 mod apart;
+mod nothing;
+mod probes;
 mod spans;
 mod unrounded;
 mod weights;
@@ -13,6 +15,8 @@ use memc_ir::{Node, Value};
 use memc_ops::{Piece, Pieces};
 
 pub use apart::read_apart;
+pub use nothing::{are_multiples, takes_nothing};
+pub use probes::Probes;
 pub use spans::{Shares, Spans};
 pub use unrounded::Unrounded;
 pub use weights::Weights;

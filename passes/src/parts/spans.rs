@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 
 use memc_ir::{Dim, DimExpr, Domain, Module, Node, Ranges, Value};
-use memc_ops::{Piece, Pieces, Stretch, Taken};
+use memc_ops::{Piece, Pieces, Profile, Stretch, Taken};
+
+use super::takes_nothing;
 
 /// Shares of an axis with a symbol end at multiples of at most this number, so that windows with strides
 /// and upscaling keep whole positions.
@@ -33,19 +35,28 @@ pub enum Shares {
     Even(u64),
     /// Shares between these borders, which include both ends of the axis: one border more than parts.
     Between(Vec<u64>),
+    /// This number of shares of an extent over symbols, as even as possible. The shares of an axis whose
+    /// extent is a multiple of it are the multiples of these shares.
+    Of {
+        /// The extent.
+        extent: DimExpr,
+        /// Number of shares.
+        parts: u64,
+    },
 }
 
 impl Shares {
     /// Returns the number of parts.
     pub fn count(&self) -> u64 {
         match self {
-            Self::Even(parts) => *parts,
+            Self::Even(parts) | Self::Of { parts, .. } => *parts,
             Self::Between(borders) => borders.len().saturating_sub(1) as u64,
         }
     }
 
-    /// Returns a part's share of the positions of an axis, without overlap. `None` if the axis may have
-    /// fewer positions than parts: no share is empty.
+    /// Returns a part's share of the positions of an axis, without overlap. `None` if an axis of known extent
+    /// has fewer positions than parts, or is no multiple of the extent that is shared. With symbols, shares
+    /// are empty at extents that have fewer positions.
     pub fn own(&self, extent: &Dim, part: u64, ranges: &Ranges) -> Option<Stretch> {
         match (self, extent) {
             (Self::Even(parts), Dim::Known(extent)) => {
@@ -65,6 +76,16 @@ impl Shares {
                 };
                 Some(Stretch { start: border(part)?, end: border(part + 1)? })
             }
+            (Self::Of { extent: of, parts }, _) => {
+                let times = extent.expr()?.div_exact(of)?;
+                let border = |part: u64| {
+                    let number = |number: u64| i64::try_from(number).ok().map(DimExpr::constant);
+                    let share = of.mul(&number(part)?)?.floor_div(&number(*parts)?)?;
+                    Some(Dim::from_expr(share.mul(&times)?.simplified(ranges)))
+                };
+                let end = if part + 1 == *parts { Some(extent.clone()) } else { border(part + 1) };
+                Some(Stretch { start: border(part)?, end: end? })
+            }
             (Self::Between(borders), _) => {
                 let extent = extent.known()?;
                 let at = |part: u64| borders.get(part as usize).map_or(extent, |border| (*border).min(extent));
@@ -76,7 +97,7 @@ impl Shares {
     /// Returns an upper bound of a part's share of a value, in bytes, without overlap.
     pub fn most(&self, bytes: u64) -> u64 {
         match self {
-            Self::Even(parts) => bytes.div_ceil(*parts),
+            Self::Even(parts) | Self::Of { parts, .. } => bytes.div_ceil(*parts),
             Self::Between(borders) => {
                 let extent = borders.last().copied().unwrap_or_default().max(1);
                 let widest = borders.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or_default();
@@ -90,9 +111,16 @@ impl Spans {
     /// Derives the positions that each part needs, for nodes in running order.
     ///
     /// Each part needs its own share of every value that is `needed` whole, and everything that the
-    /// part's nodes read. `None` if no part needs any result of some node, or if an axis has fewer
-    /// positions than parts. Linear in operands times parts.
-    pub fn of(module: &Module, nodes: &[(Node, &Pieces)], shares: &Shares, needed: impl Fn(Value) -> bool) -> Option<Self> {
+    /// part's nodes read. `None` if no part needs any result of some node, or if a part may be empty at some
+    /// extents and the kernel of one of its nodes does not take empty tensors. Linear in operands times
+    /// parts.
+    pub fn of(
+        module: &Module,
+        profile: &Profile,
+        nodes: &[(Node, &Pieces)],
+        shares: &Shares,
+        needed: impl Fn(Value) -> bool,
+    ) -> Option<Self> {
         let (mut spans, parts, domain) = (Self::default(), shares.count(), module.domain());
         let ranges = &domain.ranges;
         for (node, pieces) in nodes.iter().rev() {
@@ -107,8 +135,7 @@ impl Spans {
             let results: Vec<Value> = data.results().collect();
             let held = results.iter().filter_map(|value| Some(spans.values.get(value)?.parts.clone()));
             let made = held.map(Some).reduce(|left, right| hulls(&left?, &right?, ranges))??;
-            // Every part computes something for all extents: kernels may refuse empty images.
-            made.iter().all(|wanted| wanted.has_some(ranges)).then_some(())?;
+            (takes_nothing(module, profile, *node, pieces) || made.iter().all(|wanted| wanted.has_some(ranges))).then_some(())?;
             for (value, piece) in data.outputs.iter().zip(&pieces.results) {
                 if let Some((value, axis)) = value.zip(piece.axis()) {
                     spans.put(value, extent(module, value, axis)?, made.clone(), domain)?;
@@ -165,17 +192,17 @@ fn hulls(left: &[Stretch], right: &[Stretch], ranges: &Ranges) -> Option<Vec<Str
 }
 
 /// Returns the number of which the borders between shares are multiples: the largest power of two up to
-/// [`GRANULE`] that divides the extent, and leaves no share empty and all shares about equal. `None` if the
-/// axis may have fewer positions than parts.
+/// [`GRANULE`] that divides the extent, and leaves no share empty and all shares about equal; 1 if some
+/// share may be empty in any case. `None` for an extent without an upper bound.
 fn granule(extent: &Dim, parts: u64, ranges: &Ranges) -> Option<u64> {
     let extent = extent.expr()?;
     let bounds = extent.bounds(ranges);
     let (min, max) = (u64::try_from(bounds.min?).ok()?, u64::try_from(bounds.max?).ok()?);
     let fits = |granule: &u64| {
         let least = parts.saturating_mul(*granule);
-        min >= least && (*granule == 1 || max >= least.saturating_mul(GRANULE)) && extent.is_multiple_of(*granule, ranges)
+        min >= least && max >= least.saturating_mul(GRANULE) && extent.is_multiple_of(*granule, ranges)
     };
-    (0..=GRANULE.ilog2()).rev().map(|power| 1 << power).find(fits)
+    Some((1..=GRANULE.ilog2()).rev().map(|power| 1 << power).find(fits).unwrap_or(1))
 }
 
 /// How a node's windows reach beyond the wanted positions of its result.
@@ -238,17 +265,13 @@ mod tests {
     }
 
     #[test]
-    fn shares_of_symbols_cover_the_axis_and_are_never_empty() {
+    fn shares_of_symbols_cover_the_axis_and_are_empty_only_if_it_is_short() {
         let ranges = Ranges::from([("H".to_owned(), "32..960/32".parse().unwrap()), ("N".to_owned(), "5..77".parse().unwrap())]);
         for (text, name) in [("H", "H"), ("floor(H/2)", "H"), ("3*N", "N"), ("N", "N"), ("floor((N-1)/2)+1", "N")] {
             let extent = Dim::from_name(text);
             for parts in 2..7 {
                 let shares = Shares::Even(parts);
-                let all: Option<Vec<Stretch>> = (0..parts).map(|part| shares.own(&extent, part, &ranges)).collect();
-                let Some(all) = all else {
-                    assert!(text != "H" && parts > 2, "{text} in {parts}");
-                    continue;
-                };
+                let all: Vec<Stretch> = (0..parts).map(|part| shares.own(&extent, part, &ranges).unwrap()).collect();
                 for n in (1..=960).filter(|n| ranges[name].contains(*n)) {
                     let point = BTreeMap::from([(name.to_owned(), n)]);
                     let at = |dim: &Dim| dim.bind(&point).known().unwrap();
@@ -256,13 +279,37 @@ mod tests {
                     for share in &all {
                         assert_eq!(at(&share.start), next, "{text} in {parts} at {n}");
                         next = at(&share.end);
-                        assert!(at(&share.start) < next, "{text} in {parts} at {n}: an empty share");
+                        assert!(at(&share.start) < next || at(&extent) < parts, "{text} in {parts} at {n}: an empty share");
                     }
                     assert_eq!(next, at(&extent));
                 }
             }
         }
         assert_eq!(Shares::Even(4).own(&Dim::from_name("N"), 1, &ranges).unwrap().start.to_string(), "floor(N/4)");
-        assert_eq!(Shares::Even(6).own(&Dim::from_name("N"), 1, &ranges), None);
+        assert_eq!(Shares::Even(6).own(&Dim::from_name("N"), 1, &ranges).unwrap().start.to_string(), "floor(N/6)");
+    }
+
+    #[test]
+    fn shares_of_multiples_cover_every_axis_at_every_extent() {
+        let ranges = Ranges::from([("N".to_owned(), "0..9".parse().unwrap()), ("S".to_owned(), "1..5".parse().unwrap())]);
+        for parts in 2..7 {
+            let shares = Shares::Of { extent: DimExpr::symbol("N"), parts };
+            assert_eq!(shares.own(&Dim::from_name("N+1"), 0, &ranges), None);
+            assert_eq!(shares.own(&Dim::from_name("S"), 0, &ranges), None);
+            for (text, times) in [("N", 1), ("12*N", 12), ("N*S", 3)] {
+                let all: Vec<Stretch> =
+                    (0..parts).map(|part| shares.own(&Dim::from_name(text), part, &ranges).unwrap()).collect();
+                for n in 0..=9 {
+                    let point = BTreeMap::from([("N".to_owned(), n), ("S".to_owned(), 3)]);
+                    let at = |dim: &Dim| dim.bind(&point).known().unwrap();
+                    let mut next = 0;
+                    for (part, share) in (0..).zip(&all) {
+                        assert_eq!((at(&share.start), at(&share.start)), (next, times * (n * part / parts)), "{text}");
+                        next = at(&share.end);
+                    }
+                    assert_eq!(next, times * n, "{text} in {parts}");
+                }
+            }
+        }
     }
 }

@@ -198,7 +198,7 @@ impl Writer<'_, '_, '_, '_, '_> {
             && let Some(result) = data.outputs.first().copied().flatten()
         {
             let ty = self.ty(result, *piece, &made);
-            operands[index] = Some(self.stated(&ty, &data.operator));
+            operands[index] = Some(self.stated(&ty, *piece, &data.operator));
         }
         // Insert the copy.
         let types: Vec<Option<(String, ValueType)>> = data
@@ -403,7 +403,7 @@ impl Writer<'_, '_, '_, '_, '_> {
             _ => return None,
         };
         let ty = self.ty(value, Piece::Along(axis), &Some(wanted.clone()));
-        let operands = source.into_iter().chain([self.stated(&ty, &operator)]);
+        let operands = source.into_iter().chain([self.stated(&ty, Piece::Along(axis), &operator)]);
         let (new, result) = (self.maker.node(operator, operands, attributes), Some((self.name(value), ty)));
         Some(self.append(new, &[result]))
     }
@@ -551,11 +551,18 @@ impl Writer<'_, '_, '_, '_, '_> {
         self.maker.onnx("Reshape", [value, stated], Vec::new())
     }
 
-    /// Returns an operand that states the extents of a type. A Reshape may derive one of them from the
-    /// number of elements.
-    fn stated(&mut self, ty: &ValueType, operator: &Operator) -> Value {
+    /// Returns an operand that states the extents of a piece's type. A Reshape may derive one of them from
+    /// the number of elements: the number of positions, if it may be zero, which would otherwise stand for
+    /// the extent of the operand.
+    fn stated(&mut self, ty: &ValueType, piece: Piece, operator: &Operator) -> Value {
         let dims = ty.tensor().and_then(|tensor| tensor.shape.clone()).unwrap_or_default();
-        self.maker.extents(&dims, operator.domain.is_empty() && &*operator.name == "Reshape")
+        let derives = operator.domain.is_empty() && &*operator.name == "Reshape";
+        let ranges = &self.module().domain().ranges;
+        let may_be_zero = |axis: &usize| dims.get(*axis).is_some_and(|dim| !Stretch::whole(dim).has_some(ranges));
+        match piece.axis().filter(|axis| derives && may_be_zero(axis)) {
+            Some(axis) => self.maker.extents_but(&dims, axis),
+            None => self.maker.extents(&dims, derives),
+        }
     }
 
     /// Marks the undivided nodes inside the region on which parts depend.

@@ -12,7 +12,8 @@ use super::convolution::Window;
 use crate::emit::{Cut, Emit};
 use crate::error::Refusal;
 
-/// Most channels for which the batch becomes the channels of a convolution.
+/// Most channels for which a batch of known extent becomes the channels of a convolution. Parts of a free
+/// batch may be empty, and no convolution sums over no channels.
 const FEW_CHANNELS: u64 = 8;
 
 /// Most elements of a window that get a product each; larger windows would make too many nodes.
@@ -32,11 +33,11 @@ pub(super) fn weight_gradient(
     let known = known.ok_or_else(|| Refusal::form("weights of unknown extents"))?;
     let (filters, channels) = (known[0], known[1]);
     let taps: u64 = window.kernel.iter().product();
-    if groups != 1 || channels <= FEW_CHANNELS || taps > MAX_TAPS {
+    let batch = emit.dims(x)?.first().and_then(Dim::known);
+    if groups != 1 || taps > MAX_TAPS || channels <= FEW_CHANNELS && batch.is_some() {
         return as_convolution(emit, window, x, gradient, groups);
     }
     let positions: u64 = window.result.iter().product();
-    let batch = emit.dims(x)?.first().and_then(Dim::known);
     let joins_images = batch.is_some_and(|_| filters * channels > (filters + channels) * positions);
     by_taps(emit, window, x, gradient, dims, joins_images)
 }

@@ -5,14 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use memc_ir::{Module, Node, Operator, SecondaryMap, Use, Value, uses};
-use memc_ops::{Piece, Pieces, Share, Typed, normalize_axis, pieces, pieces_between, pieces_giving, pieces_reaching};
+use memc_ops::{Piece, Pieces, Profile, Share, Typed, normalize_axis, pieces, pieces_between, pieces_giving, pieces_reaching};
 
 use super::corner::Least;
-use super::probes::Probes;
 use super::region::{Region, has_windows, is_join, is_own};
 use super::seed::{Lie, Seed};
 use memc_passes::Options;
-use memc_passes::parts::{Divided, Shares, Spans, Unrounded, Weights};
+use memc_passes::parts::{Divided, Probes, Shares, Spans, Unrounded, Weights, takes_nothing};
 use memc_passes::tuning::SplitTuning;
 
 /// Facts about a module that all its regions need.
@@ -28,6 +27,8 @@ pub(super) struct Ground<'m> {
     probes: Probes,
     /// Smallest extents, if the module has the largest extents of another one.
     least: Arc<Least>,
+    /// Runtime whose kernels may take empty tensors.
+    profile: &'m Profile,
     /// Values at which no region begins or ends.
     unrounded: Unrounded,
     /// Nodes that stay whole, because a random number depends on their results.
@@ -179,6 +180,7 @@ impl<'m> Ground<'m> {
             uses: uses(module),
             probes: Probes::of(module),
             least,
+            profile: options.profile,
             unrounded: Unrounded::of(module, options.profile),
             kept: memc_ops::feeds_unrepeatable(module, nodes),
             step,
@@ -306,10 +308,12 @@ impl<'m> Ground<'m> {
                 piece.axis().is_none_or(|axis| self.least.allows(*value, axis, Some(seed.parts)))
             };
             let is_joined = |(value, _): &(&Value, &Piece)| made.get(*value) == Some(&true);
-            members.made.iter().filter(is_joined).all(is_enough).then_some(())?;
+            let may_be_empty = |(node, pieces): &(Node, Arc<Pieces>)| self.may_be_empty(*node, pieces);
+            let is_safe = members.made.iter().filter(is_joined).all(is_enough) || members.nodes.values().all(may_be_empty);
+            is_safe.then_some(())?;
             let nodes: Vec<(Node, &Pieces)> = members.nodes.values().map(|(node, pieces)| (*node, &**pieces)).collect();
             let is_needed = |value: Value| made.get(&value) == Some(&true);
-            divided.spans = Some(Spans::of(self.module, &nodes, &divided.shares, is_needed)?);
+            divided.spans = Some(Spans::of(self.module, self.profile, &nodes, &divided.shares, is_needed)?);
         }
         // Shares of weights are made ahead of time, or sliced at run time like other values.
         let is_ahead = |value: Value, axis: &Option<usize>| {
@@ -325,6 +329,11 @@ impl<'m> Ground<'m> {
         }
         divided.values = members.made.clone();
         Some(Region { seed, parts: divided.shares.count(), opened, nodes, divided, made, read, smallest: members.smallest })
+    }
+
+    /// Returns whether a part of a node may have no positions at some extents.
+    fn may_be_empty(&self, node: Node, pieces: &Pieces) -> bool {
+        takes_nothing(self.module, self.profile, node, pieces)
     }
 
     /// Returns the node of the main graph that makes a value.
@@ -477,10 +486,10 @@ impl Growth<'_, '_> {
             Kind::Overlapping => Some(2),
             Kind::Of(_) => None,
         };
+        let may_be_empty = parts.is_some() && self.ground.may_be_empty(node, &pieces);
+        let is_long = |value: Value, axis: usize| may_be_empty || self.ground.least.allows(value, axis, parts);
         let has_extent = |(value, piece): (Value, Piece)| {
-            piece
-                .axis()
-                .is_none_or(|axis| is_known(self.ground.module, value, axis) && self.ground.least.allows(value, axis, parts))
+            piece.axis().is_none_or(|axis| is_known(self.ground.module, value, axis) && is_long(value, axis))
         };
         if !reads().chain(makes()).all(has_extent) {
             return false;

@@ -6,7 +6,6 @@ mod corner;
 mod estimate;
 mod finer;
 mod growth;
-mod probes;
 mod region;
 mod rounds;
 mod search;

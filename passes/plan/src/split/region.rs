@@ -95,7 +95,7 @@ impl Region {
     /// Returns the key of the region.
     pub(super) fn mark(&self) -> Mark {
         let shares = match &self.divided.shares {
-            Shares::Even(parts) => vec![*parts],
+            Shares::Even(parts) | Shares::Of { parts, .. } => vec![*parts],
             Shares::Between(borders) => borders.clone(),
         };
         let pieces = self.divided.values.iter().map(|(value, piece)| (*value, *piece)).collect();

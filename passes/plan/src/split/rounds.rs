@@ -15,11 +15,11 @@ use super::region::{Region, has_windows, is_join, is_own};
 use super::search::Search;
 use super::seed::Way;
 use super::seen::{Chosen, Remembered, Seen, Trial};
-use crate::trial::{Judged, at_small, judge};
+use crate::trial::{AtLeast, Judged, at_small, judge};
 use crate::{Goal, Score};
 use memc_edit::are_computable;
 use memc_passes::Options;
-use memc_passes::parts::Weights;
+use memc_passes::parts::{Shares, Weights};
 use memc_passes::{PassContext, Settings};
 
 /// Direction of one search.
@@ -146,15 +146,30 @@ impl<'h, 'c, 'o> Hunt<'h, 'c, 'o> {
     }
 
     /// Tries the regions found at the largest extents, as far as they hold for all extents, and then adds
-    /// regions along axes of known extents.
+    /// regions along axes of known extents. Where computed bounds take too long, or calls without elements at
+    /// the smallest extents, regions get fewer parts.
     fn proven(&self, found: &[Region]) -> Option<(State, Vec<Region>)> {
-        let prover = Prover::of(self.module, self.ctx.options);
-        let proven: Vec<Region> = found.iter().filter_map(|region| prover.proven(region)).collect();
-        let aim = AIMS.first().copied().filter(|_| !proven.is_empty())?;
-        let mut rounds = self.rounds(self.goal, aim, self.ctx.options.tuning.split.trial_nodes);
-        let state = rounds.judged(&self.given, &proven, None)?;
-        Some(rounds.run(&self.given, state, proven))
+        let (prover, options) = (Prover::of(self.module, self.ctx.options), self.ctx.options);
+        let before = AtLeast::of(&self.judged.module, options);
+        let aim = AIMS.first().copied()?;
+        let mut rounds = self.rounds(self.goal, aim, options.tuning.split.trial_nodes);
+        let mut most = u64::MAX;
+        loop {
+            let proven: Vec<Region> = found.iter().filter_map(|region| prover.proven(region, most)).collect();
+            let moving = proven.iter().filter(|region| is_moving(region)).map(|region| region.parts).max();
+            let state = rounds.judged(&self.given, Some(&proven).filter(|proven| !proven.is_empty())?, None);
+            let is_slow = |state: &State| AtLeast::of(&state.judged.module, options).is_slow(&before, options);
+            if let Some(state) = state.filter(|state| self.room.is_some() || moving.is_none() || !is_slow(state)) {
+                return Some(rounds.run(&self.given, state, proven));
+            }
+            most = moving? - moving?.div_ceil(4);
+        }
     }
+}
+
+/// Returns whether the positions of a region's parts depend on extents.
+fn is_moving(region: &Region) -> bool {
+    region.divided.spans.is_some() || matches!(region.divided.shares, Shares::Of { .. })
 }
 
 /// Judges a module in a good order: by the bytes of each step, or of each node by itself.

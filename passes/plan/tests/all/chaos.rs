@@ -73,6 +73,7 @@ fn pass_tuning() -> impl Strategy<Value = PassTuning> {
                 last_trial_nodes: below(20_000) as usize,
                 free_aims: below(6) as usize,
                 small_overhead: Part(below(300)),
+                overhead_at_least: Part(below(30)),
                 promising: below(6) as usize,
                 max_borders: below(8) as usize,
                 narrower: Part(below(10)),

@@ -1,0 +1,34 @@
+//! Parts without positions: where an axis is shorter than the number of parts, some parts compute nothing.
+
+use memc_ir::{Module, Node};
+use memc_ops::{Piece, Pieces, Profile};
+
+/// Returns whether a part of a node may have no positions: its kernel takes shares without elements, makes
+/// such shares, and adds nothing to sums.
+pub fn takes_nothing(module: &Module, profile: &Profile, node: Node, pieces: &Pieces) -> bool {
+    let operator = pieces.operator.as_ref().unwrap_or(&module.node(node).operator);
+    let is_share = |piece: &Piece| matches!(piece, Piece::Along(_) | Piece::Within(_));
+    let is_sum = |piece: &Piece| matches!(piece, Piece::Sum | Piece::Accumulated);
+    if pieces.reach.is_some() || pieces.divided.is_some() || pieces.count.is_some() {
+        return false;
+    }
+    if !pieces.operands.iter().chain(&pieces.results).any(is_share) {
+        // A linear node after a sum runs on whole addends.
+        return true;
+    }
+    pieces.operands.iter().all(|piece| *piece == Piece::Whole || is_share(piece))
+        && pieces.results.iter().all(|piece| is_share(piece) || is_sum(piece))
+        && (!pieces.results.iter().any(is_share) || profile.takes_empty(operator))
+        && (!pieces.results.iter().any(is_sum) || profile.adds_nothing(operator))
+}
+
+/// Returns whether a node's shares are those of an extent of which each divided axis is a multiple, whether
+/// or not the parts are equal: nothing is averaged, divided by the number of parts, counted, or cut into
+/// blocks.
+pub fn are_multiples(pieces: &Pieces) -> bool {
+    let is_plain = |piece: &Piece| !matches!(piece, Piece::Mean | Piece::Blocks { .. });
+    pieces.reach.is_none()
+        && pieces.divided.is_none()
+        && pieces.count.is_none()
+        && pieces.operands.iter().chain(&pieces.results).all(is_plain)
+}
