@@ -1,6 +1,6 @@
 //! Arithmetic, traffic and time of one node.
 
-use memc_ir::{Definition, ElementType, Module, Nanos, Node, TensorType, Value};
+use memc_ir::{Definition, Dim, ElementType, Module, Nanos, Node, TensorType, Value};
 use memc_ops::{Gathers, Reads, Scalar, Typed, View, Work, lookup};
 
 use crate::machine::{Machine, Traffic};
@@ -106,8 +106,9 @@ pub fn accesses(module: &Module, node: Node, mut found: impl FnMut(Value, u64)) 
 /// Returns whether a node makes no elements: its kernel then reads nothing. Parts of an axis with fewer
 /// positions than parts have such nodes.
 pub fn makes_nothing(module: &Module, node: Node) -> bool {
+    let dims = |value: Value| module.ty(value).tensor().and_then(|tensor| tensor.shape.as_deref()).unwrap_or_default();
     let mut results = module.node(node).results().peekable();
-    results.peek().is_some() && results.all(|value| module.largest(value).and_then(TensorType::elements) == Some(0))
+    results.peek().is_some() && results.all(|value| dims(value).contains(&Dim::Known(0)))
 }
 
 /// Returns the modelled time of a node on a machine; [`UNKNOWN_NANOS`] if extents are unknown.

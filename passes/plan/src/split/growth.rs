@@ -486,8 +486,8 @@ impl Growth<'_, '_> {
             Kind::Overlapping => Some(2),
             Kind::Of(_) => None,
         };
-        let may_be_empty = parts.is_some() && self.ground.may_be_empty(node, &pieces);
-        let is_long = |value: Value, axis: usize| may_be_empty || self.ground.least.allows(value, axis, parts);
+        let may_be_empty = || parts.is_some() && self.ground.may_be_empty(node, &pieces);
+        let is_long = |value: Value, axis: usize| self.ground.least.allows(value, axis, parts) || may_be_empty();
         let has_extent = |(value, piece): (Value, Piece)| {
             piece.axis().is_none_or(|axis| is_known(self.ground.module, value, axis) && is_long(value, axis))
         };
