@@ -388,7 +388,7 @@ fn a_section_of_other_nodes_and_a_wrong_layout_are_refused() {
 }
 
 /// Paths of all numbers and words of a JSON value.
-pub fn leaves(value: &serde_json::Value, path: &str, found: &mut Vec<String>) {
+fn leaves(value: &serde_json::Value, path: &str, found: &mut Vec<String>) {
     match value {
         serde_json::Value::Array(items) => {
             items.iter().enumerate().for_each(|(at, item)| leaves(item, &format!("{path}/{at}"), found));
@@ -398,26 +398,25 @@ pub fn leaves(value: &serde_json::Value, path: &str, found: &mut Vec<String>) {
     }
 }
 
-#[test]
-fn hostile_manifests_are_refused_without_a_panic() {
-    let mut devices = Devices::new(3);
-    devices.micro_batches = 2;
-    let (file, sections) = divided_of(tied(), &devices);
-    let files = files(&sections);
+/// Puts values that do not belong there into each number and word of a manifest, and expects that no panic
+/// follows, and that all but what decides nothing is refused. `name` is a section's or a device's, and
+/// `value` one of the model's.
+pub fn survives_hostile_values(file: &Model, sections: &Sections, name: &str, value: &str) {
+    let files = files(sections);
     let whole = serde_json::to_value(&sections.manifest).unwrap();
     let mut paths = Vec::new();
     leaves(&whole, "", &mut paths);
+    let others: [serde_json::Value; 7] =
+        [0.into(), u64::MAX.into(), (1_u64 << 63).into(), "".into(), name.into(), value.into(), serde_json::Value::Null];
     let (mut read, mut refused) = (0, 0);
     for (number, path) in paths.iter().enumerate() {
-        let others: [serde_json::Value; 7] =
-            [0.into(), u64::MAX.into(), (1_u64 << 63).into(), "".into(), "d0".into(), "x6".into(), serde_json::Value::Null];
         // Four of the values a place: kinds of places meet all of them.
         for turn in 0..4 {
             let mut damaged = whole.clone();
             *damaged.pointer_mut(path).unwrap() = others[(number + turn * 2) % others.len()].clone();
             let Ok(manifest) = memc_layout::devices::read(&damaged.to_string()) else { continue };
             read += 1;
-            let report = memc_check::devices::check(&file, &manifest, &files, &|_, _, _, _| None);
+            let report = memc_check::devices::check(file, &manifest, &files, &|_, _, _, _| None);
             // Versions of memc, rates, links that no value takes, and budgets above the peak decide nothing;
             // names of files are judged by whoever opens them.
             let is_file = path.ends_with("/model") || path.ends_with("/layout");
@@ -427,6 +426,14 @@ fn hostile_manifests_are_refused_without_a_panic() {
         }
     }
     assert!(read > 200 && refused > 200, "{read} {refused}");
+}
+
+#[test]
+fn hostile_manifests_are_refused_without_a_panic() {
+    let mut devices = Devices::new(3);
+    devices.micro_batches = 2;
+    let (file, sections) = divided_of(tied(), &devices);
+    survives_hostile_values(&file, &sections, "d0", "x6");
 }
 
 #[test]
