@@ -56,15 +56,20 @@ impl Atom {
             Self::Max(operands) => operands.iter().any(DimExpr::is_evidently_extent),
         }
     }
+    /// Whether all coefficients of a quotient by a constant are above half of it.
+    fn is_nearly_whole(&self) -> bool {
+        let Self::Floor { of, by } = self else { return false };
+        let Some(divisor) = by.as_constant() else { return false };
+        of.terms.iter().all(|(monomial, value)| monomial.is_empty() || value.saturating_mul(2) > divisor)
+    }
     /// Returns a quotient with large coefficients as a quotient that is rounded up; `None` for another atom.
     fn rounded_up(&self) -> Option<DimExpr> {
         let Self::Floor { of, by } = self else { return None };
-        let divisor = by.as_constant()?;
-        let symbolic = of.without_constant();
-        if symbolic.terms.values().any(|value| value.saturating_mul(2) <= divisor) {
+        if !self.is_nearly_whole() {
             return None;
         }
-        let whole = DimExpr { terms: symbolic.terms.keys().map(|monomial| (monomial.clone(), 1)).collect() };
+        let divisor = by.as_constant()?;
+        let whole = DimExpr { terms: of.without_constant().terms.into_keys().map(|monomial| (monomial, 1)).collect() };
         whole.sub(&whole.times(divisor)?.sub(of)?.ceil_div(by)?)
     }
     /// Returns the atom as an expression; `None` if it is too large.
@@ -95,6 +100,9 @@ impl DimExpr {
     /// `s - ceil((k*s-p)/k)`, where `s` is the sum of the factors of `p`; `None` if there is no such
     /// quotient. What is left of a remainder often cancels then.
     pub(super) fn rounded_up(&self) -> Option<Self> {
+        if !self.terms.keys().flatten().any(|factor| matches!(factor, Factor::Atom(atom) if atom.is_nearly_whole())) {
+            return None;
+        }
         let mut is_changed = false;
         let other = self.map_factors(&mut |factor| {
             let Factor::Atom(atom) = factor else { return Some(Self::factor(factor.clone())) };

@@ -208,15 +208,12 @@ fn lower_bound(expr: &DimExpr, ranges: &Ranges) -> Option<i128> {
 fn least_of_few(expr: &DimExpr, ranges: &Ranges) -> Option<i128> {
     let is_atom = |factor: &Factor| matches!(factor, Factor::Atom(_));
     let has_several = expr.terms.len() > 1 && expr.terms.keys().flatten().any(is_atom);
-    let symbols = if has_several { expr.symbols() } else { Vec::new() };
-    let [symbol] = symbols.as_slice() else { return None };
-    let range = ranges.get(symbol.as_ref())?;
+    let symbol = if has_several { expr.only_symbol() } else { None }?;
+    let range = ranges.get(symbol)?;
     let count = range.count().filter(|count| *count <= MAX_EXTENTS)?;
-    let value = |step: u64| {
-        let point = BTreeMap::from([(symbol.to_string(), range.min + step * range.step)]);
-        expr.bind(&point)?.as_constant().map(i128::from)
-    };
-    (0..count).map(value).collect::<Option<Vec<_>>>()?.into_iter().min()
+    let value = |step: u64| expr.value(&|_| Some(range.min + step * range.step));
+    let (first, rest) = (value(0)?, 1..count);
+    rest.map(value).try_fold(first, |least, value| Some(least.min(value?)))
 }
 
 /// An expression as `times * factors * rest + plus`.

@@ -84,16 +84,29 @@ impl DimExpr {
     }
     /// Adds two expressions.
     pub fn add(&self, other: &Self) -> Option<Self> {
-        let mut terms = self.terms.clone();
+        let mut sum = self.clone();
         for (monomial, factor) in &other.terms {
-            let sum = terms.get(monomial).copied().unwrap_or(0).checked_add(*factor)?;
-            if sum == 0 {
-                terms.remove(monomial);
-            } else {
-                terms.insert(monomial.clone(), sum);
-            }
+            sum.add_term(monomial, *factor)?;
         }
-        (terms.len() <= MAX_TERMS).then_some(Self { terms })
+        sum.if_small()
+    }
+    /// Adds a term in place; `None` if its coefficient overflows.
+    fn add_term(&mut self, monomial: &[Factor], factor: i64) -> Option<()> {
+        match self.terms.get_mut(monomial) {
+            Some(value) => {
+                *value = value.checked_add(factor)?;
+                if *value == 0 {
+                    self.terms.remove(monomial);
+                }
+            }
+            None if factor != 0 => drop(self.terms.insert(monomial.to_vec(), factor)),
+            None => {}
+        }
+        Some(())
+    }
+    /// Returns the expression unless it has too many terms.
+    fn if_small(self) -> Option<Self> {
+        (self.terms.len() <= MAX_TERMS).then_some(self)
     }
     /// Adds a constant.
     pub(super) fn plus(&self, value: i64) -> Option<Self> {
@@ -114,23 +127,35 @@ impl DimExpr {
     }
     /// Subtracts an expression.
     pub fn sub(&self, other: &Self) -> Option<Self> {
-        self.add(&other.neg()?)
+        let mut difference = self.clone();
+        for (monomial, factor) in &other.terms {
+            difference.add_term(monomial, factor.checked_neg()?)?;
+        }
+        difference.if_small()
     }
     /// Multiplies two expressions.
     pub fn mul(&self, other: &Self) -> Option<Self> {
         let mut result = Self::constant(0);
-        for (a, x) in &self.terms {
-            for (b, y) in &other.terms {
-                let mut monomial: Monomial = a.iter().chain(b).cloned().collect();
-                monomial.sort();
-                if monomial.len() > MAX_DEGREE {
-                    return None;
+        result.add_product(self, other)?;
+        result.if_small()
+    }
+    /// Adds the product of two expressions in place.
+    fn add_product(&mut self, left: &Self, right: &Self) -> Option<()> {
+        for (a, x) in &left.terms {
+            for (b, y) in &right.terms {
+                let factor = x.checked_mul(*y)?;
+                match (a.as_slice(), b.as_slice()) {
+                    (monomial, []) | ([], monomial) => self.add_term(monomial, factor)?,
+                    _ if a.len() + b.len() > MAX_DEGREE => return None,
+                    _ => {
+                        let mut monomial: Monomial = a.iter().chain(b).cloned().collect();
+                        monomial.sort();
+                        self.add_term(&monomial, factor)?;
+                    }
                 }
-                let term = Self { terms: BTreeMap::from([(monomial, x.checked_mul(*y)?)]) };
-                result = result.add(&term)?;
             }
         }
-        Some(result)
+        Some(())
     }
     /// Divides by an expression that divides without remainder for all extents; `None` if a remainder is
     /// possible. Long division by the leading term.
@@ -158,13 +183,17 @@ impl DimExpr {
     pub(super) fn map_factors(&self, map: &mut dyn FnMut(&Factor) -> Option<Self>) -> Option<Self> {
         let mut result = Self::constant(0);
         for (monomial, value) in &self.terms {
+            let Some((last, others)) = monomial.split_last() else {
+                result.add_term(monomial, *value)?;
+                continue;
+            };
             let mut term = Self::constant(*value);
-            for factor in monomial {
+            for factor in others {
                 term = term.mul(&map(factor)?)?;
             }
-            result = result.add(&term)?;
+            result.add_product(&term, &map(last)?)?;
         }
-        Some(result)
+        result.if_small()
     }
     /// Replaces bound symbols by their extents; other symbols stay. `None` for a division by zero.
     pub fn bind(&self, bindings: &BTreeMap<String, u64>) -> Option<Self> {
@@ -192,6 +221,18 @@ impl DimExpr {
         all.sort();
         all.dedup();
         all
+    }
+    /// Returns the symbol if exactly one occurs, also inside atoms.
+    pub(super) fn only_symbol(&self) -> Option<&str> {
+        let mut found = None;
+        self.has_only(&mut found).then_some(found)?
+    }
+    /// Whether no symbol but `found` occurs; the first one becomes `found` if it is `None`.
+    fn has_only<'a>(&'a self, found: &mut Option<&'a str>) -> bool {
+        self.terms.keys().flatten().all(|factor| match factor {
+            Factor::Symbol(name) => *found.get_or_insert(name) == name.as_ref(),
+            Factor::Atom(atom) => atom.parts().all(|part| part.has_only(found)),
+        })
     }
     fn collect_symbols(&self, all: &mut Vec<Arc<str>>) {
         for factor in self.terms.keys().flatten() {

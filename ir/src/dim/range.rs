@@ -236,13 +236,16 @@ pub(super) fn interval_of(factor: &Factor, ranges: &Ranges) -> Interval {
 
 /// Returns the value of a factor for given extents of its symbols.
 fn factor_value(factor: &Factor, of: &dyn Fn(&str) -> Option<u64>) -> Option<i128> {
-    let all = |operands: &[DimExpr]| operands.iter().map(|operand| operand.value(of)).collect::<Option<Vec<i128>>>();
+    let chosen = |operands: &[DimExpr], choice: fn(i128, i128) -> i128| {
+        let (first, rest) = operands.split_first()?;
+        rest.iter().try_fold(first.value(of)?, |chosen, operand| Some(choice(chosen, operand.value(of)?)))
+    };
     match factor {
         Factor::Symbol(name) => of(name).map(i128::from),
         Factor::Atom(atom) => match atom.as_ref() {
             Atom::Floor { of: dividend, by } => dividend.value(of)?.checked_div_euclid(by.value(of)?.max(1)),
-            Atom::Min(operands) => all(operands)?.into_iter().min(),
-            Atom::Max(operands) => all(operands)?.into_iter().max(),
+            Atom::Min(operands) => chosen(operands, i128::min),
+            Atom::Max(operands) => chosen(operands, i128::max),
         },
     }
 }
@@ -325,7 +328,9 @@ impl DimExpr {
         };
         self.value(&end)
     }
-    fn value(&self, of: &dyn Fn(&str) -> Option<u64>) -> Option<i128> {
+    /// Returns the value for given extents of its symbols; `None` if one has no extent, and if a number
+    /// overflows. Divisors count as at least 1.
+    pub(super) fn value(&self, of: &dyn Fn(&str) -> Option<u64>) -> Option<i128> {
         self.terms().try_fold(0i128, |sum, (factors, value)| {
             let term =
                 factors.iter().try_fold(i128::from(value), |product, factor| product.checked_mul(factor_value(factor, of)?));
