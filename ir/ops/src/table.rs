@@ -4,6 +4,7 @@
 use std::sync::LazyLock;
 
 use memc_ir::Operator;
+use rustc_hash::FxHashMap;
 
 use crate::families::FAMILIES;
 use crate::info::{OpInfo, Typed};
@@ -14,23 +15,9 @@ static TABLE: LazyLock<Vec<&'static OpInfo>> = LazyLock::new(|| {
     all
 });
 
-/// Number of buckets of [`INDEX`]; several times the number of operators.
-const BUCKETS: usize = 2048;
-
-/// Hash index of the table by operator name. Passes look operators up repeatedly for every node.
-static INDEX: LazyLock<Vec<Vec<&'static OpInfo>>> = LazyLock::new(|| {
-    let mut buckets = vec![Vec::new(); BUCKETS];
-    for info in TABLE.iter() {
-        buckets[bucket(info.name)].push(*info);
-    }
-    buckets
-});
-
-/// Returns the bucket of a name, by the FNV-1a hash (Fowler, Noll and Vo).
-fn bucket(name: &str) -> usize {
-    let hash = name.bytes().fold(0x811c_9dc5u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
-    hash as usize % BUCKETS
-}
+/// Entries by domain and name. Passes look operators up repeatedly for every node.
+static INDEX: LazyLock<FxHashMap<(&str, &str), &OpInfo>> =
+    LazyLock::new(|| TABLE.iter().map(|info| ((info.domain, info.name), *info)).collect());
 
 /// Returns all entries, sorted by domain and name.
 pub fn all() -> &'static [&'static OpInfo] {
@@ -52,7 +39,7 @@ impl Typed<'_> {
 
 /// Returns the entry for this domain and name, or `None`. O(1).
 pub fn find(domain: &str, name: &str) -> Option<&'static OpInfo> {
-    INDEX[bucket(name)].iter().find(|info| info.name == name && info.domain == domain).copied()
+    INDEX.get(&(domain, name)).copied()
 }
 
 #[cfg(test)]
@@ -72,6 +59,5 @@ mod tests {
             assert!(find(info.domain, info.name).is_some_and(|found| std::ptr::eq(found, *info)), "{}", info.name);
             assert!(find("elsewhere", info.name).is_none());
         }
-        assert!(INDEX.iter().all(|bucket| bucket.len() <= 6), "names crowd together");
     }
 }

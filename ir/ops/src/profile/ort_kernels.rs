@@ -4,7 +4,10 @@
 //! Measured with ONNX Runtime 1.31.1, unless a field says otherwise. A fact that no row states does not
 //! hold, or is unknown. Every profile that runs these kernels reads this table.
 
+use std::sync::LazyLock;
+
 use memc_ir::ElementType;
+use rustc_hash::FxHashMap;
 
 use super::ort_temporaries as of;
 use crate::families::contrib_workspace::{self, QUANTIZED_BUFFERS};
@@ -136,9 +139,13 @@ impl Kernel {
     }
 }
 
-/// Returns the row of an operator; `None` if its kernel agrees with the table entry. O(log rows).
+/// Rows by domain and name.
+static INDEX: LazyLock<FxHashMap<(&str, &str), &Kernel>> =
+    LazyLock::new(|| KERNELS.iter().map(|kernel| ((kernel.domain, kernel.name), kernel)).collect());
+
+/// Returns the row of an operator; `None` if its kernel agrees with the table entry. O(1).
 pub fn ort_kernel(domain: &str, name: &str) -> Option<&'static Kernel> {
-    KERNELS.binary_search_by_key(&(domain, name), |kernel| (kernel.domain, kernel.name)).ok().map(|at| &KERNELS[at])
+    INDEX.get(&(domain, name)).copied()
 }
 
 const fn onnx(name: &'static str) -> Kernel {
