@@ -12,7 +12,7 @@ use memc_ir::{Definition, Diagnostic, Dim, GraphId, Module, Node, SecondaryMap, 
 
 use crate::assume::Assumption;
 use crate::context::{Bodies, Infer, InferError};
-use crate::fact::{Data, Fact};
+use crate::fact::{Data, Fact, MAX_ITEMS};
 use crate::table::lookup;
 
 /// Maximum nesting depth of bodies.
@@ -66,28 +66,12 @@ pub fn claimed(before: &Module, after: &Module) -> BTreeSet<Value> {
 /// Like [`infer`], but assumes the given sizes for some values of the main graph. Facts that follow from
 /// assumptions determine shapes; their elements are not reported.
 pub fn infer_assuming(module: &mut Module, assumptions: &BTreeMap<Value, Assumption>) -> Inference {
-    // Below IR version 4 every initializer had to be listed as an input, and no caller could override
-    // it.
-    let overridable = module.ir_version >= 4;
-    let mut driver = Driver {
-        module,
-        assumptions,
-        facts: SecondaryMap::default(),
-        diagnostics: Vec::new(),
-        refused: BTreeMap::new(),
-        has_claims: false,
-        impossible: None,
-        depth: 0,
-        visits: 0,
-        unreached: 0,
-        overridable,
-    };
-    driver.constants();
+    let mut driver = Driver::new(module, assumptions);
+    for value in module.values().keys() {
+        driver.constant(value);
+    }
     for input in &module.graph(module.main()).inputs {
-        let data = driver.default_data(*input);
-        let assumed = data.is_some() && overridable;
-        driver.facts.set(*input, Fact { ty: module.ty(*input).clone(), data, assumed });
-        driver.assume(*input);
+        driver.input(*input);
     }
     driver.graph(module.main());
     let Driver { facts, diagnostics, refused, has_claims, impossible, .. } = driver;
@@ -101,6 +85,45 @@ pub fn infer_assuming(module: &mut Module, assumptions: &BTreeMap<Value, Assumpt
     }
     module.misfits = inference.refused.keys().copied().collect();
     inference
+}
+
+/// Derives the elements of some values of the main graph from the types that the module states, without
+/// results in bodies and elements that rest on a default that a caller may override.
+///
+/// Visits only the nodes that the elements depend on, through tensors of at most one axis or of few
+/// elements. Linear in these, and in the nodes of the graph.
+pub fn elements_of(module: &Module, wanted: impl IntoIterator<Item = Value>) -> SecondaryMap<Value, Option<Arc<Data>>> {
+    let assumptions = BTreeMap::new();
+    let mut driver = Driver::new(module, &assumptions);
+    let (mut open, mut nodes): (Vec<Value>, BTreeSet<Node>) = (wanted.into_iter().collect(), BTreeSet::new());
+    while let Some(value) = open.pop() {
+        match module.producer(value).filter(|_| module.ty(value).tensor().is_some_and(may_have_elements)) {
+            Some(node) if nodes.insert(node) => open.extend(module.reads(node)),
+            Some(_) => {}
+            None => {
+                driver.facts.set(value, Fact::of(module.ty(value).clone()));
+                driver.constant(value);
+            }
+        }
+    }
+    for input in &module.graph(module.main()).inputs {
+        driver.input(*input);
+    }
+    let mut found = SecondaryMap::default();
+    for node in module.graph(module.main()).nodes.iter().filter(|node| nodes.contains(node)) {
+        driver.node(*node);
+        for value in module.node(*node).results() {
+            let Fact { data, assumed, .. } = &driver.facts[value];
+            found.set(value, data.clone().filter(|_| !assumed));
+        }
+    }
+    found
+}
+
+/// Whether inference may follow the elements of a tensor of this type.
+fn may_have_elements(tensor: &TensorType) -> bool {
+    let is_small = || tensor.elements().is_some_and(|count| count <= MAX_ITEMS as u64);
+    tensor.rank().is_some_and(|rank| rank <= 1) || is_small()
 }
 
 struct Driver<'m> {
@@ -119,14 +142,40 @@ struct Driver<'m> {
     overridable: bool,
 }
 
-impl Driver<'_> {
-    fn constants(&mut self) {
-        for (value, data) in self.module.values().iter() {
-            if let Definition::Constant(_, constant) = data.definition {
-                let elements = Data::from_constant(self.module.constant(constant));
-                self.facts.set(value, Fact { ty: data.ty.clone(), data: elements.map(Arc::new), assumed: false });
-            }
+impl<'m> Driver<'m> {
+    fn new(module: &'m Module, assumptions: &'m BTreeMap<Value, Assumption>) -> Self {
+        Self {
+            module,
+            assumptions,
+            facts: SecondaryMap::default(),
+            diagnostics: Vec::new(),
+            refused: BTreeMap::new(),
+            has_claims: false,
+            impossible: None,
+            depth: 0,
+            visits: 0,
+            unreached: 0,
+            // Below IR version 4 every initializer had to be listed as an input, and no caller could override
+            // it.
+            overridable: module.ir_version >= 4,
         }
+    }
+
+    /// States type and elements of a value if it is a constant.
+    fn constant(&mut self, value: Value) {
+        let data = self.module.value(value);
+        if let Definition::Constant(_, constant) = data.definition {
+            let elements = Data::from_constant(self.module.constant(constant));
+            self.facts.set(value, Fact { ty: data.ty.clone(), data: elements.map(Arc::new), assumed: false });
+        }
+    }
+
+    /// States type and default of a graph input.
+    fn input(&mut self, input: Value) {
+        let data = self.default_data(input);
+        let assumed = data.is_some() && self.overridable;
+        self.facts.set(input, Fact { ty: self.module.ty(input).clone(), data, assumed });
+        self.assume(input);
     }
 
     /// Returns the elements of a graph input's default. If a caller may override the default, only
@@ -323,6 +372,20 @@ mod tests {
 
     fn float(dims: &[u64]) -> ValueType {
         ValueType::Tensor(TensorType::fixed(ElementType::Float, dims))
+    }
+
+    #[test]
+    fn elements_of_positions_are_those_of_inference() {
+        let text = "mem 1\nir_version 10\nopset \"\" 21\nrange \"N\" from 1 to 8\ngraph @g {\ninput %x : f32[N,4]\ninput %y : f32[N,4]\nconst %two : i64[1] = [2]\n\
+                    %s = Shape(%x) {end = 1} : i64[1]\n%h = Div(%s, %two) : i64[1]\n%t = Add(%h, %two) : i64[1]\n%e = Exp(%y) : f32[N,4]\n\
+                    return %e, %t\n}\n";
+        let mut module = memc_ir::text::parse(text).unwrap();
+        let value = |module: &Module, name: &str| module.values().iter().find(|(_, data)| data.name == name).unwrap().0;
+        let (half, sum) = (value(&module, "h"), value(&module, "t"));
+        let found = elements_of(&module, [sum]);
+        let all = infer(&mut module).data;
+        assert!(found[sum].is_some() && found[sum] == all[sum] && found[half] == all[half], "{:?}", found[sum]);
+        assert!(elements_of(&module, [value(&module, "e")])[sum].is_none(), "of wanted values alone");
     }
 
     fn relu(stated: ValueType) -> (Module, Value) {

@@ -31,7 +31,7 @@ pub use algebra::{Algebra, AtZero, Neutral};
 pub use assume::{Assumption, AssumptionError};
 pub use context::{Bodies, Infer, InferError, broadcast, normalize_axis};
 pub use describe::{describe, table_text};
-pub use driver::{Inference, claimed, infer, infer_assuming};
+pub use driver::{Inference, claimed, elements_of, infer, infer_assuming};
 pub use elements::{Table, Tables, table_of};
 pub use fact::{Data, Fact, Item, MAX_ITEMS};
 pub use families::training::new_values;

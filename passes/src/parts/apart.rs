@@ -13,8 +13,7 @@ use crate::analysis::windows::KnownData;
 /// Returns the number of edits. Linear in nodes times shares.
 pub fn read_apart(module: &mut Module, pass: &'static str) -> u64 {
     let nodes = module.graph(module.main()).nodes.clone();
-    // A run computes positions that depend on symbols; inference follows that arithmetic.
-    let computed = if module.domain().is_empty() { KnownData::default() } else { memc_ops::infer(&mut module.clone()).data };
+    let computed = computed_positions(module, &nodes, pass);
     let mut apart = Apart { maker: Maker::new(module, pass), pass, computed };
     for node in nodes {
         if let Some(joined) = apart.joined(node) {
@@ -26,6 +25,16 @@ pub fn read_apart(module: &mut Module, pass: &'static str) -> u64 {
     }
     apart.maker.drop_unused_constants();
     apart.maker.finish()
+}
+
+/// Returns the elements of positions that the cuts of a pass compute, over the symbols that they depend on.
+fn computed_positions(module: &Module, nodes: &[Node], pass: &'static str) -> KnownData {
+    if module.domain().is_empty() {
+        return KnownData::default();
+    }
+    let cuts = nodes.iter().filter(|node| is_made_by(module, **node, pass));
+    let positions = cuts.flat_map(|node| module.node(*node).operands().skip(1));
+    memc_ops::elements_of(module, positions.filter(|value| module.constant_of(*value).is_none()))
 }
 
 /// A joined value whose only readers cut it apart again.
