@@ -14,8 +14,8 @@ use crate::whole::{MERGE, PLACE, has_equal_nodes};
 ///
 /// The plan is rewritten if `free` was, and takes over the sub-views of `free`. Equal nodes are merged
 /// first; the plan may split them again if that pays. If a short search finds no plan, equal nodes stay
-/// apart and the search goes on, except for [`Seek::Soon`]. If a known arena is no larger than the bound
-/// of merged nodes, the search for the smallest plan is skipped.
+/// apart and the search goes on, except for [`Seek::Soon`]. If a known arena is hardly larger than the bound
+/// of merged nodes, which the limit lies below, the search for the smallest plan is skipped.
 ///
 /// # Errors
 /// Returns the error of the first pass that fails; [`PassError::Budget`] with the need of the smallest
@@ -33,7 +33,8 @@ pub(crate) fn within(search: &Search<'_>, settings: &Settings, free: &Planned) -
         Err(PipelineError::Pass(PassError::Budget(short))) if !is_only && !ends_soon => short,
         other => return other,
     };
-    let is_beaten = |short: &Shortage| smallest.is_some_and(|known| known <= short.bound);
+    let near = |bound: Bytes| Bytes(bound.0.saturating_add(bound.0 / search.tuning.small_overhead));
+    let is_beaten = |short: &Shortage| is_hopeless(short) && smallest.is_some_and(|known| known <= near(short.bound));
     if is_beaten(&short) {
         // A bound of rewritten nodes need not hold for the given nodes.
         let other = if is_rewritten { or_short(limited.plan(Way::Apart, Seek::Soon, None), &mut short)? } else { None };

@@ -1,6 +1,6 @@
 //! Peaks of planned modules, and of modules in their own order.
 
-use memc_ir::{Bytes, Module, Node, Value};
+use memc_ir::{Bytes, Module, Node, Use, Value, uses};
 use memc_ops::Profile;
 use memc_passes::Options;
 use memc_passes::analysis::Memory;
@@ -10,6 +10,23 @@ use memc_passes::analysis::scratch::scratch;
 /// included.
 pub fn planned_peak(module: &Module, options: &Options) -> Bytes {
     Memory::of(module, options).peak(module).0
+}
+
+/// Returns a number of bytes that every plan of a module needs at the end of its run: those of the outputs
+/// that memory holds and no node reads, so that none of them lies inside another one. Zero if memory has
+/// several spaces. `module` is planned in any order.
+pub(crate) fn needed_at_end(module: &Module, options: &Options) -> Bytes {
+    let target = &options.cost.target;
+    if !target.links.is_empty() || target.spaces.iter().any(|space| space.access.is_some()) {
+        return Bytes(0);
+    }
+    let (outputs, uses) = (&module.graph(module.main()).outputs, uses(module));
+    let is_read = |value: Value| uses[value].iter().any(|reader| matches!(reader, Use::Operand(..)));
+    let is_last = |value: &Value| outputs.contains(value) && !is_read(*value);
+    let kept = Memory::of(module, options).buffers.into_iter().filter_map(|buffer| {
+        buffer.members.iter().filter(|member| is_last(member)).filter_map(|member| module.size(*member)).max()
+    });
+    kept.fold(Bytes(0), Bytes::saturating_add)
 }
 
 /// Returns the peak of a module in its own order with its own aliases; each value is live as long as

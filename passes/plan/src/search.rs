@@ -9,6 +9,7 @@ use memc_passes::{PassError, PipelineError, Settings};
 use crate::forms::Forms;
 use crate::goal::{Goal, slowed};
 use crate::model::{Model, Planned, arena, locked};
+use crate::peak::needed_at_end;
 use crate::pool::{Entry, Pool, Verdict};
 use crate::strategies::{FIRST, STRATEGIES, Strategy};
 use crate::tuning::Tuning;
@@ -50,6 +51,8 @@ pub(crate) struct Search<'m> {
     pub(crate) known: Known,
     pub(crate) forms: Forms<'m>,
     free: Free,
+    /// Bytes that every plan needs.
+    floor: Bytes,
     /// Receives every log entry as soon as it is made; none in a search that serves another one.
     tell: Option<&'m mut dyn FnMut(&Entry)>,
     /// Name of the strategy that is running.
@@ -82,6 +85,7 @@ impl<'m> Search<'m> {
                 .within_time(model.nanos().max(file_order.nanos(model.options))),
         };
         let goal = goal.unwrap_or_else(made);
+        let floor = needed_at_end(&file_order.module, model.options);
         Ok(Self {
             model,
             tuning,
@@ -91,6 +95,7 @@ impl<'m> Search<'m> {
             known: Known::default(),
             forms: Forms::of(model),
             free: Free::default(),
+            floor,
             tell,
             asked: "file-order",
             spent: 0,
@@ -196,6 +201,13 @@ impl<'m> Search<'m> {
     /// Returns the limit, or the largest number of bytes without a limit.
     pub(crate) fn limit(&self) -> Bytes {
         self.wish.limit.unwrap_or(Bytes(u64::MAX))
+    }
+
+    /// Checks that a plan may keep the limit, or be noticeably smaller than the smallest one known.
+    pub(crate) fn is_open(&self) -> Result<(), &'static str> {
+        let near = self.floor.0.saturating_add(self.floor.0 / self.tuning.small_overhead);
+        let is_over = self.limit() < self.floor && self.pool.smallest().0 <= near;
+        if is_over { Err("no plan can keep the limit, or be noticeably smaller than the smallest one") } else { Ok(()) }
     }
 
     /// Returns whether the search may split the batch without a request.

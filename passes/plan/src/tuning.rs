@@ -5,7 +5,8 @@
 #[derive(Clone, PartialEq, Debug)]
 pub struct Tuning {
     /// The search stops once the overhead of the best plan over the fastest unlimited plan is at most
-    /// 1/n of that plan's time. One percent is below the resolution of the time model.
+    /// 1/n of that plan's time; one percent is below the resolution of the time model. Below a limit that no
+    /// plan keeps, it stops once the smallest plan needs at most 1/n more than every plan does.
     pub small_overhead: u64,
     /// Slow strategies run only if the best plan takes more than 1/n longer than the fastest unlimited
     /// plan.

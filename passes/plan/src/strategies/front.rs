@@ -34,6 +34,7 @@ pub(super) fn seek(search: &mut Search<'_>) -> Result<(), PipelineError> {
 /// Checks that the best plan is slow, regions may be split, and a large model still lacks a plan.
 pub(super) fn slower_is_worth(search: &Search<'_>) -> Result<(), &'static str> {
     super::slow(search)?;
+    search.is_open()?;
     super::may_split(search)?;
     let is_large = search.model.nodes() > search.tuning.large_model;
     if is_large && search.pool.best().is_some() { Err("the model is large, and a plan keeps the limit") } else { Ok(()) }
@@ -67,7 +68,7 @@ pub(super) fn lower_is_worth(search: &Search<'_>) -> Result<(), &'static str> {
         () if search.wish.slowdown > 0 => Err("a slowdown is allowed"),
         () if !search.pool.is_slow(u64::MAX) => Err("no plan is faster"),
         () if !is_small(search) => Err("the model is large"),
-        () => Ok(()),
+        () => search.is_open(),
     }
 }
 

@@ -11,7 +11,7 @@ use made::net;
 use memc_ir::{Bytes, Module, Stage, text};
 use memc_ops::Profile;
 use memc_passes::{Io, Options, PassError, PipelineError, Settings, Shortage, Silent};
-use memc_plan::{Found, Planned, Refusal};
+use memc_plan::{Found, Planned, Refusal, Tuning, Verdict};
 use proptest::prelude::*;
 
 fn case(text: &str, budget: Option<u64>) -> Case {
@@ -71,6 +71,31 @@ fn free_plan(text: &str) -> Planned {
 /// Returns the arena of the plan without a budget, in bytes.
 fn free(text: &str) -> u64 {
     oracle::arena(&free_plan(text).module)
+}
+
+#[test]
+fn a_limit_below_the_outputs_is_refused_without_a_search_for_less() {
+    let outputs =
+        "%a = Exp(%x) : f32[64,64]\n%b = Tanh(%x) : f32[64,64]\n%c = Sigmoid(%x) : f32[64,64]\n%d = Relu(%a) : f32[64,64]";
+    let text = |returned: &str| {
+        format!("mem 1\nir_version 10\nopset \"\" 21\ngraph @g {{\ninput %x : f32[64,64]\n{outputs}\nreturn {returned}\n}}\n")
+    };
+    let searched = |returned: &str| {
+        let mut case = case(&text(returned), Some(40_000));
+        case.options.rewrite.exact = false;
+        let mut names = Vec::new();
+        let found = case.plan_and_tell(&Tuning::default(), &mut |entry| {
+            names.extend((entry.verdict == Verdict::Searching).then_some(entry.strategy));
+        });
+        (found, names)
+    };
+    // Three outputs that nobody reads need 49,152 bytes at the end of every run.
+    let (found, names) = searched("%d, %b, %c");
+    let Err(Refusal::Pipeline(PipelineError::Pass(PassError::Budget(short)))) = found else { panic!("not refused") };
+    assert_eq!((short.least, names.contains(&"regions-for-less")), (Bytes(49_152), false), "{names:?}");
+    assert!(names.contains(&"recompute"), "it finds the obstacles: {names:?}");
+    let (found, names) = searched("%d, %b");
+    assert!(found.is_ok() && names.contains(&"order"), "{names:?}");
 }
 
 #[test]

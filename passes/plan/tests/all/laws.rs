@@ -93,7 +93,7 @@ fn masked() -> impl Strategy<Value = String> {
 /// and draws the seed.
 fn config() -> ProptestConfig {
     let given = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
-    if std::env::var_os("PROPTEST_CASES").is_some() { given } else { ProptestConfig { cases: 12, ..given } }
+    if std::env::var_os("PROPTEST_CASES").is_some() { given } else { ProptestConfig { cases: 6, ..given } }
 }
 
 proptest! {

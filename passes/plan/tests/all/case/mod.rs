@@ -6,7 +6,7 @@ use memc_ir::{Bytes, Diagnostic, Module, Nanos, Stage, text, verify};
 use memc_ops::{Inference, Profile};
 use memc_passes::{Io, Memo, Options, PassContext, Pipeline, Settings, StateNames, WeightCode};
 use memc_plan::registry::REGISTRY;
-use memc_plan::{Found, Model, Refusal, Tuning, Wish};
+use memc_plan::{Entry, Found, Model, Refusal, Tuning, Wish};
 
 /// Line between the input and the expected output.
 pub const SEPARATOR: &str = "// ----\n";
@@ -86,6 +86,11 @@ impl Case {
 
     /// Plans the module with other tuning.
     pub fn plan_with(&self, tuning: &Tuning) -> Result<Found, Refusal> {
+        self.plan_and_tell(tuning, &mut |_| {})
+    }
+
+    /// Plans the module with other tuning; `tell` receives the log.
+    pub fn plan_and_tell(&self, tuning: &Tuning, tell: &mut dyn FnMut(&Entry)) -> Result<Found, Refusal> {
         let (module, inference) = self.module();
         let mut options = self.options.clone();
         options.rewrite.micro_batches = self.settings.parts;
@@ -98,7 +103,7 @@ impl Case {
             verify: true,
             memo: Memo::default(),
         };
-        memc_plan::plan(&model, Wish { limit: self.settings.limit, slowdown: options.rewrite.slowdown }, tuning, &mut |_| {})
+        memc_plan::plan(&model, Wish { limit: self.settings.limit, slowdown: options.rewrite.slowdown }, tuning, tell)
     }
 
     /// Checks that the verifier accepts the module at its stage.
