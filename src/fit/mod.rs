@@ -106,11 +106,11 @@ pub fn fit(file: &ModelFile, request: &Request, fitting: &Fitting, tell: &mut dy
 fn open(file: &ModelFile, request: &Request) -> Result<Option<Growing>, Error> {
     match memc_onnx_import::import(file, &request.import) {
         Ok(_) => Ok(None),
-        Err(ImportError::Unbound { names }) if names.len() == 1 => {
+        Err(ImportError::Unbound { names, .. }) if names.len() == 1 => {
             let extents = Range { min: 1, max: None, step: 1 };
             Ok(names.into_iter().next().map(|name| Growing { name, extents, is_range: false }))
         }
-        Err(ImportError::Unbound { names }) => Err(FitError::Open { names }.into()),
+        Err(ImportError::Unbound { names, .. }) => Err(FitError::Open { names }.into()),
         Err(error) => Err(error.into()),
     }
 }

@@ -311,6 +311,13 @@ fn dimensions_that_are_not_bound() {
     });
     let ran = refuse("unbound", &bytes(&model), "", 2, "E0114");
     assert!(ran.err.contains("--dim batch=N --dim seq=N"), "{ran:#?}");
+    assert!(ran.err.contains("--dim batch=1..8 --dim seq=1..512"), "{ran:#?}");
+    let image = with(vec![node("Relu", &["x"], &["y"])], |graph| {
+        graph.input = vec![symbolic("x", &["n", "3", "h", "w"])];
+        graph.output = vec![symbolic("y", &["n", "3", "h", "w"])];
+    });
+    let ran = refuse("unbound-image", &bytes(&image), "", 2, "E0114");
+    assert!(ran.err.contains("--dim h=32..640/32 --dim n=1..8 --dim w=32..640/32"), "{ran:#?}");
     let ran = refuse("half-bound", &bytes(&model), "--dim batch=2", 2, "E0114");
     assert!(ran.err.contains("--dim seq=N") && !ran.err.contains("batch=N"), "{ran:#?}");
     let ran = refuse("unknown-dim", &bytes(&model), "--dim bacth=2 --dim seq=3", 2, "E0117");

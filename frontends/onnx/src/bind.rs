@@ -68,7 +68,9 @@ pub(crate) fn bind(module: &mut Module, options: &ImportOptions) -> Result<Bound
     let mut open: BTreeSet<String> = inputs.iter().flat_map(|input| symbols(module.ty(*input))).collect();
     open.retain(|symbol| !module.domain().ranges.contains_key(symbol));
     if !open.is_empty() && !options.allow_unbound {
-        return Err(ImportError::Unbound { names: open.into_iter().collect() });
+        let names: Vec<String> = open.into_iter().collect();
+        let ranges = names.iter().map(|name| usual_range(module, name)).collect();
+        return Err(ImportError::Unbound { names, ranges });
     }
     let unranked = inputs.iter().filter(|input| module.ty(**input).tensor().is_some_and(|ty| ty.shape.is_none()));
     diagnostics.extend(unranked.map(|input| {
@@ -77,6 +79,26 @@ pub(crate) fn bind(module: &mut Module, options: &ImportOptions) -> Result<Bound
         Diagnostic::new("W0103", Severity::Warning, message)
     }));
     Ok(Bound { bindings, tied, diagnostics })
+}
+
+/// Returns a range that models usually take for a symbol of a graph input: of a batch, if it is the first of
+/// several axes; of the size of images, if it is one of two or more open axes behind that in a tensor of rank
+/// 4; of a length otherwise.
+fn usual_range(module: &Module, symbol: &str) -> &'static str {
+    let inputs = module.graph(module.main()).inputs.iter().filter_map(|input| module.ty(*input).tensor()?.shape.as_deref());
+    let is_open = |dim: &Dim| matches!(dim, Dim::Symbolic(_));
+    let is_symbol = |dim: &Dim| matches!(dim, Dim::Symbolic(expr) if expr.as_symbol() == Some(symbol));
+    for shape in inputs {
+        match shape.iter().position(is_symbol) {
+            Some(0) if shape.len() > 1 => return "1..8",
+            Some(axis) if axis > 0 && shape.len() >= 4 && shape[1..].iter().filter(|dim| is_open(dim)).count() > 1 => {
+                return "32..640/32";
+            }
+            Some(_) => return "1..512",
+            None => {}
+        }
+    }
+    "1..512"
 }
 
 /// Replaces every unnamed dimension of a graph input by a symbol, so that it can be bound: `x.0` for
