@@ -22,6 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         standard: false,
         fold_cap: Bytes(64 << 10),
         weights: true,
+        empty: false,
         limits: Limits::default(),
     };
     let judge = |form_node: &memc_ir::Module| Measure { peak: Bytes(0), nanos: cost.total_nanos(form_node) };

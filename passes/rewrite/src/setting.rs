@@ -47,6 +47,8 @@ pub struct Setting<'a> {
     /// Whether the bytes of all weights can be read, so that they can be joined and split before the
     /// model runs.
     pub weights: bool,
+    /// Whether values may have no elements, so that only kernels that take this are made.
+    pub empty: bool,
     /// Limits of each fragment.
     pub limits: Limits,
 }
@@ -73,6 +75,35 @@ impl Setting<'_> {
         let version = if domain.is_empty() { self.opset } else { 1 };
         let operator = Operator { domain: domain.into(), name: name.into(), overload: "".into(), version };
         let admitted = !(self.standard && self.profile.is_own(&operator)) && self.profile.may_have(&operator);
-        admitted.then_some(operator)
+        (admitted && (!self.empty || self.profile.takes_empty(&operator))).then_some(operator)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn rules_make_kernels_for_empty_operands() {
+        let (book, cost) = (RuleBook::standard().unwrap(), CostModel::default());
+        let with = |empty: bool| Setting {
+            book,
+            profile: &Profile::ORT,
+            cost: &cost,
+            opset: 21,
+            exact: false,
+            standard: false,
+            fold_cap: Bytes(0),
+            weights: true,
+            empty,
+            limits: Limits::default(),
+        };
+        let is_made = |empty: bool, name: &str| with(empty).operator("", name).is_some();
+        assert!(is_made(false, "GroupNormalization") && !is_made(true, "GroupNormalization"));
+        assert!(is_made(true, "SimplifiedLayerNormalization"));
+        let is_lost = |rule: &&Rule| with(false).admits(rule) && !with(true).admits(rule);
+        let lost: Vec<&str> = book.rules().iter().filter(is_lost).map(|rule| rule.name.as_str()).collect();
+        assert_eq!(lost, ["add-scattered-slices", "product-over-scattered"], "other kernels of rules take nothing");
     }
 }

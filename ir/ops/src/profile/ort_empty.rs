@@ -13,20 +13,23 @@ pub const TAKE_EMPTY: &[(&str, &str)] = &[
     (
         "",
         "Abs Acos Acosh Add And Asin Asinh Atan Atanh AveragePool BatchNormalization Cast Ceil Celu Clip \
-         Concat Conv ConvTranspose Cos Cosh DepthToSpace DequantizeLinear Div Dropout Elu Equal Erf Exp \
-         Expand Flatten Floor Gather GatherElements Gelu Gemm GlobalAveragePool GlobalMaxPool Greater \
-         GreaterOrEqual HardSigmoid HardSwish Hardmax Identity InstanceNormalization IsInf IsNaN LRN \
-         LayerNormalization LeakyRelu Less LessOrEqual Log LogSoftmax MatMul Max MaxPool MaxUnpool Mean Min \
-         Mish Mod Mul Neg Not Or PRelu Pad Pow QuantizeLinear RMSNormalization Reciprocal ReduceL1 ReduceL2 \
-         ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare \
-         Relu Reshape Resize Round ScatterElements Selu Shrink Sigmoid Sign Sin Sinh Slice Softmax Softplus \
-         Softsign SpaceToDepth Split Sqrt Squeeze Sub Sum Tan Tanh ThresholdedRelu Transpose Unsqueeze \
-         Where Xor",
+         Concat Conv ConvInteger ConvTranspose Cos Cosh DepthToSpace DequantizeLinear Div Dropout Elu \
+         Equal Erf Exp Expand Flatten Floor Gather GatherElements Gelu Gemm GlobalAveragePool \
+         GlobalMaxPool Greater GreaterOrEqual HardSigmoid HardSwish Hardmax Identity InstanceNormalization \
+         IsInf IsNaN LRN LayerNormalization LeakyRelu Less LessOrEqual Log LogSoftmax MatMul MatMulInteger \
+         Max MaxPool MaxUnpool Mean Min Mish Mod Mul Neg Not Or PRelu Pad Pow QLinearConv QLinearMatMul \
+         QuantizeLinear RMSNormalization Reciprocal ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp \
+         ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Relu Reshape Resize Round \
+         ScatterElements Selu Shrink Sigmoid Sign SimplifiedLayerNormalization Sin Sinh Slice Softmax \
+         Softplus Softsign SpaceToDepth Split Sqrt Squeeze Sub Sum Tan Tanh ThresholdedRelu Transpose \
+         Unsqueeze Where Xor",
     ),
     (
         "com.microsoft",
-        "BiasGelu FastGelu FusedConv FusedMatMul Gelu MultiHeadAttention QuickGelu SkipLayerNormalization \
-         TransposeMatMul",
+        "Attention BiasGelu DynamicQuantizeMatMul FastGelu FusedConv FusedMatMul Gelu MatMulIntegerToFloat \
+         MultiHeadAttention QGemm QLinearAdd QLinearAveragePool QLinearConcat QLinearGlobalAveragePool \
+         QLinearLeakyRelu QLinearMul QLinearSigmoid QuickGelu RotaryEmbedding SkipLayerNormalization \
+         SkipSimplifiedLayerNormalization TransposeMatMul",
     ),
     ("com.microsoft.nchwc", "AveragePool Conv GlobalAveragePool GlobalMaxPool MaxPool ReorderInput ReorderOutput Upsample"),
 ];

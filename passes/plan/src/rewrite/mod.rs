@@ -5,7 +5,7 @@ mod search;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use memc_ir::{Module, Stage};
+use memc_ir::{Dim, Module, Stage};
 use memc_rewrite::{Candidate, Fragment, Limits, RuleBook, Setting, Shift, apply, candidates, fragments};
 
 use crate::Goal;
@@ -72,6 +72,7 @@ fn round(
         standard: options.rewrite.standard,
         fold_cap: options.max_fold_bytes,
         weights: !ctx.settings.whole_weights && weights_are_readable(module, ctx),
+        empty: may_be_empty(module),
         limits: Limits::default(),
     };
     let all = fragments(module, &setting.limits, shift, &|constant| ctx.bytes_of(constant));
@@ -82,7 +83,7 @@ fn round(
     let found = options.threads.each(&new, |fragment| {
         let found = || candidates(given, fragment, &setting, &|module| alone(module, options));
         // Folded constants and available operators can differ between modules.
-        let key = format!("{} {} {}", setting.opset, setting.weights, fragment.key);
+        let key = format!("{} {} {} {}", setting.opset, setting.weights, setting.empty, fragment.key);
         remembered.candidates(key, found)
     });
     known.extend(new.iter().map(|fragment| fragment.key.clone()).zip(found));
@@ -96,6 +97,15 @@ fn round(
         ctx.said.claims.extend(applied.fragments.into_iter().map(Claim::Rewritten));
     }
     applied.edits
+}
+
+/// Returns whether a value may have no elements at some extents: parts of a divided range may.
+fn may_be_empty(module: &Module) -> bool {
+    let ranges = &module.domain().ranges;
+    let mut met = BTreeSet::new();
+    let dims = module.values().keys().filter_map(|value| module.ty(value).tensor()?.shape.as_ref()).flatten();
+    let mut exprs = dims.filter_map(|dim| if let Dim::Symbolic(expr) = dim { Some(expr) } else { None });
+    exprs.any(|expr| met.insert(expr) && expr.lower_bound(ranges).is_none_or(|least| least < 1))
 }
 
 /// Returns whether the bytes of all weights can be read.

@@ -112,6 +112,7 @@ pub fn forms(module: &Module, book: &RuleBook) -> Vec<Module> {
         standard: false,
         fold_cap: Bytes(64 << 10),
         weights: true,
+        empty: false,
         limits,
     };
     let mut found: Vec<Module> = Vec::new();
