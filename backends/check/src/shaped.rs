@@ -29,6 +29,19 @@ pub(crate) fn is_shaped(side: &Side<'_>, row: usize, from: &Known, to: &Known) -
     target.len() == to.len() && gives(side, &target, copies, &from, &to)
 }
 
+/// Whether a node is a Transpose that moves only axes of extent 1: its result holds the elements of its
+/// operand in their order.
+pub(crate) fn moves_only_ones(side: &Side<'_>, row: usize, from: &Known) -> bool {
+    let data = side.module.node(side.rows[row].node);
+    let Some(extents) = from.dim_exprs().filter(|_| is_onnx(data, "Transpose")) else { return false };
+    let axes: Option<Vec<usize>> = match data.ints("perm") {
+        Some(axes) => axes.iter().map(|axis| usize::try_from(*axis).ok()).collect(),
+        None => Some((0..extents.len()).rev().collect()),
+    };
+    let is_long = |axis: &usize| extents.get(*axis).is_none_or(|extent| extent.as_constant() != Some(1));
+    axes.is_some_and(|axes| axes.len() == extents.len() && axes.into_iter().filter(is_long).is_sorted())
+}
+
 fn gives(side: &Side<'_>, target: &[Option<DimExpr>], copies: bool, from: &[DimExpr], to: &[DimExpr]) -> bool {
     let is_rest = |extent: &&Option<DimExpr>| extent.as_ref().and_then(DimExpr::as_constant) == Some(-1);
     if target.iter().filter(is_rest).count() > 1 {

@@ -22,7 +22,7 @@ use prost::Message as _;
 
 use crate::codec::{Codec, Computed};
 use crate::content::{Content, Raw, content};
-use crate::shaped::is_shaped;
+use crate::shaped::{is_shaped, moves_only_ones};
 use crate::side::{Known, Side};
 use crate::views::same_elements;
 
@@ -211,8 +211,11 @@ impl<'s> Numbering<'s> {
         if let ([], [(_, Attribute::Tensor(id))]) = (data.inputs.as_slice(), data.attributes.as_slice()) {
             return Some(self.constant(content(side, walk.model, *id)));
         }
-        let reshape = matches!(info.view, View::Reshape | View::SameType) && data.outputs.first() == Some(&Some(value));
-        let operand = data.inputs.first().copied().flatten().filter(|_| reshape)?;
+        let operand = data.inputs.first().copied().flatten().filter(|_| data.outputs.first() == Some(&Some(value)))?;
+        let is_turned = || side.known[operand].as_ref().is_some_and(|from| moves_only_ones(side, row, from));
+        if !matches!(info.view, View::Reshape | View::SameType) && !is_turned() {
+            return None;
+        }
         let number = walk.values[operand];
         match (&side.known[operand], &side.known[value]) {
             (Some(from), Some(to)) if same_elements(from, to) && is_shaped(side, row, from, to) => {

@@ -140,6 +140,33 @@ fn constants_identities_and_idle_reshapes_do_not_change_the_meaning() {
 }
 
 #[test]
+fn a_transpose_that_moves_extents_of_one_keeps_the_order_of_elements() {
+    let reshape = |from: &str, shape: &str, to: &str| node(&format!("make_{to}"), "Reshape", &[from, shape], &[to]);
+    let turned = |axes: &[i64]| {
+        let perm = AttributeProto { name: Some("perm".into()), r#type: Some(7), ints: axes.to_vec(), ..Default::default() };
+        with(node("turn", "Transpose", &["a"], &["b"]), perm)
+    };
+    let shapes = |graph: &mut memc_onnx_proto::onnx::GraphProto| {
+        graph.initializer = vec![ints("deep", &[4, 1, 1, 16]), ints("flat", &[2, 32])];
+        graph.output = vec![info("z", FLOAT, &[2, 32])];
+    };
+    for (axes, dims, is_equal) in [([1, 0, 2, 3], [1, 4, 1, 16], true), ([2, 3, 0, 1], [1, 16, 4, 1], false)] {
+        let mut case = Case::same(vec![reshape("x", "flat", "z")], shapes);
+        let nodes = vec![reshape("x", "deep", "a"), turned(&axes), reshape("b", "flat", "z")];
+        case.given = Case::same(nodes, shapes).given;
+        case.shapes.extend([
+            ("flat", (INT64, vec![2])),
+            ("deep", (INT64, vec![4])),
+            ("a", (FLOAT, vec![4, 1, 1, 16])),
+            ("b", (FLOAT, dims.to_vec())),
+            ("z", (FLOAT, vec![2, 32])),
+            ("flag", (BOOL, vec![])),
+        ]);
+        assert_eq!(case.report().is_proven(), is_equal, "{axes:?}");
+    }
+}
+
+#[test]
 fn a_folded_shape_equals_its_computation_unless_a_caller_may_change_it() {
     let nodes = |folded: bool| {
         let reshape = node("fold", "Reshape", &["x", if folded { "flat" } else { "sum" }], &["z"]);
