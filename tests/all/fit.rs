@@ -97,15 +97,16 @@ fn decoder() -> Decoder {
 fn a_decoder_keeps_its_context_in_place() {
     let folder = Folder::new("fit-context");
     folder.write("in.onnx", bytes(&decoder().model()));
-    let ran = folder.memc("fit in.onnx --ram 1MB --context 12 -o out.onnx").done();
+    let ran = folder.memc("fit in.onnx --ram 1MB --context 12 --effort 100 -o out.onnx").done();
     let layout = memc_layout::read(&folder.read("out.layout.json")).unwrap();
     assert!(!layout.caches.is_empty() && layout.caches.iter().all(|cache| cache.capacity == 12), "{:?}", layout.caches);
     assert!(ran.err.contains("state") && layout.caches.iter().all(|cache| cache.rows == 12), "{}", ran.err);
     folder.memc("check in.onnx out.onnx out.layout.json").checked();
     // Less memory holds fewer new rows at once, and the same context.
     let most = Need::of(&layout);
-    let ran =
-        folder.memc(&format!("fit in.onnx --ram {} --context 12 -o less.onnx", most.in_run() - most.arena / 20 * 19)).done();
+    let ran = folder
+        .memc(&format!("fit in.onnx --ram {} --context 12 --effort 100 -o less.onnx", most.in_run() - most.arena / 20 * 19))
+        .done();
     let less = memc_layout::read(&folder.read("less.layout.json")).unwrap();
     let rows = less.caches[0].rows;
     assert!(rows < 12 && less.caches.iter().all(|cache| cache.capacity == 12), "{rows}: {}", ran.err);

@@ -107,7 +107,7 @@ fn test(arguments: &[String]) -> Result<(), Failure> {
 const SOAK_CASES: &str = "2000";
 
 /// Runs the random tests of the planner and the solvers with a seed that nobody chose, and prints it: with
-/// the seed, a failure repeats.
+/// the seed, a failure repeats. The code is optimized, and still checks its own assertions.
 fn soak(arguments: &[String]) -> Result<(), Failure> {
     let (cases, arguments) = match arguments.split_first() {
         Some((cases, rest)) if cases.parse::<u32>().is_ok() => (cases.as_str(), rest),
@@ -116,7 +116,7 @@ fn soak(arguments: &[String]) -> Result<(), Failure> {
     let seed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_nanos() as u32;
     let narrow: &[&str] = if arguments.is_empty() { &["-p", "memc-plan", "-p", "memc-solve", "-p", "memc-passes"] } else { &[] };
     let mut cargo = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
-    cargo.arg("test").args(narrow).args(arguments);
+    cargo.args(["test", "--release", "--config", "profile.release.debug-assertions=true"]).args(narrow).args(arguments);
     cargo.env("PROPTEST_CASES", cases).env("PROPTEST_RNG_SEED", seed.to_string());
     eprintln!("xtask: {cases} cases of each random test; PROPTEST_CASES={cases} PROPTEST_RNG_SEED={seed} repeats them");
     if cargo.status()?.success() { Ok(()) } else { Err(format!("a random test failed with PROPTEST_RNG_SEED={seed}").into()) }
