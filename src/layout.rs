@@ -7,7 +7,7 @@ use memc_ir::{
 };
 use memc_layout as file;
 use memc_onnx_export::{Exported, is_anchor, written};
-use memc_ops::families::memory::{Transfer, transfer_of};
+use memc_ops::families::memory::{Transfer, part_of_constant, transfer_of};
 use memc_passes::analysis::open::largest_peak;
 use memc_passes::analysis::scratch::kernel_expr;
 use memc_passes::analysis::state::{Reason, StatePair, shared, unpaired};
@@ -487,7 +487,7 @@ impl<'a> Writer<'a> {
     fn fetches(&self) -> Vec<file::Fetch> {
         let nodes = &self.module.graph(self.module.main()).nodes;
         let rows = nodes.iter().filter_map(|node| {
-            let (constant, near) = self.moved(*node, Transfer::Fetch)?;
+            let (constant, near) = self.moved(*node, Transfer::Fetch).or_else(|| self.moved(*node, Transfer::Rows))?;
             Some(file::Fetch {
                 tensor: self.module.value(constant).name.clone(),
                 result: self.module.value(near).name.clone(),
@@ -495,9 +495,23 @@ impl<'a> Writer<'a> {
                 to: self.context.options.space.name.clone(),
                 step: self.position[*node],
                 bytes: self.module.size(near)?.0,
+                part: self.fetched_part(*node),
+                rows: self.fetched_rows(*node),
             })
         });
         rows.collect()
+    }
+
+    fn fetched_part(&self, node: Node) -> Option<file::FetchedPart> {
+        let part = part_of_constant(self.module, node)?;
+        Some(file::FetchedPart { axis: part.axis as u64, start: part.positions.start, end: part.positions.end })
+    }
+
+    fn fetched_rows(&self, node: Node) -> Option<file::FetchedRows> {
+        let data = self.module.node(node);
+        let indices = data.inputs.get(1).copied().flatten().filter(|_| transfer_of(&data.operator) == Some(Transfer::Rows))?;
+        let count = self.module.planned(indices)?.elements()?;
+        Some(file::FetchedRows { indices: self.module.value(indices).name.clone(), count })
     }
 
     fn unplanned(&self) -> Vec<file::Unplanned> {

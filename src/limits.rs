@@ -36,8 +36,7 @@ pub(crate) fn keep_weights(plan: &Layout, options: &Resolved<'_>) -> Result<(), 
     let target = &options.plan.cost.target;
     if let Some(name) = &options.plan.weights {
         // A constant that is fetched twice lies there once.
-        let tensors: BTreeMap<&str, u64> = plan.fetches.iter().map(|row| (row.tensor.as_str(), row.bytes)).collect();
-        let weights = tensors.into_values().fold(0u64, u64::saturating_add);
+        let weights = plan.far_constants().into_values().fold(0u64, u64::saturating_add);
         let capacity = target.space(name).and_then(|space| target.spaces.get(space)?.capacity);
         return match capacity.filter(|capacity| weights > capacity.0) {
             Some(room) => Err(Error::Weights { place: format!("`{name}`"), weights, room: room.0 }),

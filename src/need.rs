@@ -1,7 +1,5 @@
 //! Bytes that a planned model takes, by what holds them.
 
-use std::collections::BTreeMap;
-
 use memc_layout::{Class, Layout};
 
 /// Bytes of a planned model in its first space. What depends on free dimensions counts at its largest.
@@ -21,8 +19,7 @@ impl Need {
     /// Derives the bytes from a layout. Linear in its tensors.
     pub fn of(layout: &Layout) -> Self {
         // A constant that is fetched twice lies in the farther space once.
-        let far: BTreeMap<&str, u64> = layout.fetches.iter().map(|row| (row.tensor.as_str(), row.bytes)).collect();
-        let far = far.into_values().fold(0u64, u64::saturating_add);
+        let far = layout.far_constants().into_values().fold(0u64, u64::saturating_add);
         let arena = layout.arenas.first().map_or(0, |arena| arena.size);
         let mut found = Self { weights: layout.weights.saturating_sub(far), arena, ..Self::default() };
         for tensor in layout.tensors.iter().filter(|tensor| tensor.offset.is_none() && tensor.alias.is_none()) {

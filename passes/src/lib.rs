@@ -38,6 +38,7 @@ pub mod tie;
 pub mod transform;
 pub mod tuning;
 pub mod view;
+pub mod weight_parts;
 pub mod window;
 
 pub use claims::{Claim, Claims, Encoded, EncodedWeight, NewOutput, StatedNode, WeightErrors};

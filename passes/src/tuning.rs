@@ -238,11 +238,19 @@ pub struct WeightTuning {
     /// Maximum number of divisions planned with the full effort, in the order of their short searches,
     /// best first, until a plan fits.
     pub choices: usize,
+    /// A table of at least this multiple of the rows that a lookup reads is read by rows, even if copying the
+    /// whole table takes less time.
+    pub rows: u64,
+    /// Maximum size of a weight that a node reads whole, as a fraction of the limit: a larger one is read in
+    /// parts.
+    pub whole: Part,
+    /// Size of a part, as a fraction of the limit: one part is near while the next one is copied.
+    pub part: Part,
 }
 
 impl Default for WeightTuning {
     fn default() -> Self {
-        Self { shares: 8, choices: 3 }
+        Self { shares: 8, choices: 3, rows: 16, whole: Part(2), part: Part(8) }
     }
 }
 

@@ -20,6 +20,7 @@ mod encoded_plans;
 mod encoded_weights;
 mod examples;
 mod external_data;
+mod far_parts;
 mod fit;
 mod forms;
 mod impossible_ranges;

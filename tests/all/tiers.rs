@@ -88,15 +88,15 @@ fn weights_larger_than_the_near_space_are_fetched_and_keep_the_bits() {
 /// The first step reads a large table. Its fetch would delay the run, so the table stays near.
 #[test]
 fn the_weight_of_the_first_step_stays_near_although_it_is_largest() {
-    // The first step reads an embedding, so no computation can hide its copy. All later layers compute
-    // longer than their weights take to copy.
+    // The first step reads a table, so no computation can hide its copy: rows that a GatherND reads are not
+    // copied alone. All later layers compute longer than their weights take to copy.
     let mut model = chain();
     let graph = model.graph.as_mut().unwrap();
-    graph.input = vec![fixed("ids", &[4])];
+    graph.input = vec![fixed("ids", &[4, 1])];
     if let Some(Some(TensorType(tensor))) = graph.input[0].r#type.as_mut().map(|ty| ty.value.as_mut()) {
         tensor.elem_type = Some(INT64);
     }
-    graph.node.insert(0, node("Gather", &["table", "ids"], &["x"]));
+    graph.node.insert(0, node("GatherND", &["table", "ids"], &["x"]));
     graph.initializer.push(floats("table", &[400, WIDTH]));
     let file = ModelFile::from_bytes(bytes(&model)).unwrap();
     let table = 400 * WIDTH as u64 * 4;

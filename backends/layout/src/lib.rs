@@ -19,6 +19,8 @@ mod c_header;
 pub mod devices;
 mod expr;
 mod extents;
+mod far;
+mod fetches;
 mod formula;
 mod identifiers;
 pub mod joint;
@@ -41,6 +43,7 @@ mod types;
 pub use added::{AddedNode, AddedOutput, Attribute};
 pub use c_header::{CIdentifiers, c_identifiers, to_c_header};
 pub use expr::Expr;
+pub use fetches::{Fetch, FetchedPart, FetchedRows};
 pub use formula::formula;
 pub use json::{ReadError, WriteError, read, to_json};
 pub use live_curve::{LiveCurve, Owner, SpaceCurve};
@@ -52,7 +55,7 @@ pub use rust_constants::to_rust;
 pub use schema::{SCHEMA_ID, schema};
 pub use searches::{ParetoPoint, Solver, Trace};
 pub use types::{
-    Alias, AliasKind, Arena, Baseline, Bucket, Busy, Cache, Class, Cost, EncodedWeight, Encoding, Fetch, Io, Layout, Link,
-    LiveRange, LowerBound, Model, OpsetImport, Peak, Rewrite, RewrittenValue, ScheduledNode, Space, StateUpdate, Stated,
-    StatedBy, Subgraph, Target, Tensor, Transfer, Unpaired, Unplanned, VERSION,
+    Alias, AliasKind, Arena, Baseline, Bucket, Busy, Cache, Class, Cost, EncodedWeight, Encoding, Io, Layout, Link, LiveRange,
+    LowerBound, Model, OpsetImport, Peak, Rewrite, RewrittenValue, ScheduledNode, Space, StateUpdate, Stated, StatedBy, Subgraph,
+    Target, Tensor, Transfer, Unpaired, Unplanned, VERSION,
 };

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize, Serializer, ser::Error as _};
 
 use crate::added::AddedOutput;
+use crate::fetches::Fetch;
 use crate::ranges::{Extents, FormulaRow, Limit};
 use crate::searches::{ParetoPoint, Solver, Trace};
 
@@ -608,24 +609,6 @@ pub struct Unpaired {
     pub candidates: Vec<String>,
     /// Reason for which it shares no storage with them.
     pub reason: String,
-}
-
-/// A constant that is copied from a farther space before it is read. The constant keeps its place.
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Fetch {
-    /// The constant.
-    pub tensor: String,
-    /// Its near copy.
-    pub result: String,
-    /// Space of the constant.
-    pub from: String,
-    /// Space of the copy.
-    pub to: String,
-    /// Step of the node that copies it, an `Identity`.
-    pub step: u64,
-    /// Size of the constant.
-    pub bytes: u64,
 }
 
 /// A value whose size cannot be derived.

@@ -11,7 +11,7 @@ use memc_onnx_proto::onnx::{AttributeProto, GraphProto, NodeProto, StringStringE
 use prost::Message as _;
 
 use crate::error::{ExportError, TensorDefect};
-use crate::transfers::written;
+use crate::transfers::{is_written, written};
 use crate::types::type_proto;
 
 /// Deepest nesting of bodies, in levels; equal to the limit of the importer's.
@@ -45,9 +45,7 @@ impl<'a> Source<'a> {
         let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         let mut attribute = Vec::with_capacity(data.attributes.len());
         let operator = written(&data.operator);
-        // A node that is written as another operator loses the attributes of its own operator.
-        let attributes = data.attributes.iter().filter(|_| *operator == data.operator);
-        for (key, value) in attributes {
+        for (key, value) in data.attributes.iter().filter(|(key, _)| is_written(&data.operator, key)) {
             attribute.push(self.attribute(node, key, value, depth)?);
         }
         Ok(NodeProto {

@@ -7,17 +7,26 @@ use std::collections::{BTreeMap, BTreeSet};
 use memc_ir::{Module, Operator};
 use memc_onnx_proto::ModelFile;
 use memc_onnx_proto::onnx::{FunctionProto, NodeProto, OperatorSetIdProto};
+use memc_ops::families::memory::fetching;
 
 /// Domain of the transfer operators.
 pub(crate) const DOMAIN: &str = "ai.memc";
 
+/// Attribute of a fetch that names the space of its constant.
+const FROM: &str = "from";
+
 /// Returns the operator under which a node is written: a fetch of a constant becomes a plain copy
-/// (`Identity`), which every runtime knows.
+/// (`Identity`), a fetch of some positions a `Slice`, and one of rows a `Gather`, which every runtime knows.
 pub fn written(operator: &Operator) -> Cow<'_, Operator> {
-    match (&*operator.domain, &*operator.name) {
-        (DOMAIN, "Fetch") => Cow::Owned(Operator::onnx("Identity", 1)),
-        _ => Cow::Borrowed(operator),
+    match fetching(operator) {
+        Some(fetching) => Cow::Owned(Operator::onnx(fetching.plain, operator.version)),
+        None => Cow::Borrowed(operator),
     }
+}
+
+/// Returns whether an attribute of a node is written: the space of a fetched constant is not.
+pub(crate) fn is_written(operator: &Operator, attribute: &str) -> bool {
+    attribute != FROM || fetching(operator).is_none()
 }
 
 /// Largest numbers of operands and results and all attributes in the calls of one operator.

@@ -15,6 +15,9 @@ use crate::swap_file::SwapFile;
 pub(crate) enum Region {
     /// Address and length, in bytes.
     Memory { start: usize, bytes: usize },
+    /// Address of the first of `count` runs of `run` bytes, each `stride` bytes after the one before. Copies
+    /// only read them.
+    Runs { start: usize, run: usize, stride: usize, count: usize },
     /// Index of the file, and offset and length in bytes.
     File { file: usize, offset: u64, bytes: usize },
 }
@@ -22,7 +25,7 @@ pub(crate) enum Region {
 impl Region {
     /// Whether both regions share a byte.
     pub(crate) fn meets(&self, other: &Self) -> bool {
-        match (*self, *other) {
+        match (self.spanned(), other.spanned()) {
             (Self::Memory { start: a, bytes: n }, Self::Memory { start: b, bytes: m }) => meet(a as u64, n, b as u64, m),
             (Self::File { file: f, offset: a, bytes: n }, Self::File { file: g, offset: b, bytes: m }) => {
                 f == g && meet(a, n, b, m)
@@ -34,6 +37,18 @@ impl Region {
     pub(crate) fn bytes(&self) -> usize {
         match *self {
             Self::Memory { bytes, .. } | Self::File { bytes, .. } => bytes,
+            Self::Runs { run, count, .. } => run.saturating_mul(count),
+        }
+    }
+
+    /// Returns the region with the bytes between its runs.
+    fn spanned(&self) -> Self {
+        match *self {
+            Self::Runs { start, run, stride, count } => {
+                let before = stride.saturating_mul(count.saturating_sub(1));
+                Self::Memory { start, bytes: before.saturating_add(run) }
+            }
+            other => other,
         }
     }
 }
@@ -153,6 +168,13 @@ impl Shared {
                     std::ptr::copy(address(start), address(target), bytes);
                     Ok(())
                 }
+                (Region::Runs { start, run, stride, count }, Region::Memory { start: target, .. }) => {
+                    for number in 0..count {
+                        std::ptr::copy(address(start + number * stride), address(target + number * run), run);
+                    }
+                    Ok(())
+                }
+                (Region::Runs { .. }, _) | (_, Region::Runs { .. }) => Err(io::ErrorKind::Unsupported.into()),
                 (Region::Memory { start, bytes }, Region::File { file: index, offset, .. }) => {
                     file(index)?.write(std::slice::from_raw_parts(address(start), bytes), offset, bounce)
                 }

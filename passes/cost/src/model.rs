@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use memc_ir::{Bytes, Module, Nanos, Node, Value};
-use memc_ops::families::memory::transfer_of;
+use memc_ops::families::memory::{Transfer, is_copied_aside, transfer_of};
 
 use crate::measured::Measured;
-use crate::node::accesses;
+use crate::node::{UNKNOWN_NANOS, accesses};
 use crate::scratch::ScratchRules;
 use crate::target::Target;
 
@@ -30,7 +30,28 @@ impl CostModel {
             Some(measured) => measured.nanos(module, node, &self.target.machine),
             None => crate::node::nanos(module, node, &self.target.machine),
         };
-        Nanos(near.0 + self.direct(module, node))
+        Nanos(near.0 + self.direct(module, node) + self.fetched(module, node))
+    }
+
+    /// Returns the time of a link that copies the rows which a lookup reads from a constant in the farther
+    /// space of this index: each row is a request of its own. `None` if there is no such link, or a size is
+    /// unknown.
+    pub fn rows_nanos(&self, module: &Module, node: Node, far: usize) -> Option<Nanos> {
+        let data = module.node(node);
+        let indices = module.largest(data.inputs.get(1).copied().flatten()?)?.elements()?;
+        let bytes = module.largest(data.results().next()?)?.size()?;
+        let link = self.target.link(far, 0)?;
+        Some(Nanos(link.time(bytes).0 + link.latency.0 * indices.saturating_sub(1) as f64))
+    }
+
+    /// Returns the nanoseconds in which a node waits for rows of a constant in a farther space.
+    fn fetched(&self, module: &Module, node: Node) -> f64 {
+        let data = module.node(node);
+        if transfer_of(&data.operator) != Some(Transfer::Rows) {
+            return 0.0;
+        }
+        let far = data.string("from").and_then(|space| self.target.space(space));
+        far.and_then(|far| self.rows_nanos(module, node, far)).map_or(UNKNOWN_NANOS, |nanos| nanos.0)
     }
 
     /// Returns the nanoseconds in which a node reads and writes the tensors that the plan places in
@@ -38,7 +59,7 @@ impl CostModel {
     /// the node's own.
     fn direct(&self, module: &Module, node: Node) -> f64 {
         let is_placed = module.plan.arenas.len() > 1 && self.target.spaces.iter().any(|space| space.access.is_some());
-        if !is_placed || transfer_of(&module.node(node).operator).is_some() {
+        if !is_placed || is_copied_aside(&module.node(node).operator) {
             return 0.0;
         }
         let mut nanos = 0.0;

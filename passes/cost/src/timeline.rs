@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use memc_ir::{Bytes, Module, Nanos, Node, SecondaryMap, Space, Value};
-use memc_ops::families::memory::transfer_of;
+use memc_ops::families::memory::is_copied_aside;
 
 use crate::model::CostModel;
 use crate::node::UNKNOWN_NANOS;
@@ -79,7 +79,7 @@ impl Clock<'_> {
         let computed = self.computed;
         self.under_way.retain(|(_, until)| *until > computed);
         let start = self.earliest(node);
-        if transfer_of(&self.module.node(node).operator).is_some() {
+        if is_copied_aside(&self.module.node(node).operator) {
             return self.transfer(node, start);
         }
         let end = start + self.costs.nanos(self.module, node).0;

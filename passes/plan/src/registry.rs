@@ -26,6 +26,7 @@ pub const REGISTRY: &[&PassInfo] = &[
     &crate::split::INFO,
     &memc_passes::tie::INFO,
     &memc_passes::view::INFO,
+    &memc_passes::weight_parts::INFO,
     &memc_passes::window::INFO,
 ];
 

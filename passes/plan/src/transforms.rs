@@ -1,7 +1,9 @@
 //! All transforms in one table: changes of the model before, during and after the search for a plan.
 
 use memc_ir::Module;
-use memc_passes::{Options, Transform, Turn, cache, encode_weights, mask_blocks, micro_batch, nchwc, rows, settle, tie};
+use memc_passes::{
+    Options, Transform, Turn, cache, encode_weights, mask_blocks, micro_batch, nchwc, rows, settle, tie, weight_parts,
+};
 
 /// All transforms, in the order in which they run within a turn.
 pub const TRANSFORMS: &[Transform] = &[
@@ -28,6 +30,17 @@ pub const TRANSFORMS: &[Transform] = &[
         turn: Turn::Prepared,
         // The check proves cuts of values of known extents only.
         applies: |module, options| options.rewrite.enabled && module.domain().is_empty(),
+        option: None,
+        leave_out: None,
+    },
+    Transform {
+        pass: &weight_parts::INFO,
+        passes: "weight-parts,dce",
+        turn: Turn::Prepared,
+        // The check proves parts of known extents only, and kernels may round parts otherwise.
+        applies: |module, options| {
+            options.weights.is_some() && options.rewrite.enabled && !options.rewrite.exact && module.domain().is_empty()
+        },
         option: None,
         leave_out: None,
     },

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use memc_ir::{Bytes, Definition, Module, SecondaryMap, Value};
-use memc_ops::families::memory::{Transfer, transfer_of};
+use memc_ops::families::memory::fetching;
 
 use crate::options::Io;
 
@@ -77,8 +77,8 @@ pub fn near_constants(module: &Module) -> Bytes {
     let fetched: BTreeSet<Value> = nodes
         .iter()
         .map(|node| module.node(*node))
-        .filter(|data| transfer_of(&data.operator) == Some(Transfer::Fetch))
-        .flat_map(|data| data.operands())
+        .filter(|data| fetching(&data.operator).is_some())
+        .filter_map(|data| data.operands().next())
         .collect();
     let stays = |value: &Value| {
         classes[*value] == Some(StorageClass::Constant) && module.plan.alias[*value].is_none() && !fetched.contains(value)

@@ -178,8 +178,8 @@ pub(super) const ENTRIES: &[Entry] = &[
         "E0566",
         "fetch",
         "a row of fetched constants is wrong",
-        "A row of `fetches` names an Identity that copies a constant over a link to a place in the near space; only these nodes read fetched \
-         constants, and the arena with all constants that are not fetched keeps the budget and capacity of that space.",
+        "A row of `fetches` names an Identity that copies a constant over a link to a place in the near space, a Slice that copies the stated \
+         part, or a Gather that copies the stated number of rows; only these nodes read fetched constants, and the arena with all constants that are not fetched keeps the budget and capacity of that space.",
         "a weight in flash that a Conv reads directly",
     ),
     entry(

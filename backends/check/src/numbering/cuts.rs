@@ -20,7 +20,7 @@ use crate::side::{Known, Side};
 const DEPTH: usize = 160;
 
 /// Positions along each axis.
-pub(super) type Place = Vec<Range<u64>>;
+pub(crate) type Place = Vec<Range<u64>>;
 
 /// Whether a cut moves through nodes that may add in another order if there are fewer rows.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -37,18 +37,18 @@ pub(crate) enum Moves {
 pub(super) struct Cuts<'s> {
     pub(super) moves: Moves,
     /// Extents of a value, and the node that makes it as its only result.
-    made: HashMap<u32, Made<'s>>,
+    pub(super) made: HashMap<u32, Made<'s>>,
     /// For the number of positions: the number of the whole value.
-    parts: HashMap<u32, (u32, Place)>,
+    pub(super) parts: HashMap<u32, (u32, Place)>,
     known: HashMap<(u32, Place), u32>,
     depth: usize,
 }
 
 #[derive(Clone)]
-struct Made<'s> {
-    dims: Vec<u64>,
-    by: Option<(&'s Side<'s>, usize, Part)>,
-    raw: Option<Raw>,
+pub(super) struct Made<'s> {
+    pub(super) dims: Vec<u64>,
+    pub(super) by: Option<(&'s Side<'s>, usize, Part)>,
+    pub(super) raw: Option<Raw>,
 }
 
 fn whole(dims: &[u64]) -> Place {
@@ -60,7 +60,7 @@ fn extents(place: &[Range<u64>]) -> Vec<u64> {
 }
 
 /// Returns the extents of a value, unless they are free.
-fn fixed<'k>(side: &'k Side<'_>, value: Value) -> Option<&'k Known> {
+pub(super) fn fixed<'k>(side: &'k Side<'_>, value: Value) -> Option<&'k Known> {
     side.known[value].as_deref().filter(|known| known.free.is_none())
 }
 
@@ -91,7 +91,7 @@ impl<'s> Numbering<'s> {
         let number = *part.operands.first()?;
         match &*data.operator.name {
             "Slice" => {
-                let place = sliced(side, data.inputs.as_slice(), row, from, to)?;
+                let place = sliced(side, row)?;
                 Some(self.select(number, &from.dims, place))
             }
             "Split" => {
@@ -145,14 +145,14 @@ impl<'s> Numbering<'s> {
             }
             "Concat" => {
                 let axis = normalize_axis(data.int("axis", 1), to.dims.len())?;
-                self.joined(&part.operands, axis)
+                self.joined(&part.operands, axis).or_else(|| self.joined_results(&part.operands, axis))
             }
             _ => None,
         }
     }
 
     /// Returns the number of the joined parts of one value.
-    fn joined(&mut self, operands: &[u32], axis: usize) -> Option<u32> {
+    pub(super) fn joined(&mut self, operands: &[u32], axis: usize) -> Option<u32> {
         let (base, mut place) = self.cuts.parts.get(operands.first()?)?.clone();
         for operand in &operands[1..] {
             let (other, next) = self.cuts.parts.get(operand).filter(|(other, _)| *other == base)?;
@@ -360,9 +360,11 @@ impl<'s> Numbering<'s> {
     }
 }
 
-/// Returns the positions that a Slice with steps of 1 takes.
-fn sliced(side: &Side<'_>, inputs: &[Option<Value>], row: usize, from: &Known, to: &Known) -> Option<Place> {
+/// Returns the positions of each axis that a Slice with steps of 1 takes; `None` if they are unknown.
+pub(crate) fn sliced(side: &Side<'_>, row: usize) -> Option<Place> {
     let data = side.module.node(side.rows[row].node);
+    let inputs = data.inputs.as_slice();
+    let (from, to) = (fixed(side, inputs.first().copied().flatten()?)?, fixed(side, data.results().next()?)?);
     let stated = |name: &str, operand: usize| match inputs.get(operand).copied().flatten() {
         Some(value) => side.integers(value).map(Some),
         None => Some(data.ints(name).map(<[i64]>::to_vec)),

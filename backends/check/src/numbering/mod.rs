@@ -8,11 +8,12 @@
 //! - A value with known elements counts as a constant with these elements.
 //! - A decoded value has the number of the value that was encoded, if their equality is proven.
 //! - Positions of a result have the number of what the node computes from positions of its operands
-//!   (`cuts.rs`).
+//!   (`cuts.rs`), and joined results of what the node computes from joined operands (`joins.rs`).
 //! - The name of its first result distinguishes a node whose results may differ at each run.
 
 mod cuts;
 mod depends;
+mod joins;
 
 use std::collections::HashMap;
 
@@ -26,8 +27,9 @@ use crate::shaped::{is_shaped, moves_only_ones};
 use crate::side::{Known, Side};
 use crate::views::same_elements;
 
-pub(crate) use cuts::Moves;
 use cuts::{Cuts, Place};
+pub(crate) use cuts::{Moves, sliced};
+use joins::Joins;
 
 /// Number of an omitted operand.
 const ABSENT: u32 = u32::MAX;
@@ -71,6 +73,7 @@ pub(crate) struct Numbering<'s> {
     reshapes: HashMap<u32, (u32, Known)>,
     codec: Codec,
     cuts: Cuts<'s>,
+    joins: Joins<'s>,
 }
 
 /// Operator and operands of a row, as numbers.
@@ -134,6 +137,9 @@ impl<'s> Numbering<'s> {
             walk.values.set(*input, number);
         }
         self.constants(&mut walk, &main.constants);
+        for value in &main.constants {
+            self.note(walk.values[*value], side, *value, None);
+        }
         let parts = (0..side.rows.len()).map(|row| self.row(&mut walk, row, names)).collect();
         Numbers { values: walk.values, parts }
     }

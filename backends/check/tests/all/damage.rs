@@ -513,8 +513,8 @@ const NUMBERS: &[Damage] = &[
     }),
     (Kind::Fetch, "a constant that a product reads too", |c| {
         let step = c.step("back");
-        let row = Fetch { tensor: "w".into(), result: "z".into(), from: "host".into(), to: "device".into(), step, bytes: 1024 };
-        c.layout().fetches.push(row);
+        let [tensor, result, from, to] = ["w", "z", "host", "device"].map(str::to_owned);
+        c.layout().fetches.push(Fetch { tensor, result, from, to, step, bytes: 1024, part: None, rows: None });
     }),
 ];
 

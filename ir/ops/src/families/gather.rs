@@ -38,7 +38,7 @@ fn gathered_items(data: &Data, indices: &Data, axis: usize) -> Option<Vec<Item>>
     Some(items)
 }
 
-fn gather(ctx: &mut Infer<'_>) -> Result<(), InferError> {
+pub(crate) fn gather(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(1)?;
     let axis = axis_of(ctx, 0, 0)?;
     let element = ctx.element(0);

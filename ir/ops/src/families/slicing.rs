@@ -199,7 +199,7 @@ fn sliced(data: &Data, windows: &[SliceAxis]) -> Option<Vec<Item>> {
     pick(&data.items, &positions(&dims, base, &steps)?)
 }
 
-fn slice(ctx: &mut Infer<'_>) -> Result<(), InferError> {
+pub(crate) fn slice(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     let element = ctx.element(0);
     let Some(mut dims) = ctx.shape(0) else {

@@ -1,6 +1,7 @@
 //! `budget`: keeps the arena within a limit by recomputing, moving or encoding values that do not fit.
 
 mod attempt;
+pub(crate) mod far;
 pub(crate) mod fit;
 mod issue;
 mod mend;
@@ -12,6 +13,7 @@ mod trial;
 mod weights;
 
 use memc_ir::{Module, Stage};
+use memc_ops::families::memory::part_of_constant;
 use memc_passes::window;
 
 use memc_passes::analysis::scratch::scratch;
@@ -38,6 +40,9 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     let sub_views = window::taken(module, ctx);
     let given = fit::Given { module: module.clone(), arena };
     let mut edits = restore_plain_views(module, ctx)?;
+    if moves_weights {
+        edits += own_parts(module);
+    }
     let found = match moves_weights {
         true => weights::within_room(module, ctx, limit, &sub_views)?,
         false => Some(fit::within(module, ctx, limit, &[], &sub_views, Some(&given))?),
@@ -52,6 +57,15 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     module.plan.scratch = scratch(module, ctx.options);
     edits += u64::from(module.plan.scratch != before);
     Ok(Changed::edits(edits))
+}
+
+/// Lets parts of constants own their bytes, so that they can be fetched alone. Returns the number of changed
+/// aliases.
+fn own_parts(module: &mut Module) -> u64 {
+    let nodes = module.graph(module.main()).nodes.iter();
+    let parts = nodes.filter(|node| part_of_constant(module, **node).is_some());
+    let results: Vec<memc_ir::Value> = parts.flat_map(|node| module.node(*node).results()).collect();
+    results.into_iter().filter(|result| module.plan.alias[*result].take().is_some()).count() as u64
 }
 
 /// Removes sub-views of values that are made later or in place, since copies must own their bytes;

@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 
 use memc_edit::{Attributes, named};
 use memc_ir::{Alias, Attribute, Module, Node, Operator, SecondaryMap, Value, ValueType};
-use memc_ops::families::memory::MEMORY;
+use memc_ops::families::memory::{MEMORY, fetched_by};
 use memc_solve::budget::Event;
 
+use super::far::Read;
 use super::issue::issue;
 use super::state::Stated;
 use memc_passes::encode::Writer;
@@ -183,7 +184,11 @@ impl Realizer<'_, '_> {
             self.given.set(node, self.writer.module().node(node).inputs.clone());
         }
         let inputs = self.given[node].clone();
-        let operands: Vec<Option<Value>> = inputs.iter().map(|operand| operand.map(|value| self.resolve(value))).collect();
+        let mut operands: Vec<Option<Value>> = inputs.iter().map(|operand| operand.map(|value| self.resolve(value))).collect();
+        if self.stated.far_reads[node].is_some() {
+            // The constant itself, even if a near copy of it is there.
+            operands[0] = inputs[0];
+        }
         self.times[node] += 1;
         if self.times[node] > 1 {
             return self.copy(node, operands);
@@ -193,6 +198,7 @@ impl Realizer<'_, '_> {
                 self.writer.maker().set_operand(node, position as u32, new);
             }
         }
+        self.fetch_some(node);
         self.order.push(node);
         self.writer.module().node(node).results().map(|value| (value, value)).collect()
     }
@@ -242,14 +248,48 @@ impl Realizer<'_, '_> {
             }
             return;
         };
-        if self.writer.module().producer(value).is_none() {
-            let from = self.stated.weights.iter().map(|space| Attribute::String(space.as_bytes().to_vec().into()));
-            let near = self.transfer("Fetch", value, value, from.map(|space| ("from".to_owned(), space)).collect(), "near");
+        let Some(maker) = self.writer.module().producer(value) else {
+            let near = self.transfer("Fetch", value, value, self.from(), "near");
+            self.latest.set(value, near);
+            return;
+        };
+        if self.stated.far_reads[maker] == Some(Read::Part) {
+            // A second fetch is a node of its own, not a copy of a computed value.
+            let near = match self.times[maker] {
+                0 => self.emit(maker).first().map(|(_, part)| *part),
+                _ => self.part_again(maker, value),
+            };
             self.latest.set(value, near);
         } else if let Some(far) = self.stored[value] {
             let near = self.transfer("SwapIn", value, far, Vec::new(), "near");
             self.latest.set(value, near);
         }
+    }
+
+    /// Returns the attribute of a fetch that names the space of the constant.
+    fn from(&self) -> Attributes {
+        let from = self.stated.weights.iter().map(|space| Attribute::String(space.as_bytes().to_vec().into()));
+        from.map(|space| ("from".to_owned(), space)).collect()
+    }
+
+    /// Turns a node that reads some positions of a farther constant into the fetch of them.
+    fn fetch_some(&mut self, node: Node) {
+        let data = self.module().node(node).clone();
+        let Some(operator) = fetched_by(&data.operator).filter(|_| self.stated.far_reads[node].is_some()) else { return };
+        let attributes = [data.attributes, self.from()].concat();
+        self.writer.maker().redefine(node, operator, data.inputs, attributes);
+    }
+
+    /// Appends another fetch of a part of a constant.
+    fn part_again(&mut self, node: Node, value: Value) -> Option<Value> {
+        let (data, original) = (self.module().node(node).clone(), self.module().value(value).clone());
+        let name = numbered(&mut self.names, &original.name, "near", 1);
+        let new = named(name.clone(), memc_edit::node(super::INFO.name, data.operator, data.inputs, data.attributes));
+        let node = self.writer.maker().insert(None, new, &[Some((name, original.ty))]);
+        self.order.push(node);
+        let result = self.writer.maker().result(node);
+        self.known.extend(result.map(|result| (result, value)));
+        result
     }
 
     fn transfer(

@@ -16,6 +16,8 @@ use memc_passes::analysis::state::{pairs, wait_for_readers};
 use memc_passes::analysis::{Buffer, Memory};
 use memc_passes::encode::{Recipe, Way, recipes};
 
+use super::far::{Far, Read};
+
 /// Maximum depth of views of views without a run of their own; a deeper view is a run.
 const MAX_DEPTH: u32 = 64;
 
@@ -39,6 +41,8 @@ pub(crate) struct Stated {
     pub(crate) coded: Vec<Coded>,
     /// Whether a node is a view that is recomputed for each copy of its owner, and hence no run.
     pub(crate) is_view: SecondaryMap<Node, bool>,
+    /// What nodes read of constants in the space `weights`.
+    pub(crate) far_reads: SecondaryMap<Node, Option<Read>>,
     /// By link: name of the farther space at its end.
     pub(crate) far: Vec<String>,
     /// Name of the space that holds fetched constants.
@@ -123,6 +127,8 @@ struct Statement<'a> {
     is_captured: SecondaryMap<Value, bool>,
     /// Constants in a farther space.
     fetched: BTreeSet<Value>,
+    /// How nodes read them.
+    far: Far,
 }
 
 impl<'a> Statement<'a> {
@@ -146,15 +152,17 @@ impl<'a> Statement<'a> {
                 }
             }
         }
-        let (is_view, fetched) = (SecondaryMap::default(), BTreeSet::new());
-        let mut statement = Self { module, options, groups, group_of, is_view, is_written, is_captured, fetched };
+        let (is_view, fetched, far) = (SecondaryMap::default(), BTreeSet::new(), Far::default());
+        let mut statement = Self { module, options, groups, group_of, is_view, is_written, is_captured, fetched, far };
         statement.find_views();
         statement
     }
 
-    /// Adds buffers for the fetched constants, together with their views.
+    /// Adds buffers for the fetched constants that some node reads whole, together with their views.
     fn add_constants(&mut self, fetched: &[Value]) {
-        let mut members: BTreeMap<Value, Vec<Value>> = fetched.iter().map(|value| (*value, Vec::new())).collect();
+        self.fetched = fetched.iter().copied().collect();
+        self.far = Far::of(self.module, self.options, &self.fetched);
+        let mut members: BTreeMap<Value, Vec<Value>> = self.far.whole.iter().map(|value| (*value, Vec::new())).collect();
         for value in self.module.values().keys() {
             if let Some(list) = members.get_mut(&self.module.plan.owner(value).0) {
                 list.push(value);
@@ -167,7 +175,23 @@ impl<'a> Statement<'a> {
             let bytes = self.module.size(owner).unwrap_or_default();
             self.groups.push(Buffer { owner, bytes, range: LiveRange { start: Step(0), end: Step(steps) }, members });
         }
-        self.fetched = fetched.iter().copied().collect();
+    }
+
+    /// Returns whether the bytes of a buffer are copied from a constant in a farther space, as a whole or in
+    /// part.
+    fn is_far(&self, owner: Value) -> bool {
+        let is_part = |node| self.far.reads[node] == Some(Read::Part);
+        self.fetched.contains(&owner) || self.module.producer(owner).is_some_and(is_part)
+    }
+
+    /// Returns the time of a run, in nanoseconds. A lookup of rows of a farther constant waits for them.
+    fn nanos(&self, node: Node) -> u64 {
+        let own = self.options.nanos(self.module, node);
+        let cost = &self.options.cost;
+        let far = || cost.rows_nanos(self.module, node, cost.target.space(self.options.weights.as_ref()?)?);
+        let waits = if self.far.reads[node] == Some(Read::Rows) { far() } else { None };
+        // The cast saturates.
+        own.saturating_add(waits.map_or(0, |nanos| nanos.0.round() as u64))
     }
 
     /// Marks the nodes that cost nothing and may be recomputed at each reader.
@@ -222,7 +246,7 @@ impl<'a> Statement<'a> {
                     None => earlier.extend(sources[*other as usize].iter().copied()),
                 }
             }
-            if self.is_view[*node] {
+            if self.is_view[*node] || self.far.reads[*node] == Some(Read::Part) {
                 sources.push(earlier.into_iter().collect());
                 continue;
             }
@@ -243,7 +267,7 @@ impl<'a> Statement<'a> {
                 reads,
                 writes,
                 predecessors: earlier.into_iter().collect(),
-                cost: self.options.nanos(self.module, *node),
+                cost: self.nanos(*node),
                 scratch: 0,
             });
         }
@@ -264,7 +288,8 @@ impl<'a> Statement<'a> {
         let weights = self.options.weights.clone();
         let sub_views = BTreeSet::new();
         let coded = self.add_codes(&mut problem, &run_of, unit);
-        Stated { problem, sub_views, nodes, owners, coded, is_view: self.is_view, far, weights, unit, padding: most_padding }
+        let (is_view, far_reads) = (self.is_view, self.far.reads);
+        Stated { problem, sub_views, nodes, owners, coded, is_view, far_reads, far, weights, unit, padding: most_padding }
     }
 
     /// Adds the spaces that have links both ways with the first space, or that hold fetched constants;
@@ -367,7 +392,7 @@ impl<'a> Statement<'a> {
     fn fetch_from(&self, problem: &mut budget::Problem, space: u32) -> u64 {
         let mut bytes = 0u64;
         for (value, group) in problem.values.iter_mut().zip(&self.groups) {
-            if self.fetched.contains(&group.owner) {
+            if self.is_far(group.owner) {
                 value.origin = budget::Origin::Far(space);
                 bytes = bytes.saturating_add(value.size);
             }
@@ -406,6 +431,11 @@ impl<'a> Statement<'a> {
     fn reads(&self, node: Node) -> Vec<u32> {
         let mut found = BTreeSet::new();
         let mut open = self.module.reads(node);
+        if self.far.reads[node] == Some(Read::Rows) {
+            // The table is not near.
+            let table = self.module.node(node).inputs.first().copied().flatten();
+            open.retain(|value| Some(*value) != table);
+        }
         while let Some(value) = open.pop() {
             found.extend(self.group_of[value]);
             if let Some(view) = self.module.producer(value).filter(|node| self.is_view[*node]) {

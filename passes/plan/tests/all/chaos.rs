@@ -109,7 +109,13 @@ fn pass_tuning() -> impl Strategy<Value = PassTuning> {
                 effort: Part(below(30)),
                 eased: below(6) as u32,
             },
-            weights: WeightTuning { shares: below(12), choices: below(6) as usize },
+            weights: WeightTuning {
+                shares: below(12),
+                choices: below(6) as usize,
+                rows: below(40),
+                whole: Part(below(10)),
+                part: Part(below(20)),
+            },
             views: ViewTuning { max_trials: below(30) as usize, max_nodes: below(20_000) as usize },
             encode: EncodeTuning { least: Bytes(below(2_000)), least_weights: Bytes(below(2_000)) },
         }

@@ -153,6 +153,7 @@ fn options<'a>(name: &str, words: &mut impl Iterator<Item = &'a str>) -> (Option
                 target.connect(space, rate.parse().unwrap(), Nanos(0.0));
                 options = Options::on(options.profile, target);
             }
+            "--weights" => options.weights = Some(value.to_owned()),
             "--state" => {
                 let (new, old) = value.split_once('=').unwrap();
                 options.state.push(StateNames { new: new.to_owned(), old: old.to_owned() });
