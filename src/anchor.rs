@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use memc_ir::{Bytes, Module, Node, Rewriter, Storage};
-use memc_onnx_export::{Anchored, add_anchors, is_anchor};
+use memc_onnx_export::{AnchorKind, Anchored, add_anchors, is_anchor};
 use memc_passes::Options;
 use memc_passes::analysis::{Buffer, Memory};
 
@@ -16,7 +16,7 @@ use memc_passes::analysis::{Buffer, Memory};
 /// runtime keeps unread results to the end, the arena grows by all of them. A second placement of all
 /// tensors could not promise this. O(size of the module + values alive at anchors).
 pub(crate) fn anchor(module: &mut Module, options: &Options, ceiling: Bytes) -> Anchored {
-    let mut anchored = add_anchors(module);
+    let mut anchored = add_anchors(module, AnchorKind::Shape);
     if anchored.added == 0 {
         return anchored;
     }

@@ -136,10 +136,19 @@ fn planned(
             memc_ir::verify::verify(&module, module.stage).map_err(broken)?;
         }
     }
+    if !request.plain.is_none() {
+        crate::plain::shape(&mut module, &options.plan, &request.plain);
+        if request.verify {
+            let broken = |violations| PipelineError::Broken { pass: "plain", violations };
+            memc_ir::verify::verify(&module, module.stage).map_err(broken)?;
+        }
+    }
     diagnostics.extend(planned.said.remarks);
     diagnostics.extend(undivided(&module, &options.plan.rewrite));
     diagnostics.extend(beside_the_peak(&module, options.plan.profile));
-    diagnostics.extend(merged_by_sessions(&module, options.plan.profile));
+    if !request.plain.apart {
+        diagnostics.extend(merged_by_sessions(&module, options.plan.profile));
+    }
     diagnostics.extend(unpinned.iter().map(|node| {
         Diagnostic::new(
             "W0301",
@@ -206,6 +215,7 @@ fn planned(
         claims: all,
         reports: planned.said.reports,
         trace: passes,
+        plain: request.plain.clone(),
         strategy: planned.strategy,
         log,
         diagnostics,

@@ -11,6 +11,7 @@ use memc_report::HtmlOptions;
 
 use crate::error::Error;
 use crate::outputs::Outputs;
+use crate::plain::PlainForm;
 use crate::request_error::RequestError;
 
 /// A planned model. `Send`, so that one thread may plan and another write.
@@ -33,6 +34,8 @@ pub struct Planned {
     pub reports: Vec<SolverReport>,
     /// The pipeline that makes this plan of the given model.
     pub trace: String,
+    /// What holds the plan in a session with default options.
+    pub plain: PlainForm,
     /// The strategy that found the plan.
     pub strategy: &'static str,
     /// Candidates that were tried, in order.

@@ -18,6 +18,7 @@ use crate::error::Error;
 use crate::extent::{self, Extent};
 use crate::link::LinkOption;
 use crate::outside::ExternalData;
+use crate::plain::PlainForm;
 use crate::request_error::RequestError;
 use crate::size::Size;
 
@@ -165,6 +166,8 @@ pub struct Request {
     pub max_fold_bytes: Bytes,
     /// Whether dead-end nodes pin the order, for runtimes that choose their own.
     pub anchors: bool,
+    /// Nodes that hold the plan in a session with default options.
+    pub plain: PlainForm,
     /// The file beside the written model that takes the weights; `None` leaves them in their places.
     pub external_data: Option<ExternalData>,
     /// Search effort, in nodes of an exact search.
@@ -212,6 +215,7 @@ impl Default for Request {
             weights: None,
             max_fold_bytes: options.max_fold_bytes,
             anchors: false,
+            plain: PlainForm::default(),
             external_data: None,
             effort: options.effort,
             threads: None,
@@ -588,6 +592,7 @@ impl Request {
         list("transforms", self.transforms.iter().map(|transform| transform.pass.name.to_owned()).collect(), " ");
         list("assume", self.import.assume.iter().map(|(name, size)| format!("{name}={size}")).collect(), ",");
         let mut given = |name: &str, text: Option<String>| list(name, text.into_iter().collect(), "");
+        given("plain", (!self.plain.is_none()).then(|| self.plain.to_string()));
         given("time_limit", self.time_limit.map(|time| time.as_secs_f64().to_string()));
         given("max_value", self.max_value.map(|bytes| bytes.0.to_string()));
         given("alias_state", self.alias_state.then(|| true.to_string()));

@@ -6,6 +6,7 @@
 mod args;
 mod check;
 mod command;
+mod counting;
 mod depfile;
 mod diff;
 mod exit;
@@ -15,6 +16,7 @@ mod knowledge;
 mod observe;
 mod optimize;
 mod options;
+mod plain_sessions;
 #[cfg(feature = "ort")]
 mod playing;
 #[cfg(feature = "ort")]

@@ -2,72 +2,24 @@
 //!
 //! Without a library of ONNX Runtime, settings follow from the plan alone.
 
-use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
-use memc::{Error, Model, Planned, Request, session_needs, session_program};
+use memc::{Model, PlainForm, Planned, Request, session_needs, session_program};
 use memc_ir::{Bytes, Diagnostic, Severity};
 #[cfg(feature = "ort")]
 use memc_ops::profile::SessionNeeds;
-use memc_ops::profile::{Choice, Language, Recipe, SessionSettings};
-use serde_json::Value;
+use memc_ops::profile::{Choice, Language, Recipe};
 
 use super::args::Optimize;
-use super::{Failure, Voice, is_stream};
-
-/// Writes a plan as the arguments say it: the model, its layout, its weights.
-pub type Write<'w> = &'w dyn Fn(&Optimize, &Model, &Planned) -> Result<(), Failure>;
+#[cfg(feature = "ort")]
+use super::counting::counted;
+use super::counting::{OWN_NODES, Tried, Write};
+use super::plain_sessions::Forms;
+use super::{Failure, Voice};
 
 /// Share of a limit by which counted bytes may exceed it, as a divisor: the runtime rounds each value to
 /// 64 bytes, which plans do not.
 const ROUNDING: u64 = 100;
-
-/// A planned model in files of a folder of its own, which goes when it is dropped.
-struct Trial {
-    folder: PathBuf,
-    model: PathBuf,
-    /// Bytes by the text of settings; `None` if the model does not run with them.
-    counted: BTreeMap<String, Option<u64>>,
-}
-
-impl Drop for Trial {
-    fn drop(&mut self) {
-        // A folder that stays behind does no harm.
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
-}
-
-impl Trial {
-    /// Writes the files of a plan as `optimize` writes them; `number` tells trials of one command apart.
-    fn write(arguments: &Optimize, file: &Model, planned: &Planned, number: usize, write: Write<'_>) -> Result<Self, Failure> {
-        // Beside the output, so that weights become links.
-        let place = arguments.output.as_deref().filter(|output| !is_stream(output)).and_then(Path::parent);
-        let place = place.map_or_else(std::env::temp_dir, Path::to_owned);
-        let folder = place.join(format!(".memc-session-{}-{number}", std::process::id()));
-        let told = |source| Error::File { what: "write", path: folder.clone(), source };
-        std::fs::create_dir_all(&folder).map_err(told)?;
-        let model = folder.join("model.onnx");
-        let trial = Self { folder, model: model.clone(), counted: BTreeMap::new() };
-        let written = Optimize {
-            output: Some(model),
-            layout: Vec::new(),
-            report: Vec::new(),
-            depfile: None,
-            weights_in_place: false,
-            ..arguments.clone()
-        };
-        write(&written, file, planned)?;
-        Ok(trial)
-    }
-
-    /// Most bytes of a run with these settings beyond the session at rest; `None` if it does not run.
-    fn count(&mut self, library: &Path, settings: &SessionSettings) -> Option<u64> {
-        let (text, model) = (settings.to_string(), &self.model);
-        *self.counted.entry(text).or_insert_with_key(|text| counted(library, model, text))
-    }
-}
 
 /// Counts the candidates of a recipe for a model as it is, each in another process; `None` if none runs.
 /// If `fast` breaks the limit, the result is that of `smallest`.
@@ -86,33 +38,6 @@ pub fn counted_choice(model: &Path, library: Option<&Path>, recipe: Recipe, need
     if is_broken { of(Recipe::Smallest) } else { Some(choice) }
 }
 
-/// Counts a session in another process: most bytes of a run beyond the session at rest.
-fn counted(library: &Path, model: &Path, settings: &str) -> Option<u64> {
-    let mut words = program();
-    let mut command = Command::new(words.remove(0));
-    command.args(words).arg("-q").arg("profile").arg(model).arg("--session").arg(settings).env("ORT_DYLIB_PATH", library);
-    let output = command.stdin(Stdio::null()).stderr(Stdio::null()).output().ok().filter(|output| output.status.success())?;
-    serde_json::from_slice::<Value>(&output.stdout).ok()?["bytes"].as_u64()
-}
-
-/// The words that start this program: the executable, or the module in its Python.
-fn program() -> Vec<OsString> {
-    let own = std::env::current_exe().ok().filter(|path| path.file_stem().is_some_and(|stem| stem == "memc"));
-    match own {
-        Some(path) => vec![path.into()],
-        None => {
-            let python = std::env::var_os("MEMC_PYTHON").filter(|value| !value.is_empty()).unwrap_or_else(|| "python3".into());
-            vec![python, "-m".into(), "memc".into()]
-        }
-    }
-}
-
-/// A plan with its files, and how many bytes its sessions took.
-struct Tried {
-    planned: Planned,
-    trial: Trial,
-}
-
 impl Tried {
     /// Counts the candidates of a recipe.
     fn candidates(&mut self, library: &Path, language: Language, recipe: Recipe) -> Option<Choice> {
@@ -120,7 +45,7 @@ impl Tried {
         let counted: Vec<_> = all
             .into_iter()
             .map(|settings| {
-                let bytes = self.trial.count(library, &settings);
+                let bytes = self.count(library, &settings);
                 (settings, bytes)
             })
             .collect();
@@ -160,11 +85,16 @@ pub fn settle(
         let program = session_program(&planned.layout, language, &choices);
         return Ok((planned, Some(program)));
     };
-    let trial = Trial::write(arguments, file, &planned, 0, write)?;
-    let mut plans = vec![Tried { planned, trial }];
+    let mut plans = vec![Tried::write(arguments, file, planned, false, 0, write)?];
     if let Some(own) = in_own_order(arguments, request, file, &plans[0].planned) {
-        let trial = Trial::write(arguments, file, &own, 1, write)?;
-        plans.push(Tried { planned: own, trial });
+        plans.push(Tried::write(arguments, file, own, true, 1, write)?);
+    }
+    if named == Some(Recipe::Plain) && arguments.machine.passes.is_none() {
+        let mut forms = Forms { arguments, request, file, plans: &mut plans, library: &library, write };
+        forms.add_forms(0)?;
+        if let Some(limit) = needs.limit {
+            forms.keep(limit.saturating_add(limit / ROUNDING))?;
+        }
     }
     let mut chosen = (0, Vec::new());
     for recipe in recipes {
@@ -183,14 +113,14 @@ pub fn settle(
             found = Some(kept);
         }
         let (position, choice) = found.unwrap_or_else(|| (0, recipe.predicted(language, needs)));
-        if position > 0 {
+        chosen.0 = position;
+        if plans[position].is_own {
             voice.diagnostics(&[in_file_order(recipe, &choice, &mut plans[0], &library, language)]);
-            chosen.0 = position;
         } else if named.is_none() && recipe == Recipe::Fast {
             let other = plans[1..].iter_mut().filter_map(|plan| plan.candidates(&library, language, recipe)?.bytes).min();
             voice.diagnostics(smaller_in_own_order(other, choice.bytes).as_slice());
         }
-        voice.say(&line(recipe, &choice));
+        voice.say(&line(recipe, &choice, &plans[position].planned.plain));
         chosen.1.push((recipe, choice));
     }
     let planned = plans.swap_remove(chosen.0).planned;
@@ -215,9 +145,6 @@ fn library() -> Option<PathBuf> {
     }
 }
 
-/// Passes that leave nodes and their order as they are.
-const OWN_NODES: &str = "view,in-place,place";
-
 /// Plans the model in its own order with its own nodes; `None` if the request runs passes of its own, if
 /// that plan keeps no limit, or if it writes the same model.
 fn in_own_order(arguments: &Optimize, request: &Request, file: &Model, planned: &Planned) -> Option<Planned> {
@@ -230,13 +157,14 @@ fn in_own_order(arguments: &Optimize, request: &Request, file: &Model, planned: 
 }
 
 /// States the choice of a recipe in one line.
-fn line(recipe: Recipe, choice: &Choice) -> String {
+fn line(recipe: Recipe, choice: &Choice, form: &PlainForm) -> String {
     let bytes = match choice.bytes {
         Some(bytes) if choice.is_counted => format!("{}, counted", Bytes(bytes).exact()),
         Some(bytes) => format!("{}, as planned", Bytes(bytes).exact()),
         None => "not counted: no candidate runs here".to_owned(),
     };
-    format!("session {}: {bytes} ({})", recipe.name(), choice.settings)
+    let form = if form.is_none() { String::new() } else { format!("; the model is {form}") };
+    format!("session {}: {bytes} ({}){form}", recipe.name(), choice.settings)
 }
 
 fn uncounted(has_transfers: bool) -> Diagnostic {

@@ -31,6 +31,7 @@ mod micro_batches;
 mod models_made;
 mod page;
 mod pipelines;
+mod plain_sessions;
 mod random;
 mod range_layouts;
 mod ranges_run;

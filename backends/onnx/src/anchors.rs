@@ -1,4 +1,7 @@
-//! Anchors: dead-end `Shape` nodes that make ONNX Runtime's default order equal to the schedule.
+//! Anchors: dead-end nodes that make ONNX Runtime's default order equal to the schedule.
+//!
+//! `Shape` nodes cost nothing, but each level of a session's optimizations folds them. No level folds a slice
+//! of no positions, or a scalar expanded to none, which have empty results, too.
 //!
 //! Anchors stand at the end of the file in reverse order. The runtime's search (see
 //! [`crate::default_order`]) therefore starts at the anchor of the earliest pinned node. It runs that
@@ -17,7 +20,8 @@
 //! the anchor's step are alive at the pinned node's step too.
 
 use memc_ir::{
-    Attribute, ElementType, Module, NewNode, Node, Operator, Origin, Rewriter, SecondaryMap, TensorType, Value, ValueType, uses,
+    Attribute, ConstData, ConstOrigin, Dim, ElementType, Module, NewNode, Node, Operator, Origin, Payload, Rewriter,
+    SecondaryMap, TensorType, Use, Value, ValueType, uses,
 };
 
 use crate::names::{NamePool, name_nodes};
@@ -28,8 +32,21 @@ use crate::transfers::DEFAULT_OPSET;
 /// result that no node reads only at the end of the run, so an empty result saves the block that each
 /// anchor would hold until then.
 const EMPTY_SHAPE_OPSET: i64 = 15;
+/// First version of `Slice` whose range is an operand.
+const RANGE_OPSET: i64 = 10;
 /// Name of the pass in the origin of anchors.
 const PASS: &str = "anchor";
+
+/// What an anchor is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum AnchorKind {
+    /// A `Shape` node: for sessions without optimizations, which fold it.
+    #[default]
+    Shape,
+    /// A slice of no positions, or a scalar expanded to none: for sessions with optimizations. It reads the
+    /// value itself, so that the session does not fuse the node before it with the next one.
+    Slice,
+}
 
 /// Result of [`add_anchors`].
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -45,18 +62,30 @@ pub struct Anchored {
 /// Adds the fewest anchors that make ONNX Runtime's default order equal to the schedule of the main
 /// graph.
 ///
-/// Each anchor comes right after the node that it pins. Its result is empty, or of type `int64[rank]`
-/// before version 15 of ONNX's operators. A node that already has an anchor gets no second one.
+/// Each anchor comes right after the node that it pins. Its result is empty, or of type `int64[rank]` for a
+/// `Shape` node before version 15 of ONNX's operators. A node that already has an anchor gets no second one.
 ///
 /// In a planned module, the new results do not have a place yet. Aliases stay valid, because an anchor
 /// reads before any later node writes. Takes time linear in the size of the module, plus name lookups.
-pub fn add_anchors(module: &mut Module) -> Anchored {
-    let version = module.opsets.get("").copied().unwrap_or(DEFAULT_OPSET);
-    let can_be_empty = version >= EMPTY_SHAPE_OPSET;
-    let (pins, unpinned) = pins(module, can_be_empty);
+pub fn add_anchors(module: &mut Module, kind: AnchorKind) -> Anchored {
+    let (pins, unpinned) = pins(module, Form::of(module, kind));
+    Anchored { added: add(module, &pins, kind), unpinned }
+}
+
+/// Adds an anchor right after one node, so that a session runs it before all nodes that no anchor pins.
+/// Returns whether the node can have one.
+pub fn add_anchor(module: &mut Module, node: Node, kind: AnchorKind) -> bool {
+    let pin = pin(module, node, &uses(module), Form::of(module, kind));
+    add(module, pin.as_slice(), kind) > 0
+}
+
+/// Adds an anchor for each pin; returns their number.
+fn add(module: &mut Module, pins: &[Pin], kind: AnchorKind) -> usize {
     if pins.is_empty() {
-        return Anchored { added: 0, unpinned };
+        return 0;
     }
+    let form = Form::of(module, kind);
+    let version = module.opsets.get("").copied().unwrap_or(DEFAULT_OPSET);
     let (node_names, mut names) = name_nodes(module);
     // Reserve names in bodies too: a body must not redefine a name of the graph around it.
     let mut value_names = NamePool::with(module.values().iter().map(|(_, data)| data.name.clone()));
@@ -65,27 +94,32 @@ pub fn add_anchors(module: &mut Module) -> Anchored {
     let given = module.graph(main).nodes.clone();
     let mut order = Vec::with_capacity(given.len() + pins.len());
     let mut rewriter = Rewriter::new(module);
-    let window = ["start", "end"].map(|key| (key.to_owned(), Attribute::Int(0))).to_vec();
+    let zero = pins.iter().any(|pin| form.zeros(pin.is_scalar) > 0).then(|| {
+        let ty = TensorType::fixed(ElementType::Int64, &[1]);
+        let data = ConstData { ty, payload: Payload::Raw(vec![0; 8].into()), origin: ConstOrigin::New };
+        rewriter.initializer(main, &value_names.unique("memc.anchor.zero"), data)
+    });
     let mut left = pins.iter().peekable();
     for node in given {
         order.push(node);
         let Some(pin) = left.next_if(|pin| pin.node == node) else { continue };
+        let mut inputs = vec![Some(pin.value)];
+        inputs.extend(std::iter::repeat_n(zero, form.zeros(pin.is_scalar)));
         let new = NewNode {
-            operator: Operator::onnx("Shape", version),
+            operator: Operator::onnx(form.operator(pin.is_scalar), version),
             name: names.unique(&format!("{}.anchor", node_names[node])),
-            inputs: vec![Some(pin.value)],
-            attributes: if can_be_empty { window.clone() } else { Vec::new() },
+            inputs,
+            attributes: if pin.is_scalar { Vec::new() } else { form.attributes() },
             origin: Origin::Pass { pass: PASS.into() },
         };
         let name = value_names.unique(&format!("{}.anchor", rewriter.module().value(pin.value).name));
-        let ty = ValueType::Tensor(TensorType::fixed(ElementType::Int64, &[pin.extent]));
         // Insert at the end of the list, which takes constant time; the schedule is set once after the
         // loop.
-        order.push(rewriter.insert(main, None, new, &[Some((name, ty))]));
+        order.push(rewriter.insert(main, None, new, &[Some((name, pin.result.clone()))]));
     }
     rewriter.set_schedule(main, order);
     rewriter.finish();
-    Anchored { added: pins.len(), unpinned }
+    pins.len()
 }
 
 /// Whether [`add_anchors`] added a node.
@@ -102,18 +136,106 @@ pub fn file_order(module: &Module) -> Vec<Node> {
     order
 }
 
+/// The form of anchors in a version of ONNX's operators.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// `Shape` with an empty range, or of the whole shape.
+    Shape { is_empty: bool },
+    /// `Slice` with its range as operands, or as attributes; `Expand` for scalars.
+    Slice { has_operands: bool },
+}
+
+impl Form {
+    fn of(module: &Module, kind: AnchorKind) -> Self {
+        let version = module.opsets.get("").copied().unwrap_or(DEFAULT_OPSET);
+        match kind {
+            AnchorKind::Shape => Self::Shape { is_empty: version >= EMPTY_SHAPE_OPSET },
+            AnchorKind::Slice => Self::Slice { has_operands: version >= RANGE_OPSET },
+        }
+    }
+
+    fn operator(self, is_scalar: bool) -> &'static str {
+        match self {
+            Self::Shape { .. } => "Shape",
+            Self::Slice { .. } if is_scalar => "Expand",
+            Self::Slice { .. } => "Slice",
+        }
+    }
+
+    /// Returns how often an anchor reads a vector of one zero.
+    fn zeros(self, is_scalar: bool) -> usize {
+        match self {
+            Self::Slice { .. } if is_scalar => 1,
+            // Start, end and axis.
+            Self::Slice { has_operands: true } => 3,
+            Self::Shape { .. } | Self::Slice { .. } => 0,
+        }
+    }
+
+    fn attributes(self) -> Vec<(String, Attribute)> {
+        let named = |key: &str, value| (key.to_owned(), value);
+        match self {
+            Self::Shape { is_empty: true } => ["start", "end"].map(|key| named(key, Attribute::Int(0))).to_vec(),
+            Self::Slice { has_operands: false } => {
+                ["starts", "ends", "axes"].map(|key| named(key, Attribute::Ints(vec![0]))).to_vec()
+            }
+            Self::Shape { .. } | Self::Slice { .. } => Vec::new(),
+        }
+    }
+
+    /// Returns the type of the result that reads a value of this type, and its number of elements; `None` if
+    /// no anchor can read the value.
+    fn result(self, ty: &ValueType) -> Option<(ValueType, u64)> {
+        let ValueType::Tensor(tensor) = ty else { return None };
+        match self {
+            Self::Shape { is_empty: true } => Some((TensorType::fixed(ElementType::Int64, &[0]), 0)),
+            Self::Shape { .. } => {
+                let rank = tensor.rank()? as u64;
+                Some((TensorType::fixed(ElementType::Int64, &[rank]), rank))
+            }
+            Self::Slice { .. } => {
+                let mut empty = tensor.clone();
+                let dims = empty.shape.as_mut()?;
+                match dims.first_mut() {
+                    Some(first) => *first = Dim::Known(0),
+                    None => dims.push(Dim::Known(0)),
+                }
+                SLICED.contains(&tensor.element).then_some((empty, 0))
+            }
+        }
+        .map(|(ty, elements)| (ValueType::Tensor(ty), elements))
+    }
+}
+
+/// Element types of values that a session slices in every version of the operator.
+const SLICED: &[ElementType] = &[ElementType::Float, ElementType::Double, ElementType::Int32, ElementType::Int64];
+
 /// A node that needs an anchor.
 struct Pin {
     node: Node,
-    /// Result of the node whose shape the anchor reads.
+    /// Result of the node that the anchor reads.
     value: Value,
-    /// Length of the anchor's result, in elements.
-    extent: u64,
+    /// Type of the anchor's result.
+    result: ValueType,
+    /// Whether the value is a scalar.
+    is_scalar: bool,
+}
+
+/// Returns the anchor of a node; `None` if none of its results can be read by one.
+fn pin(module: &Module, node: Node, uses: &SecondaryMap<Value, Vec<Use>>, form: Form) -> Option<Pin> {
+    let eligible = module.node(node).results().filter_map(|value| {
+        let (result, elements) = form.result(module.ty(value))?;
+        let is_scalar = matches!(form, Form::Slice { .. }) && module.ty(value).tensor()?.rank() == Some(0);
+        Some((Pin { node, value, result, is_scalar }, elements))
+    });
+    // Prefer a result that other nodes read: a dead result would live one step longer. Then prefer
+    // the smallest anchor.
+    eligible.min_by_key(|(pin, elements)| (uses[pin.value].is_empty(), *elements)).map(|(pin, _)| pin)
 }
 
 /// Returns the nodes that need an anchor and have none, in the module's order, and the nodes that need
 /// an anchor but cannot have one.
-fn pins(module: &Module, can_be_empty: bool) -> (Vec<Pin>, Vec<Node>) {
+fn pins(module: &Module, form: Form) -> (Vec<Pin>, Vec<Node>) {
     let mut nodes = module.graph(module.main()).nodes.clone();
     let mut is_pinned: SecondaryMap<Node, bool> = SecondaryMap::default();
     // Take the existing anchors out of the list and mark the nodes that they pin.
@@ -130,14 +252,7 @@ fn pins(module: &Module, can_be_empty: bool) -> (Vec<Pin>, Vec<Node>) {
         if sources.contains(&(position - 1)) || is_pinned[node] {
             continue;
         }
-        let eligible = module.node(node).results().filter_map(|value| match module.ty(value) {
-            ValueType::Tensor(_) if can_be_empty => Some(Pin { node, value, extent: 0 }),
-            ValueType::Tensor(tensor) => Some(Pin { node, value, extent: tensor.rank()? as u64 }),
-            _ => None,
-        });
-        // Prefer a result that other nodes read: a dead result would live one step longer. Then prefer
-        // the smallest anchor.
-        match eligible.min_by_key(|pin| (uses[pin.value].is_empty(), pin.extent)) {
+        match pin(module, node, &uses, form) {
             Some(pin) => pins.push(pin),
             None => unpinned.push(node),
         }

@@ -10,6 +10,7 @@ use memc_ops::profile;
 
 use crate::ExportOptions;
 use crate::encode::Source;
+use crate::hidden;
 use crate::nodes::entries;
 use crate::transfers::DOMAIN;
 use crate::types::{Agreement, compare, open_extents};
@@ -29,6 +30,7 @@ pub(crate) fn describe(source: Source<'_>, options: &ExportOptions, edit: &mut G
     }
     change_inputs(source, options, edit);
     change_outputs(source, options, edit);
+    let hides = hidden::hides(module);
     // Decide for each result whether its old entry is dropped and a new one added.
     let mut written: BTreeSet<&str> = BTreeSet::new();
     for value in main.nodes.iter().flat_map(|node| module.node(*node).results()) {
@@ -43,6 +45,13 @@ pub(crate) fn describe(source: Source<'_>, options: &ExportOptions, edit: &mut G
             continue;
         }
         let fixed = is_fixed(ty) && !is_away(module, value);
+        if hides && fixed && hidden::can_hide(ty) {
+            let metadata = if options.metadata { place(module, value) } else { Metadata::new() };
+            edit.dropped_values.extend(entry.map(|_| name.to_owned()));
+            edit.new_values.push(new_entry(hidden::entry(source, value), entry, options, metadata));
+            written.insert(name);
+            continue;
+        }
         let agreement = entry.map(|entry| compare(entry.r#type.as_ref(), ty));
         let (drop, add) = match agreement {
             Some(Agreement::Vaguer) if is_bound && !is_away(module, value) && bind(name, entry, ty, edit) => (false, false),

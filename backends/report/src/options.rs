@@ -40,6 +40,7 @@ fn phrase(key: &str, value: &str) -> Option<String> {
         ("micro_batches", _) => format!("batch in {value} parts"),
         ("nchwc", _) => format!("images in blocks of {value} channels"),
         ("passes", _) => format!("pipeline {value}"),
+        ("plain", _) => format!("for sessions with default options, {}", value.replace(',', ", ")),
         ("profile", _) => "measured times".to_owned(),
         ("slowdown", _) => format!("up to {value} slower"),
         ("state", _) => format!("state {}", value.replace(' ', ", ")),

@@ -7,7 +7,9 @@ use memc_ir::verify::verify;
 use memc_ir::{
     Alias, AliasKind, ArenaSize, Bytes, Dim, ElementType, Module, Rewriter, SpaceData, Storage, TensorType, ValueType,
 };
-use memc_onnx_export::{Anchored, ExportOptions, add_anchors, default_order, default_order_of, file_order, is_anchor};
+use memc_onnx_export::{
+    AnchorKind, Anchored, ExportOptions, add_anchor, add_anchors, default_order, default_order_of, file_order, is_anchor,
+};
 use memc_onnx_import::{ImportOptions, import};
 use memc_onnx_proto::onnx::{GraphProto, ModelProto, ValueInfoProto};
 use models::*;
@@ -171,7 +173,7 @@ fn anchors_stand_at_the_end_and_run_behind_their_nodes() {
     // Two branches; the default order would run the last one first.
     let file = open(&dag(&[vec![], vec![0], vec![], vec![2], vec![], vec![1, 3, 4]]));
     let mut module = read(&file);
-    assert_eq!(add_anchors(&mut module), Anchored { added: 2, unpinned: Vec::new() });
+    assert_eq!(add_anchors(&mut module, AnchorKind::Shape), Anchored { added: 2, unpinned: Vec::new() });
     assert_eq!(scheduled(&module), ["n0", "n1", "n1.anchor", "n2", "n3", "n3.anchor", "n4", "n5"]);
     let anchors = module.graph(module.main()).nodes.iter().map(|node| is_anchor(&module, *node));
     assert_eq!(anchors.collect::<Vec<_>>(), [false, false, true, false, false, true, false, false]);
@@ -196,15 +198,42 @@ fn anchors_stand_at_the_end_and_run_behind_their_nodes() {
     assert_eq!(default_order_of(&module), module.graph(module.main()).nodes);
 
     let nodes = module.graph(module.main()).nodes.clone();
-    assert_eq!(add_anchors(&mut module), Anchored::default(), "one anchor is enough");
+    assert_eq!(add_anchors(&mut module, AnchorKind::Shape), Anchored::default(), "one anchor is enough");
     assert_eq!(module.graph(module.main()).nodes, nodes);
+}
+
+#[test]
+fn slices_of_no_positions_pin_values_and_scalars() {
+    let file = open(&dag(&[vec![], vec![0], vec![], vec![2], vec![], vec![1, 3, 4]]));
+    let mut module = read(&file);
+    let (vector, scalar) = (value_named(&module, "v1"), value_named(&module, "v3"));
+    module.set_type(vector, fixed(&[4, 3]));
+    module.set_type(scalar, fixed(&[]));
+    let mut older = module.clone();
+    assert_eq!(add_anchors(&mut module, AnchorKind::Slice), Anchored { added: 2, unpinned: Vec::new() });
+    verify(&module, module.stage).unwrap();
+    assert_eq!(*module.ty(value_named(&module, "v1.anchor")), fixed(&[0, 3]));
+    assert_eq!(*module.ty(value_named(&module, "v3.anchor")), fixed(&[0]));
+    let (_, decoded) = written(&file, &module, &ExportOptions::default());
+    let main = decoded.graph.as_ref().unwrap();
+    let zero = "memc.anchor.zero";
+    assert_eq!((main.node[7].op_type(), &main.node[7].input), ("Slice", &strings(&["v1", zero, zero, zero])));
+    assert_eq!((main.node[6].op_type(), &main.node[6].input), ("Expand", &strings(&["v3", zero])));
+    assert_eq!(default_order_of(&module), module.graph(module.main()).nodes);
+
+    // Before version 10, ranges are attributes.
+    older.opsets.insert(String::new(), 9);
+    let node = node_named(&older, "n1");
+    assert!(add_anchor(&mut older, node, AnchorKind::Slice));
+    let names = older.node(node_named(&older, "n1.anchor")).attributes.iter().map(|(name, _)| name.as_str());
+    assert_eq!(names.collect::<Vec<_>>(), ["starts", "ends", "axes"]);
 }
 
 #[test]
 fn a_chain_needs_no_anchor_and_a_node_without_rank_can_carry_none() {
     let file = open(&dag(&[vec![], vec![0], vec![0, 1], vec![2]]));
     let mut module = read(&file);
-    assert_eq!(add_anchors(&mut module), Anchored::default());
+    assert_eq!(add_anchors(&mut module, AnchorKind::Shape), Anchored::default());
     assert_eq!(default_order_of(&module), module.graph(module.main()).nodes);
     assert_eq!(scheduled(&module), ["n0", "n1", "n2", "n3"]);
 
@@ -215,7 +244,7 @@ fn a_chain_needs_no_anchor_and_a_node_without_rank_can_carry_none() {
     let file = open(&model);
     let mut module = read(&file);
     let unpinned = vec![node_named(&module, "n0")];
-    assert_eq!(add_anchors(&mut module), Anchored { added: 0, unpinned });
+    assert_eq!(add_anchors(&mut module, AnchorKind::Shape), Anchored { added: 0, unpinned });
 }
 
 #[test]
@@ -230,12 +259,12 @@ fn old_operators_give_the_whole_shape_and_need_its_rank() {
     let mut newer = module.clone();
     newer.opsets.insert(String::new(), 15);
     let unpinned = vec![node_named(&module, "n1")];
-    assert_eq!(add_anchors(&mut module), Anchored { added: 1, unpinned });
+    assert_eq!(add_anchors(&mut module, AnchorKind::Shape), Anchored { added: 1, unpinned });
     assert_eq!(scheduled(&module), ["n0", "n0.anchor", "n1", "n2", "n3"]);
     let result = TensorType::fixed(ElementType::Int64, &[2]);
     assert_eq!(*module.ty(value_named(&module, "v0.anchor")), ValueType::Tensor(result));
     assert!(module.node(node_named(&module, "n0.anchor")).attributes.is_empty());
-    assert_eq!(add_anchors(&mut newer), Anchored { added: 2, unpinned: Vec::new() });
+    assert_eq!(add_anchors(&mut newer, AnchorKind::Shape), Anchored { added: 2, unpinned: Vec::new() });
 }
 
 #[test]
@@ -249,7 +278,7 @@ fn names_of_anchors_are_taken_by_nothing_else() {
     main.value_info[2].name = Some("v1.anchor".into());
     let file = open(&model);
     let mut module = read(&file);
-    assert_eq!(add_anchors(&mut module).added, 1);
+    assert_eq!(add_anchors(&mut module, AnchorKind::Shape).added, 1);
     let (_, decoded) = written(&file, &module, &plain());
     let anchor = decoded.graph.unwrap().node.pop().unwrap();
     assert_eq!((anchor.name(), &anchor.input, &anchor.output), ("Sum_0.anchor.2", &strings(&["v1"]), &strings(&["v1.anchor.2"])));
@@ -263,7 +292,7 @@ fn a_result_that_others_read_is_pinned_before_a_dead_one() {
     main.value_info = vec![info("dead", &[1]), info("read", &[1]), info("a", &[2])];
     let file = open(&model_of(main));
     let mut module = read(&file);
-    assert_eq!(add_anchors(&mut module).added, 1);
+    assert_eq!(add_anchors(&mut module, AnchorKind::Shape).added, 1);
     assert_eq!(scheduled(&module), ["split", "split.anchor", "apart", "join"]);
     assert_eq!(module.node(node_named(&module, "split.anchor")).inputs, [Some(value_named(&module, "read"))]);
 }
@@ -281,7 +310,7 @@ proptest! {
         let file = open(&dag(&reads));
         let mut module = read(&file);
         let schedule = scheduled(&module);
-        let added = add_anchors(&mut module).added;
+        let added = add_anchors(&mut module, AnchorKind::Shape).added;
         prop_assert_eq!(default_order_of(&module), module.graph(module.main()).nodes.clone());
         let (_, decoded) = written(&file, &module, &plain());
         prop_assert_eq!(&simulated(&decoded, None), &schedule);

@@ -10,6 +10,7 @@ pub mod ort;
 mod ort_empty;
 mod ort_kernels;
 mod ort_names;
+mod ort_regions;
 mod ort_session;
 mod ort_settings;
 mod ort_temporaries;
@@ -19,6 +20,7 @@ pub use fusion::may_fuse;
 pub use ort_empty::{ADD_NOTHING, TAKE_EMPTY};
 pub use ort_kernels::{Kernel, Overwrites, ort_kernel};
 pub use ort_names::{REGISTERED, registered};
+pub use ort_regions::{LEAST_REGION, begins, region};
 pub use ort_session::{Language, Recipe, SessionNeeds};
 pub use ort_settings::{Choice, Level, SessionSettings};
 
