@@ -109,13 +109,13 @@ pub(crate) const STRATEGIES: [Strategy; 20] = [
     Strategy {
         name: "regions-for-less",
         summary: "splits regions for smaller limits, without regard to time",
-        is_worth: |search| unkept(search).and_then(|()| may_split(search)),
+        is_worth: |search| unkept(search).and_then(|()| search.is_open()).and_then(|()| may_split(search)),
         seek: regions::for_less,
     },
     Strategy {
         name: "regions+recompute-for-less",
         summary: "searches for the smallest plan that splits regions and recomputes other values",
-        is_worth: |search| unkept(search).and_then(|()| may_split(search)),
+        is_worth: |search| unkept(search).and_then(|()| search.is_open()).and_then(|()| may_split(search)),
         seek: regions_and_recompute::for_less,
     },
     Strategy {
@@ -171,10 +171,10 @@ fn kept(search: &Search<'_>) -> Result<(), &'static str> {
     if search.pool.best().is_some() { Ok(()) } else { Err("no plan keeps the limit") }
 }
 
-/// Checks that there is a limit, no plan keeps it, and one may.
+/// Checks that there is a limit and no plan keeps it.
 fn unkept(search: &Search<'_>) -> Result<(), &'static str> {
     limited(search)?;
-    if search.pool.best().is_none() { search.is_open() } else { Err("a plan keeps the limit") }
+    if search.pool.best().is_none() { Ok(()) } else { Err("a plan keeps the limit") }
 }
 
 /// Checks that regions may be split into parts.
