@@ -12,13 +12,12 @@ import tempfile
 import unittest
 
 import numpy
-from models import ROOT, waiting, wide
+from models import waiting, wide
 from onnx import TensorProto, checker, helper, numpy_helper, save
 
 from memc import _emx_source as source
 from memc import emx
 
-EXAMPLES = ROOT / "examples/embedded"
 CC = shutil.which("gcc")
 
 
@@ -227,29 +226,6 @@ class Sources(unittest.TestCase):
         self.assertTrue(source.copies_onto_itself(join, {"a": view("c"), "b": half, "c": whole}))
         self.assertFalse(source.copies_onto_itself(join, {"a": view("c"), "b": plain, "c": whole}))
         self.assertFalse(source.copies_onto_itself((["a", "a"], ["c"]), {"a": view("c"), "c": {**whole, "bytes": 24}}))
-
-
-class Embedded(Emx):
-    """The example: both models, each command of its page."""
-
-    def test_the_commands_of_the_page(self):
-        text = (EXAMPLES / "README.md").read_text()
-        blocks = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
-        self.assertTrue(blocks)
-        scripts = self.folder / "bin"
-        scripts.mkdir()
-        for name, module in [("python", ""), ("memc-emx", "-m memc.emx"), ("memc", "-m memc")]:
-            (scripts / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {module} "$@"\n')
-            (scripts / name).chmod(0o755)
-        shutil.copytree(EXAMPLES, self.folder / "embedded")
-        environment = {**os.environ, "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}"}
-        for block in blocks:
-            done = subprocess.run(["sh", "-ec", block], cwd=self.folder / "embedded", env=environment, capture_output=True, text=True)
-            self.assertEqual(done.returncode, 0, block + done.stdout + done.stderr)
-        # The arenas of the page's table are those of the plans.
-        for name, size in re.findall(r"^\| `(\w+)`.*\| ([\d,]+) B \|$", text, re.MULTILINE):
-            layout = json.loads((self.folder / "embedded/out" / f"{name}.layout.json").read_text())
-            self.assertEqual(layout["arenas"][0]["size"], int(size.replace(",", "")), name)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command};
 
 use crate::Failure;
 use crate::cpp;
@@ -65,27 +65,34 @@ pub(crate) fn test() -> Result<(), Failure> {
     let home = root.join("target/wheel");
     let python = environment(&packages, &home.join("environment"), &wheel)?;
     let tests = root.join("python/tests");
-    let suite = |pattern: &str| {
+    let suite = |pattern: &str| -> Result<Child, Failure> {
         let mut command = Command::new(&python);
         command.current_dir(&home).args(["-m", "unittest", "discover", "-s"]).arg(&tests).args(["-p", pattern]);
         command.env_remove("MEMC_PYTHON").env_remove("ORT_DYLIB_PATH");
         // What is imported is compiled once for all suites, beside the sources of none.
         command.env("PYTHONPYCACHEPREFIX", home.join("compiled"));
         command.env("MEMC_OLIVE", &olive).env("MEMC_MPI", root.join(".deps/mpi/bin"));
-        run(command.env("MEMC_ROOT", root).env("MEMC_PIPELINES", pipelines.join("bin")).env("MEMC_CPP", &headers))
+        command.env("MEMC_ROOT", root).env("MEMC_PIPELINES", pipelines.join("bin")).env("MEMC_CPP", &headers);
+        command.spawn().map_err(|error| format!("{command:?}: {error}").into())
     };
     // First without any other package, then with those of the tests' environment.
-    suite("test_module.py")?;
-    suite("test_pipelines.py")?;
+    ended("test_module.py", suite("test_module.py")?)?;
+    ended("test_pipelines.py", suite("test_pipelines.py")?)?;
     let emx = tools(root, "emx", &EMX)?.join("bin/python");
     tools(root, "mpi", &MPI)?;
     // Packages that both have come from the environment of the tests.
     share(&[&packages, &emx], &python)?;
-    suite("test_runtime.py")?;
-    suite("test_devices.py")?;
-    suite("test_olive.py")?;
-    suite("test_emx.py")?;
-    suite("test_pages.py")
+    // The compiler to C takes longest to start; its tests run beside the others.
+    let beside = suite("test_emx.py")?;
+    for pattern in ["test_runtime.py", "test_devices.py", "test_olive.py", "test_pages.py", "test_embedded.py"] {
+        ended(pattern, suite(pattern)?)?;
+    }
+    ended("test_emx.py", beside)
+}
+
+/// Waits for a suite of tests.
+fn ended(name: &str, mut suite: Child) -> Result<(), Failure> {
+    if suite.wait()?.success() { Ok(()) } else { Err(format!("{name} failed").into()) }
 }
 
 /// Builds the wheel to publish. Returns its path.
