@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use memc_ir::{DimExpr, Operator, Value};
+use memc_ir::{DimExpr, NodeData, Operator, Value};
 
 use crate::codes::Kind;
 use crate::ctx::Ctx;
@@ -57,7 +57,8 @@ pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
         let is_own = !is_given && !ctx.out.is_transfer(*row);
         let Some(operand) = data.operands().find(|operand| is_own && may_be_empty(*operand)) else { continue };
         let makes_some = data.results().any(|result| !may_be_empty(result));
-        if !has(if makes_some { TAKE_SOME_EMPTY } else { TAKE_EMPTY }, &data.operator) {
+        let is_listed = has(if makes_some { TAKE_SOME_EMPTY } else { TAKE_EMPTY }, &data.operator);
+        if !is_listed || !makes_some && forgets_axes(ctx, data) {
             let (name, operator, operand) = (ctx.node_at(step), ctx.out.operator(*row), ctx.out.name(operand));
             let message = format!(
                 "step {step}: `{operand}` may have no elements, and the kernel of `{name}` ({operator}) is not known to take that"
@@ -65,6 +66,15 @@ pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
             findings.add(Kind::Empty, At::node(step, name), message);
         }
     }
+}
+
+/// Whether a node is a reduction that keeps axes which it counts from the end, or does not state: ONNX
+/// Runtime 1.32 leaves their extents as they are if there is nothing to reduce.
+fn forgets_axes(ctx: &Ctx<'_>, node: &NodeData) -> bool {
+    let stated = || ctx.out.elements(node.inputs.get(1).copied().flatten()?)?.known_ints();
+    let axes = || node.ints("axes").map(<[i64]>::to_vec).or_else(stated);
+    let is_reduction = node.operator.name.starts_with("Reduce") && node.int("keepdims", 1) != 0;
+    is_reduction && axes().is_none_or(|axes| axes.iter().any(|axis| *axis < 0))
 }
 
 /// Whether a value may have no elements at some extents, although every free dimension has positions there.

@@ -1,7 +1,7 @@
 //! Parts without positions: where an axis is shorter than the number of parts, some parts compute nothing.
 
 use memc_ir::{Module, Node};
-use memc_ops::{Piece, Pieces, Profile};
+use memc_ops::{Data, Piece, Pieces, Profile};
 
 /// Returns whether a part of a node may have no positions: its kernel takes shares without elements, makes
 /// such shares, and adds nothing to sums.
@@ -9,7 +9,7 @@ pub fn takes_nothing(module: &Module, profile: &Profile, node: Node, pieces: &Pi
     let operator = pieces.operator.as_ref().unwrap_or(&module.node(node).operator);
     let is_share = |piece: &Piece| matches!(piece, Piece::Along(_) | Piece::Within(_));
     let is_sum = |piece: &Piece| matches!(piece, Piece::Sum | Piece::Accumulated);
-    if pieces.reach.is_some() || pieces.divided.is_some() || pieces.count.is_some() {
+    if pieces.reach.is_some() || pieces.divided.is_some() || pieces.count.is_some() || keeps_wrong_axes(module, node) {
         return false;
     }
     if !pieces.operands.iter().chain(&pieces.results).any(is_share) {
@@ -20,6 +20,21 @@ pub fn takes_nothing(module: &Module, profile: &Profile, node: Node, pieces: &Pi
         && pieces.results.iter().all(|piece| is_share(piece) || is_sum(piece))
         && (!pieces.results.iter().any(is_share) || profile.takes_empty(operator))
         && (!pieces.results.iter().any(is_sum) || profile.adds_nothing(operator))
+}
+
+/// Returns whether a node is a reduction that may give a result without elements wrong extents: in ONNX
+/// Runtime 1.32 one that keeps its axes and counts them from the end does not reduce them then.
+fn keeps_wrong_axes(module: &Module, node: Node) -> bool {
+    let data = module.node(node);
+    if !data.operator.name.starts_with("Reduce") || data.int("keepdims", 1) == 0 {
+        return false;
+    }
+    let stated = || {
+        let operand = data.inputs.get(1).copied().flatten()?;
+        Data::from_constant(module.constant(module.constant_of(operand)?))?.known_ints()
+    };
+    let axes = data.ints("axes").map(<[i64]>::to_vec).or_else(stated);
+    axes.is_none_or(|axes| axes.iter().any(|axis| *axis < 0))
 }
 
 /// Returns whether a node's shares are those of an extent of which each divided axis is a multiple, whether
