@@ -28,10 +28,10 @@ pub const TAKE_EMPTY: &[(&str, &str)] = &[
     ),
     (
         "com.microsoft",
-        "Attention BiasGelu DynamicQuantizeMatMul FastGelu FusedConv FusedMatMul Gelu MatMulIntegerToFloat \
+        "Attention BiasGelu DynamicQuantizeMatMul FastGelu FusedConv Gelu MatMulIntegerToFloat \
          MultiHeadAttention QGemm QLinearAdd QLinearAveragePool QLinearConcat QLinearGlobalAveragePool \
          QLinearLeakyRelu QLinearMul QLinearSigmoid QuickGelu RotaryEmbedding SkipLayerNormalization \
-         SkipSimplifiedLayerNormalization TransposeMatMul",
+         SkipSimplifiedLayerNormalization",
     ),
     ("com.microsoft.nchwc", "AveragePool Conv GlobalAveragePool GlobalMaxPool MaxPool ReorderInput ReorderOutput Upsample"),
 ];

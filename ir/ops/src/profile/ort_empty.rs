@@ -3,7 +3,8 @@
 //! A part of a division has no positions where an axis is shorter than the number of parts. Its nodes then
 //! run on nothing. Each name was tested with an axis of extent 0 that parts may divide (`tests/empty`), in
 //! ONNX Runtime 1.32. An operator that is not listed refuses such an operand, or was not tested:
-//! GroupNormalization and SoftmaxCrossEntropyLoss refuse an empty batch, and LSTM ends the process.
+//! GroupNormalization and SoftmaxCrossEntropyLoss refuse an empty batch, FusedMatMul refuses one that it
+//! transposes, and LSTM ends the process.
 
 use memc_ir::Operator;
 
@@ -26,10 +27,10 @@ pub const TAKE_EMPTY: &[(&str, &str)] = &[
     ),
     (
         "com.microsoft",
-        "Attention BiasGelu DynamicQuantizeMatMul FastGelu FusedConv FusedMatMul Gelu MatMulIntegerToFloat \
+        "Attention BiasGelu DynamicQuantizeMatMul FastGelu FusedConv Gelu MatMulIntegerToFloat \
          MultiHeadAttention QGemm QLinearAdd QLinearAveragePool QLinearConcat QLinearGlobalAveragePool \
          QLinearLeakyRelu QLinearMul QLinearSigmoid QuickGelu RotaryEmbedding SkipLayerNormalization \
-         SkipSimplifiedLayerNormalization TransposeMatMul",
+         SkipSimplifiedLayerNormalization",
     ),
     ("com.microsoft.nchwc", "AveragePool Conv GlobalAveragePool GlobalMaxPool MaxPool ReorderInput ReorderOutput Upsample"),
 ];
