@@ -47,3 +47,26 @@ pub fn are_multiples(pieces: &Pieces) -> bool {
         && pieces.count.is_none()
         && pieces.operands.iter().chain(&pieces.results).all(is_plain)
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn reductions_that_count_axes_from_the_end_are_found() {
+        let is_wrong = |line: &str| {
+            let text = format!(
+                "mem 1\nir_version 10\nopset \"\" 21\ngraph @g {{\ninput %x : f32[4,5,8]\nconst %last : i64[1] = [-1]\n\
+                 const %two : i64[1] = [2]\n%y = {line}\nreturn %y\n}}\n"
+            );
+            let module = memc_ir::text::parse(&text).unwrap();
+            keeps_wrong_axes(&module, module.graph(module.main()).nodes[0])
+        };
+        assert!(is_wrong("ReduceMean(%x, %last) : f32[4,5,1]"));
+        assert!(is_wrong("ReduceMean(%x) : f32[1,1,1]"), "no axes are stated");
+        assert!(!is_wrong("ReduceMean(%x, %two) : f32[4,5,1]"));
+        assert!(!is_wrong("ReduceMean(%x, %last) {keepdims = 0} : f32[4,5]"));
+        assert!(!is_wrong("Exp(%x) : f32[4,5,8]"));
+    }
+}
