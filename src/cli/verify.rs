@@ -56,6 +56,13 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
             found.round(*round)
         ));
     }
+    for (round, subject, difference, own) in found.unstable.iter().take(MAX_ROWS) {
+        voice.say(&format!(
+            "{subject}, {}: {difference}; the given model differs from itself by up to {own:e} when its kernels add in another order, as with \
+             rows run one at a time: its result is known no better",
+            found.round(*round)
+        ));
+    }
     if let Some(window) = &found.window {
         voice.say(&format!("the first rewritten fragment whose results differ: {window}"));
     }
@@ -72,7 +79,8 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
         voice.say(&format!("`{name}` was not compared: it is {kind}"));
     }
     stock(&found, rounds, voice);
-    let is_identical = found.loss.is_none() && found.differences.is_empty() && found.carried.is_empty();
+    let is_identical =
+        found.loss.is_none() && found.differences.is_empty() && found.carried.is_empty() && found.unstable.is_empty();
     if let Some(loss) = &found.loss {
         say_loss(loss, voice);
     }
@@ -98,8 +106,9 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
             json!({"arenas": arenas.collect::<Vec<_>>(), "bytes_outside": played.bytes_outside(), "outside": played.outside.len(),
                 "workspace_beyond": played.workspace_beyond(), "ran": played.ran, "skipped": played.skipped})
         });
+        let unstable: Vec<_> = found.unstable.iter().map(|(round, subject, difference, own)| json!({"round": round, "subject": subject.to_string(), "text": difference.to_string(), "own": own})).collect();
         let object = json!({"ok": found.holds(), "outputs": found.outputs, "rounds": rounds, "identical": is_identical,
-            "differences": list(&found.differences), "carried": list(&found.carried), "first": found.first, "window": window, "before_softmaxes": found.softmaxes, "steps": found.steps, "played": played, "left_out": left_out, "stock": stock, "loss": found.loss.as_ref().map(loss_value),
+            "differences": list(&found.differences), "carried": list(&found.carried), "unstable": unstable, "first": found.first, "window": window, "before_softmaxes": found.softmaxes, "steps": found.steps, "played": played, "left_out": left_out, "stock": stock, "loss": found.loss.as_ref().map(loss_value),
             "points": found.points.iter().map(|point| &point.0).collect::<Vec<_>>(), "points_left_out": found.skipped,
             "special_numbers": found.special.is_some(),
             "points_refused": found.refused.iter().map(|(point, _)| &point.0).collect::<Vec<_>>()});
@@ -122,6 +131,7 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
     }
     let word = match &found.loss {
         _ if is_identical => "bit for bit",
+        _ if !found.unstable.is_empty() => "as far as the given model is determined",
         Some(_) => "but for rounded values",
         None => "within the tolerance",
     };
@@ -295,6 +305,7 @@ mod tests {
                 row(2, Subject::Plan, "y", strings),
             ],
             carried: Vec::new(),
+            unstable: Vec::new(),
             loss: None,
             stock: play::Stock::default(),
             first: None,

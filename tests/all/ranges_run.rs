@@ -183,6 +183,38 @@ fn a_batch_that_begins_at_one_is_computed_in_parts() {
     assert!([1, 2, 7, 8].iter().all(|n| ran.err.contains(&format!("n={n}: "))), "{ran:#?}");
 }
 
+/// Returns a wide product of rows without their means, which are taken over the given axis.
+fn centered(axis: i64) -> ModelProto {
+    let nodes = vec![
+        node("ReduceMean", &["x", "axis"], &["mean"]),
+        node("Sub", &["x", "mean"], &["apart"]),
+        node("MatMul", &["apart", "w1"], &["wide"]),
+        node("Relu", &["wide"], &["gate"]),
+        node("MatMul", &["gate", "w2"], &["y"]),
+    ];
+    with(nodes, |graph| {
+        graph.input = vec![symbolic("x", &["n", "tokens", "width"])];
+        graph.output = vec![symbolic("y", &["n", "tokens", "width"])];
+        graph.initializer = vec![floats("w1", &[128, 1024]), floats("w2", &[1024, 128]), integers("axis", &[axis])];
+    })
+}
+
+#[test]
+fn means_over_an_axis_counted_from_the_end_are_divided_as_others() {
+    let folder = Folder::new("ranges-means");
+    let peak = |axis: i64| {
+        folder.write("in.onnx", bytes(&centered(axis)));
+        let ran = folder
+            .memc("optimize in.onnx -o out.onnx --force --dim tokens=64 --dim width=128 --dim n=1..8 --slowdown 10%")
+            .done();
+        folder.memc("verify in.onnx out.onnx --at n=1 --at n=3 --at n=8").done();
+        ran.err.lines().find(|line| line.starts_with("peak ")).unwrap().to_owned()
+    };
+    let (front, end) = (peak(2), peak(-1));
+    assert_eq!(front, end);
+    assert!(front.contains(" KiB  arena"), "nothing is divided: {front}");
+}
+
 /// Returns a model that gathers row 3 of `x`: it runs if there are at least four rows.
 fn fourth_row() -> ModelProto {
     let nodes = vec![

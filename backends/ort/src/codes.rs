@@ -81,7 +81,8 @@ pub const ALL: &[CodeInfo] = &[
         title: "results differ",
         fault: Fault::Memc,
         meaning: "The written model or the plan gives other outputs than the input model, beyond the tolerance. Both run in sessions that \
-            round every value to the type that the model states.",
+            round every value to the type that the model states. Differences of at most four times those of the input model from itself, \
+            with other fusions, rows run one at a time or weights one rounding off, are printed and allowed: its result is known no better.",
         example: "the plan, round 0: `y`: 3 of 10 elements differ, by at most 1e-7",
         action: "Random numbers in the model or its kernels may be the cause. Otherwise report it.",
     },

@@ -98,6 +98,9 @@ pub struct Verified {
     /// with their rounds and subjects. With the given model's integers, no difference is beyond the
     /// tolerance.
     pub carried: Vec<(u64, Subject, Difference)>,
+    /// Differences beyond the tolerance that are about as large as those of the given model from itself when
+    /// its kernels add in another order, with the largest of these.
+    pub unstable: Vec<(u64, Subject, Difference, f64)>,
     /// Relative errors of the written model, if the plan rounds values or weights; other outputs are
     /// compared with the given model as usual, and the plan with the written model.
     pub loss: Option<Loss>,
@@ -146,6 +149,9 @@ impl Verified {
         let moved = |(round, subject, difference)| (round + before, subject, difference);
         self.differences.extend(later.differences.into_iter().map(moved));
         self.carried.extend(later.carried.into_iter().map(moved));
+        self.unstable.extend(
+            later.unstable.into_iter().map(|(round, subject, difference, own)| (round + before, subject, difference, own)),
+        );
         self.loss = later.loss.or(self.loss.take());
         self.stock.differences.extend(later.stock.differences.into_iter().map(|(round, one)| (round + before, one)));
         self.stock.refused = self.stock.refused.take().or(later.stock.refused);

@@ -1,6 +1,7 @@
 //! Verifies a plan by running it: the given model whole, the written model whole, and the plan, on equal
 //! inputs.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -24,6 +25,7 @@ use crate::point::{self, Point};
 use crate::points::{INSIDE, points};
 use crate::runtime::{Runtime, SessionOptions};
 use crate::specials;
+use crate::spread::spread;
 use crate::stated;
 use crate::steps::Steps;
 use crate::units;
@@ -36,6 +38,10 @@ use crate::whole::Whole;
 const MAX_TRACE: u64 = 4 << 30;
 /// Limit of the kept operands of softmaxes, in bytes, for all rounds together.
 const MAX_SOFTMAX: u64 = 1 << 30;
+
+/// Allowed difference, in differences of the given model from itself. Few runs show those, so that others may
+/// be somewhat larger.
+const OF_SPREAD: f64 = 4.0;
 
 /// Points of a plan for ranges that are always run: both extremes, and one inside.
 const FIRST_POINTS: usize = 3;
@@ -220,6 +226,7 @@ fn begin(first: Option<&Results>) -> Verified {
         softmaxes: first.map_or(0, |(_, inner)| inner.len()),
         differences: Vec::new(),
         carried: Vec::new(),
+        unstable: Vec::new(),
         loss: None,
         stock: Stock::default(),
         first: None,
@@ -266,9 +273,37 @@ impl Trial<'_> {
         self.behind_equal_integers(names, &expected, &mut found)?;
         let expected = expected.into_iter().zip(written).map(|((given, _), written)| self.expected_of_plan(given, written));
         self.compare_plan(&expected.collect::<Vec<_>>(), &mut found)?;
+        self.beside_own_spread(&mut found)?;
         self.blame(&mut found)?;
         found.stock = self.compare_stock();
         Ok(found)
+    }
+
+    /// Sets differences beyond the tolerance apart that are no larger than [`OF_SPREAD`] times those of the
+    /// given model from itself, when its own kernels add in another order: nobody can tell which of such
+    /// results is the right one.
+    fn beside_own_spread(&self, found: &mut Verified) -> Result<(), Error> {
+        if self.tolerances.all.of_largest == 0.0 {
+            return Ok(());
+        }
+        let mut spreads: BTreeMap<u64, BTreeMap<String, f64>> = BTreeMap::new();
+        for (round, subject, difference) in std::mem::take(&mut found.differences) {
+            let is_output = matches!(subject, Subject::Model | Subject::Plan);
+            let DifferenceKind::Elements { absolute, within: false, .. } = difference.kind else {
+                found.differences.push((round, subject, difference));
+                continue;
+            };
+            if let (true, Entry::Vacant(vacant)) = (is_output, spreads.entry(round)) {
+                let at = usize::try_from(round).unwrap_or(0);
+                vacant.insert(spread(self.runtime, self.given, self.layout_of(at), self.sets[at])?);
+            }
+            let own = spreads.get(&round).and_then(|spread| spread.get(&difference.output)).copied();
+            match own.filter(|own| is_output && absolute <= OF_SPREAD * own) {
+                Some(own) => found.unstable.push((round, subject, difference, own)),
+                None => found.differences.push((round, subject, difference)),
+            }
+        }
+        Ok(())
     }
 
     /// Measures the relative errors of the written model, and compares the plan with the written model.

@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::pinned::pin;
 use crate::random;
 use crate::runtime::{Runtime, Session, SessionOptions, Source, Value};
-use crate::{stated, types};
+use crate::{nudge, stated, types};
 
 /// A whole model in a session.
 #[derive(Debug)]
@@ -84,6 +84,17 @@ impl<'r> Whole<'r> {
             true => Self::new(runtime, file, options),
             false => Self::of(runtime, &model, file, options),
         }
+    }
+
+    /// Loads a model with stated roundings, and with 32-bit weights that are one rounding off; see
+    /// [`nudge::nudge`].
+    ///
+    /// # Errors
+    /// The runtime refuses the model.
+    pub(crate) fn nudged(runtime: &'r Runtime, file: &ModelFile, options: SessionOptions) -> Result<Self, Error> {
+        let mut model = Self::stated(runtime, file)?;
+        nudge::nudge(&mut model);
+        Self::of(runtime, &model, file, options)
     }
 
     fn of(runtime: &'r Runtime, model: &ModelProto, file: &ModelFile, options: SessionOptions) -> Result<Self, Error> {

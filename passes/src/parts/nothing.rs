@@ -22,19 +22,33 @@ pub fn takes_nothing(module: &Module, profile: &Profile, node: Node, pieces: &Pi
         && (!pieces.results.iter().any(is_sum) || profile.adds_nothing(operator))
 }
 
-/// Returns whether a node is a reduction that may give a result without elements wrong extents: in ONNX
-/// Runtime 1.32 one that keeps its axes and counts them from the end does not reduce them then.
+/// Returns whether a node is a reduction that gives a result without elements wrong extents, and whose axes
+/// cannot be counted from the front: in ONNX Runtime 1.32 one that keeps its axes and counts them from the
+/// end does not reduce them then.
 fn keeps_wrong_axes(module: &Module, node: Node) -> bool {
     let data = module.node(node);
-    if !data.operator.name.starts_with("Reduce") || data.int("keepdims", 1) == 0 {
-        return false;
-    }
+    let keeps_axes = data.operator.name.starts_with("Reduce") && data.int("keepdims", 1) != 0;
+    keeps_axes && reduced(module, node).is_none_or(|axes| axes.iter().any(|axis| *axis < 0)) && from_front(module, node).is_none()
+}
+
+/// Returns the axes of a reduction, all counted from the front, if the node states them and counts any from
+/// the end; `None` otherwise.
+pub(super) fn from_front(module: &Module, node: Node) -> Option<Vec<i64>> {
+    let data = module.node(node);
+    let axes = data.operator.name.starts_with("Reduce").then(|| reduced(module, node))??;
+    let rank = i64::try_from(module.ty(data.inputs.first().copied().flatten()?).tensor()?.rank()?).ok()?;
+    let counted: Vec<i64> = axes.iter().map(|axis| if *axis < 0 { *axis + rank } else { *axis }).collect();
+    (axes != counted && counted.iter().all(|axis| (0..rank).contains(axis))).then_some(counted)
+}
+
+/// Returns the axes that a reduction states, by its attribute or by a constant.
+fn reduced(module: &Module, node: Node) -> Option<Vec<i64>> {
+    let data = module.node(node);
     let stated = || {
         let operand = data.inputs.get(1).copied().flatten()?;
         Data::from_constant(module.constant(module.constant_of(operand)?))?.known_ints()
     };
-    let axes = data.ints("axes").map(<[i64]>::to_vec).or_else(stated);
-    axes.is_none_or(|axes| axes.iter().any(|axis| *axis < 0))
+    data.ints("axes").map(<[i64]>::to_vec).or_else(stated)
 }
 
 /// Returns whether a node's shares are those of an extent of which each divided axis is a multiple, whether
@@ -54,19 +68,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reductions_that_count_axes_from_the_end_are_found() {
-        let is_wrong = |line: &str| {
+    fn axes_of_reductions_are_counted_from_the_front() {
+        let found = |line: &str| {
             let text = format!(
                 "mem 1\nir_version 10\nopset \"\" 21\ngraph @g {{\ninput %x : f32[4,5,8]\nconst %last : i64[1] = [-1]\n\
                  const %two : i64[1] = [2]\n%y = {line}\nreturn %y\n}}\n"
             );
             let module = memc_ir::text::parse(&text).unwrap();
-            keeps_wrong_axes(&module, module.graph(module.main()).nodes[0])
+            let node = module.graph(module.main()).nodes[0];
+            (from_front(&module, node), keeps_wrong_axes(&module, node))
         };
-        assert!(is_wrong("ReduceMean(%x, %last) : f32[4,5,1]"));
-        assert!(is_wrong("ReduceMean(%x) : f32[1,1,1]"), "no axes are stated");
-        assert!(!is_wrong("ReduceMean(%x, %two) : f32[4,5,1]"));
-        assert!(!is_wrong("ReduceMean(%x, %last) {keepdims = 0} : f32[4,5]"));
-        assert!(!is_wrong("Exp(%x) : f32[4,5,8]"));
+        assert_eq!(found("ReduceMean(%x, %last) : f32[4,5,1]"), (Some(vec![2]), false));
+        assert_eq!(found("ReduceMean(%x) : f32[1,1,1]"), (None, true), "no axes are stated");
+        assert_eq!(found("ReduceMean(%x, %two) : f32[4,5,1]"), (None, false));
+        assert_eq!(found("ReduceMean(%x, %last) {keepdims = 0} : f32[4,5]"), (Some(vec![2]), false));
+        assert_eq!(found("Exp(%x) : f32[4,5,8]"), (None, false));
     }
 }

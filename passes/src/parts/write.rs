@@ -200,6 +200,18 @@ impl Writer<'_, '_, '_, '_, '_> {
             let ty = self.ty(result, *piece, &made);
             operands[index] = Some(self.stated(&ty, *piece, &data.operator));
         }
+        let mut given = data.attributes;
+        // Where there is nothing to reduce, the kernel knows axes counted from the front only.
+        if let Some(axes) = super::nothing::from_front(self.module(), node).filter(|_| !self.module().domain().ranges.is_empty())
+        {
+            match operands.get_mut(1) {
+                Some(stated) => *stated = self.constant("axes", Data::ints(&axes)).or(*stated),
+                None => given
+                    .iter_mut()
+                    .filter(|(name, _)| name == "axes")
+                    .for_each(|(_, value)| *value = Attribute::Ints(axes.clone())),
+            }
+        }
         // Insert the copy.
         let types: Vec<Option<(String, ValueType)>> = data
             .outputs
@@ -208,7 +220,7 @@ impl Writer<'_, '_, '_, '_, '_> {
             .map(|(value, piece)| value.map(|value| (self.name(value), self.ty(value, *piece, &made))))
             .collect();
         let pads = taken.and_then(|taken| taken.pads);
-        let attributes = self.attributes(data.attributes, pieces, pads);
+        let attributes = self.attributes(given, pieces, pads);
         let operator = pieces.operator.clone().unwrap_or(data.operator);
         let copy = self.append(self.maker.node(operator, operands, attributes), &types);
         let results = self.module().node(copy).outputs.clone();

@@ -10,7 +10,8 @@ use fixture::*;
 use memc_check::{Kind, Report};
 use memc_ir::DimExpr;
 use memc_layout::{AliasKind, Class, Extents, FormulaRow, Layout, Limit, LiveRange, Tensor};
-use memc_onnx_proto::onnx::NodeProto;
+use memc_onnx_proto::onnx::attribute_proto::AttributeType;
+use memc_onnx_proto::onnx::{AttributeProto, NodeProto};
 
 /// Shapes of the values of a case, over `batch` from 1 to 4. Other values have the shape `batch,16`.
 type Shapes = &'static [(&'static str, &'static str)];
@@ -353,15 +354,25 @@ fn outputs_of_other_texts_are_compared_for_all_extents() {
 }
 
 /// Returns whether the check refuses a node of the output model that reads the rows of `a` from the third
-/// one on, for batches from `least` to 4.
-fn is_refused(operator: &str, least: u64) -> bool {
+/// one on, for batches from `least` to 4. `axes` are an operand and an attribute of a reduction that takes
+/// them.
+fn is_refused(operator: &str, least: u64, axes: (Option<i64>, Option<i64>)) -> bool {
+    let (operand, attribute) = axes;
+    let operands = ["rest", "axes"];
+    let mut part = node("part", operator, &operands[..1 + usize::from(operand.is_some())], &["made"]);
+    part.attribute.extend(attribute.map(|axis| AttributeProto {
+        r#type: Some(AttributeType::Ints as i32),
+        ints: vec![axis],
+        ..int("axes", 0)
+    }));
     let nodes = vec![
         node("start", "Relu", &["x"], &["a"]),
         node("front", "Abs", &["a"], &["v"]),
         node("cut", "Slice", &["a", "two", "end"], &["rest"]),
-        node("part", operator, &["rest"], &["made"]),
+        part,
     ];
     let mut case = planned(nodes, &[], &[]);
+    case.both(|graph| graph.initializer.extend(operand.map(|axis| ints("axes", &[axis]))));
     range(&mut case).min = least;
     // The plan made both nodes.
     case.given.graph.as_mut().unwrap().node.truncate(2);
@@ -370,7 +381,17 @@ fn is_refused(operator: &str, least: u64) -> bool {
 
 #[test]
 fn kernels_that_refuse_nothing_get_no_part_that_may_be_empty() {
+    let is_refused = |operator, least| is_refused(operator, least, (None, None));
     assert!(!is_refused("Abs", 1), "its kernel takes rows of none");
     assert!(is_refused("Trilu", 1) && is_refused("Trilu", 2), "batches of one and two have no third row");
     assert!(!is_refused("Trilu", 3));
+}
+
+#[test]
+fn reductions_of_nothing_count_their_axes_from_the_front() {
+    // The sum takes its axes as an operand at this version of the operator set, the mean as an attribute.
+    assert!(!is_refused("ReduceSum", 1, (Some(1), None)));
+    assert!(is_refused("ReduceSum", 1, (Some(-1), None)) && !is_refused("ReduceSum", 3, (Some(-1), None)));
+    assert!(!is_refused("ReduceMean", 1, (None, Some(1))));
+    assert!(is_refused("ReduceMean", 1, (None, Some(-1))) && is_refused("ReduceMean", 1, (None, None)));
 }

@@ -193,6 +193,7 @@ fn a_verification_without_comparisons_does_not_hold() {
         softmaxes: 0,
         differences: Vec::new(),
         carried: Vec::new(),
+        unstable: Vec::new(),
         loss: None,
         stock: Stock::default(),
         first: None,
