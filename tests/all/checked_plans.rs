@@ -7,9 +7,9 @@ use crate::models_made;
 use memc::{Planned, Request, Runtime, plan};
 use memc_onnx_import::ImportOptions;
 use memc_onnx_proto::ModelFile;
-use memc_onnx_proto::onnx::ModelProto;
 use memc_onnx_proto::onnx::tensor_proto::DataType;
-use models_made::{body, branch, bytes, call, fixed, flag, function, node, of_type, raw, stated, with};
+use memc_onnx_proto::onnx::{ModelProto, NodeProto};
+use models_made::{body, branch, bytes, call, fixed, flag, floats, function, ints, node, of_type, raw, stated, with};
 
 /// Plans a model, and asserts that the checker accepts the plan.
 fn planned(model: &ModelProto) -> Planned {
@@ -125,4 +125,99 @@ fn a_loop_that_never_runs_may_leave_out_results() {
     let kept = plan(&file, &Request::new().passes("schedule,in-place,place")).unwrap();
     let out = ModelFile::from_bytes(kept.model.to_vec()).unwrap();
     assert!(memc_check::check(&file, &out, &kept.layout, Default::default()).is_proven());
+}
+
+/// A convolution and an activation of its result.
+fn convolution(activation: &str) -> ModelProto {
+    let nodes =
+        vec![stated(node("Conv", &["x", "w", "b"], &["c"]), vec![ints("pads", &[1, 1, 1, 1])]), node(activation, &["c"], &["y"])];
+    with(nodes, |graph| {
+        graph.input = vec![fixed("x", &[1, 4, 6, 6])];
+        graph.output = vec![fixed("y", &[1, 8, 6, 6])];
+        graph.initializer = vec![floats("w", &[8, 4, 3, 3]), floats("b", &[8])];
+    })
+}
+
+#[test]
+fn a_fused_convolution_is_proven_to_be_its_nodes() {
+    let (is_proven, operators) = proven(&convolution("Relu"));
+    assert_eq!((is_proven, operators.as_slice()), (true, ["FusedConv".to_owned()].as_slice()));
+    let given = ModelFile::from_bytes(bytes(&convolution("Relu"))).unwrap();
+    let mut optimized = planned_by(&convolution("Relu"), Request::new().exact(true));
+    let out = ModelFile::from_bytes(optimized.model.to_vec()).unwrap();
+    let mut is_proven = |given: &ModelFile, damage: &dyn Fn(&mut NodeProto)| {
+        let mut damaged = out.model().clone();
+        damage(&mut damaged.graph.as_mut().unwrap().node[0]);
+        let out = ModelFile::from_bytes(bytes(&damaged)).unwrap();
+        optimized.layout.model.input_sha256 = memc::sha256(given.bytes());
+        optimized.layout.model.output_sha256 = memc::sha256(out.bytes());
+        memc_check::check(given, &out, &optimized.layout, Default::default()).is_proven()
+    };
+    assert!(is_proven(&given, &|_| ()));
+    let other = ModelFile::from_bytes(bytes(&convolution("Abs"))).unwrap();
+    assert!(!is_proven(&other, &|_| ()), "another activation is given");
+    let set = |name: &'static str, value: &'static [u8]| {
+        move |node: &mut NodeProto| {
+            node.attribute
+                .iter_mut()
+                .filter(|attribute| attribute.name() == name)
+                .for_each(|attribute| attribute.s = Some(value.to_vec()))
+        }
+    };
+    assert!(!is_proven(&given, &set("activation", b"Tanh")));
+    let pads = |node: &mut NodeProto| {
+        node.attribute.iter_mut().filter(|of| of.name() == "pads").for_each(|of| of.ints = vec![1, 1, 0, 2])
+    };
+    assert!(!is_proven(&given, &pads), "other pads");
+    assert!(!is_proven(&given, &|node| node.input.truncate(2)), "without a bias");
+    assert!(!is_proven(&given, &|node| node.input.push("x".to_owned())), "with another addend");
+}
+
+/// Compares each fused kernel with its nodes on special numbers, bit by bit.
+const FUSED: &str = r#"
+import sys
+import numpy, onnx, onnxruntime
+from onnx import helper, numpy_helper
+
+special = [0.0, -0.0, numpy.nan, numpy.inf, -numpy.inf, 1e-45, -1e-45, 1e-38, 3e38, -3e38, 1.0, -1.0, 0.5, 2.5, -2.5, 7.0]
+x = numpy.array(special * 36, numpy.float32).reshape(1, 16, 6, 6)
+generator = numpy.random.default_rng(0)
+for names in sys.argv[1:]:
+    activation, kernels = (names.split("=") * 2)[:2]
+    for kernel, group in ((1, 1), (3, 1), (3, 16)):
+        weights = generator.standard_normal((16, 16 // group, kernel, kernel)).astype(numpy.float32)
+        if kernel == 1:
+            weights = numpy.eye(16, dtype=numpy.float32).reshape(16, 16, 1, 1)
+        stated = dict(kernel_shape=[kernel, kernel], group=group, pads=[kernel // 2] * 4)
+        apart = [helper.make_node("Conv", ["x", "w"], ["c"], **stated), helper.make_node(activation, ["c"], ["y"])]
+        fused = [helper.make_node("FusedConv", ["x", "w"], ["y"], domain="com.microsoft", activation=kernels, **stated)]
+        found = []
+        for nodes in (apart, fused):
+            info = lambda name: helper.make_tensor_value_info(name, 1, [1, 16, 6, 6])
+            graph = helper.make_graph(nodes, "g", [info("x")], [info("y")], [numpy_helper.from_array(weights, "w")])
+            sets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+            options = onnxruntime.SessionOptions()
+            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+            model = helper.make_model(graph, opset_imports=sets, ir_version=8).SerializeToString()
+            session = onnxruntime.InferenceSession(model, options)
+            found.append([session.run(None, {"x": x * scale})[0] for scale in (1, 0.25, -3)])
+        for one, other in zip(*found):
+            same = (one.view(numpy.int32) == other.view(numpy.int32)) | (numpy.isnan(one) & numpy.isnan(other))
+            if not same.all():
+                print(activation, kernel, group, one[~same][:3], other[~same][:3])
+"#;
+
+/// Returns the lines that the comparison of fused kernels prints.
+fn apart(activations: &[&str]) -> String {
+    let python = std::env::var("MEMC_PYTHON")
+        .expect("MEMC_PYTHON names no Python with onnx and onnxruntime: run the tests with `cargo xtask test`");
+    let ran = std::process::Command::new(python).args(["-c", FUSED]).args(activations).output().expect("python starts");
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    String::from_utf8(ran.stdout).unwrap()
+}
+
+#[test]
+fn fused_kernels_equal_their_nodes() {
+    assert_eq!(apart(memc_check::ACTIVATIONS), "");
+    assert!(apart(&["Relu=Sigmoid"]).starts_with("Relu "), "the comparison finds differences");
 }

@@ -74,6 +74,7 @@ use crate::side::Side;
 pub use codes::Kind;
 pub use findings::{MAX_VIOLATIONS, Violation};
 pub use form::form;
+pub use numbering::fused::ACTIVATIONS;
 pub use report::{BaselineSummary, Report, SpaceSummary, Summary};
 
 /// Checks in addition to the plan itself.

@@ -13,6 +13,7 @@
 
 mod cuts;
 mod depends;
+pub mod fused;
 mod joins;
 
 use std::collections::HashMap;
@@ -211,6 +212,9 @@ impl<'s> Numbering<'s> {
         }
         if let Some(cut) = self.cut(side, row, value, part) {
             return Some(cut);
+        }
+        if let Some(number) = self.fused(side, row, value, part) {
+            return Some(number);
         }
         let info = side.rows[row].info?;
         // Only a Constant node has no operands and a tensor as its only attribute.
