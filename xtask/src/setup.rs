@@ -41,6 +41,25 @@ pub(crate) fn install(python: &Path) -> Command {
     command
 }
 
+/// Installs packages, after options of pip, into an environment of `.deps`, unless it already has them.
+/// Returns its folder.
+///
+/// # Errors
+/// A package cannot be installed.
+pub(crate) fn tools(root: &Path, name: &str, packages: &[&str]) -> Result<PathBuf, Failure> {
+    let folder = root.join(".deps").join(name);
+    let stamp = folder.join("packages.txt");
+    let installed = fs::read_to_string(&stamp).unwrap_or_default();
+    if packages.iter().all(|package| installed.lines().any(|line| line == *package)) {
+        return Ok(folder);
+    }
+    eprintln!("xtask: installing {} into {}", packages.join(" "), folder.display());
+    run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
+    run(install(&folder.join("bin/python")).args(packages))?;
+    fs::write(&stamp, packages.join("\n"))?;
+    Ok(folder)
+}
+
 /// Finds ONNX Runtime's library in the installed wheel.
 fn library(python: &Path) -> Result<PathBuf, Failure> {
     let script = "import importlib.util as u; print(u.find_spec('onnxruntime').submodule_search_locations[0])";

@@ -6,7 +6,7 @@ use std::process::{Child, Command};
 
 use crate::Failure;
 use crate::cpp;
-use crate::setup::{self, run};
+use crate::setup::{self, run, tools};
 
 /// Packages that build wheels, with their versions. Zig links against an old glibc, for wheels to
 /// publish.
@@ -56,6 +56,7 @@ const PLATFORM: &str = "manylinux2014";
 /// A tool cannot be installed, the wheel cannot be built, or a test fails.
 pub(crate) fn test() -> Result<(), Failure> {
     let root = root()?;
+    install()?;
     let wheel = build(root, &["--profile", "dev", "--compatibility", "linux"], &[MATURIN])?;
     let tests_environment = setup::python()?;
     let headers = cpp::set_up(&tests_environment)?.unwrap_or_default();
@@ -88,6 +89,20 @@ pub(crate) fn test() -> Result<(), Failure> {
         ended(pattern, suite(pattern)?)?;
     }
     ended("test_emx.py", beside)
+}
+
+/// Installs the tools that build the wheel, and the packages that its tests run with.
+///
+/// # Errors
+/// A tool cannot be installed.
+pub(crate) fn install() -> Result<(), Failure> {
+    let root = root()?;
+    let all: [(&str, &[&str]); 5] =
+        [("maturin", &[MATURIN]), ("pipelines", &PIPELINES), ("olive", &OLIVE), ("emx", &EMX), ("mpi", &MPI)];
+    for (name, packages) in all {
+        tools(root, name, packages)?;
+    }
+    Ok(())
 }
 
 /// Waits for a suite of tests.
@@ -123,22 +138,6 @@ fn build(root: &Path, arguments: &[&str], packages: &[&str]) -> Result<PathBuf, 
     run(maturin.env("PATH", std::env::join_paths(paths)?))?;
     let built = fs::read_dir(&output)?.next().ok_or("maturin built no wheel")??;
     Ok(built.path())
-}
-
-/// Installs packages, after options of pip, into an environment of `.deps`, unless it already has them.
-/// Returns its folder.
-fn tools(root: &Path, name: &str, packages: &[&str]) -> Result<PathBuf, Failure> {
-    let folder = root.join(".deps").join(name);
-    let stamp = folder.join("packages.txt");
-    let installed = fs::read_to_string(&stamp).unwrap_or_default();
-    if packages.iter().all(|package| installed.lines().any(|line| line == *package)) {
-        return Ok(folder);
-    }
-    eprintln!("xtask: installing {} into {}", packages.join(" "), folder.display());
-    run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
-    run(setup::install(&folder.join("bin/python")).args(packages))?;
-    fs::write(&stamp, packages.join("\n"))?;
-    Ok(folder)
 }
 
 /// Creates an environment without packages, and installs the wheel. Returns the environment's
