@@ -535,7 +535,8 @@ impl<'a> Writer<'a> {
         .collect()
     }
 
-    /// Rewritten windows, numbered from 1, with those of their results that both models have a name for.
+    /// Nodes that took over the work of others, and rewritten windows, numbered from 1, with those of their
+    /// results that both models have a name for.
     fn rewrites(&self) -> Vec<file::Rewrite> {
         let names = |module: &Module| {
             module
@@ -545,17 +546,21 @@ impl<'a> Writer<'a> {
                 .map(|(_, data)| data.name.clone())
                 .collect::<BTreeSet<_>>()
         };
-        if !self.context.claims.has_rewritten() {
+        let claims = &self.context.claims;
+        if !claims.has_rewritten() && claims.joined().next().is_none() {
             return Vec::new();
         }
         let before = names(self.context.given);
         let after: BTreeSet<String> = self.values().map(|value| self.module.value(value).name.clone()).collect();
+        let is_known = |(given, written): &&(String, String)| before.contains(given) && after.contains(written);
         let rewrite = |(number, window): (u64, &Replaced)| {
-            let known = window.outputs.iter().filter(|(given, written)| before.contains(given) && after.contains(written));
+            let known = window.outputs.iter().filter(is_known);
             let pairs = known.map(|(given, written)| file::RewrittenValue { given: given.clone(), written: written.clone() });
             file::Rewrite { window: number, rules: window.rules.clone(), outputs: pairs.collect() }
         };
-        (1..).zip(self.context.claims.rewritten()).map(rewrite).collect()
+        // What later rewriting took in as well is a part of its window.
+        let joined = claims.joined().filter(|node| node.outputs.iter().any(|pair| is_known(&pair)));
+        (1..).zip(joined.chain(claims.rewritten())).map(rewrite).collect()
     }
 
     /// Values that lie as codes, if the written model has all of their values.

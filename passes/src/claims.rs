@@ -15,6 +15,8 @@ use crate::encode::Form;
 pub enum Claim {
     /// Rules replaced a fragment by an equal form.
     Rewritten(Replaced),
+    /// A node took over the work of its neighbours, in an order that may round otherwise.
+    Joined(Replaced),
     /// A value lies as a code between two uses.
     Encoded(Encoded),
     /// A matrix of weights is written in few bits.
@@ -138,6 +140,11 @@ impl Claims {
     /// Returns the rewritten fragments, in the order of rewriting.
     pub fn rewritten(&self) -> impl Iterator<Item = &Replaced> {
         self.0.iter().filter_map(|claim| if let Claim::Rewritten(found) = claim { Some(found) } else { None })
+    }
+
+    /// Returns the nodes that took over the work of their neighbours.
+    pub fn joined(&self) -> impl Iterator<Item = &Replaced> {
+        self.0.iter().filter_map(|claim| if let Claim::Joined(found) = claim { Some(found) } else { None })
     }
 
     /// Returns the values that lie as codes between two uses, in the order of their decoding.

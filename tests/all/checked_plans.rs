@@ -5,6 +5,7 @@
 use crate::models_made;
 
 use memc::{Planned, Request, Runtime, plan};
+use memc_layout::Layout;
 use memc_onnx_import::ImportOptions;
 use memc_onnx_proto::ModelFile;
 use memc_onnx_proto::onnx::tensor_proto::DataType;
@@ -171,6 +172,68 @@ fn a_fused_convolution_is_proven_to_be_its_nodes() {
     assert!(!is_proven(&given, &pads), "other pads");
     assert!(!is_proven(&given, &|node| node.input.truncate(2)), "without a bias");
     assert!(!is_proven(&given, &|node| node.input.push("x".to_owned())), "with another addend");
+}
+
+/// Integers that are dequantized, moved, quantized by a second scale and dequantized.
+fn requantized(moving: NodeProto, second: f32) -> ModelProto {
+    let nodes = vec![
+        node("QuantizeLinear", &["x", "scale", "zero"], &["q"]),
+        node("DequantizeLinear", &["q", "scale", "zero"], &["d"]),
+        moving,
+        node("QuantizeLinear", &["m", "second", "zero"], &["again"]),
+        node("DequantizeLinear", &["again", "second", "zero"], &["y"]),
+    ];
+    with(nodes, |graph| {
+        graph.input = vec![fixed("x", &[4, 6])];
+        graph.output = vec![fixed("y", &[6, 4])];
+        let mut zero = raw("zero", &[], &[3]);
+        zero.data_type = Some(DataType::Uint8 as i32);
+        let mut turned = raw("turned", &[2], &[6i64.to_le_bytes(), 4i64.to_le_bytes()].concat());
+        turned.data_type = Some(DataType::Int64 as i32);
+        let scales = [raw("scale", &[], &0.1f32.to_le_bytes()), raw("second", &[], &second.to_le_bytes())];
+        graph.initializer = scales.into_iter().chain([zero, turned]).collect();
+    })
+}
+
+#[test]
+fn integers_quantized_again_are_proven_to_be_themselves() {
+    let quantizing = |operators: &[String]| operators.iter().filter(|operator| *operator == "QuantizeLinear").count();
+    let turned = stated(node("Transpose", &["d"], &["m"]), vec![ints("perm", &[1, 0])]);
+    for moving in [turned, node("Reshape", &["d", "turned"], &["m"])] {
+        let (is_proven, operators) = proven(&requantized(moving.clone(), 0.1));
+        assert!(is_proven && quantizing(&operators) == 1, "{operators:?}");
+        let mut optimized = planned_by(&requantized(moving.clone(), 0.1), Request::new().exact(true));
+        let out = ModelFile::from_bytes(optimized.model.to_vec()).unwrap();
+        let other = ModelFile::from_bytes(bytes(&requantized(moving.clone(), 0.2))).unwrap();
+        optimized.layout.model.input_sha256 = memc::sha256(other.bytes());
+        assert!(!memc_check::check(&other, &out, &optimized.layout, Default::default()).is_proven());
+        // By a scale so small that numbers lose digits, integers change.
+        let (_, operators) = proven(&requantized(moving, 1e-40));
+        assert_eq!(quantizing(&operators), 2, "{operators:?}");
+    }
+}
+
+/// A convolution whose results are scaled.
+fn scaled() -> ModelProto {
+    let nodes = vec![node("Conv", &["x", "w", "b"], &["c"]), node("Mul", &["c", "by"], &["m"]), node("Abs", &["m"], &["y"])];
+    with(nodes, |graph| {
+        graph.input = vec![fixed("x", &[1, 4, 6, 6])];
+        graph.output = vec![fixed("y", &[1, 8, 6, 6])];
+        graph.initializer = vec![floats("w", &[8, 4, 1, 1]), floats("b", &[8]), floats("by", &[8, 1, 1])];
+    })
+}
+
+#[test]
+fn scales_that_move_into_weights_are_named() {
+    let optimized = planned(&scaled());
+    let rules: Vec<_> = optimized.layout.rewrites.iter().flat_map(|row| row.rules.keys()).collect();
+    let out = ModelFile::from_bytes(optimized.model.to_vec()).unwrap();
+    let mut layout = optimized.layout.clone();
+    let given = ModelFile::from_bytes(bytes(&scaled())).unwrap();
+    let is_proven = |layout: &Layout| memc_check::check(&given, &out, layout, Default::default()).is_proven();
+    assert!(out.graph().node.len() == 2 && rules == ["scale"] && is_proven(&layout), "{rules:?}");
+    layout.rewrites.clear();
+    assert!(!is_proven(&layout), "nothing names the convolution");
 }
 
 /// Compares each fused kernel with its nodes on special numbers, bit by bit.

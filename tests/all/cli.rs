@@ -43,7 +43,7 @@ fn every_model_is_planned_and_the_checker_finds_nothing() {
         let folder = with_model(&format!("plan-{name}"), name);
         for options in ["", "--runtime ort", "--io arena", "--io external", "--runtime ort --io arena", "--anchors --runtime ort"]
         {
-            let planned = folder.memc(&format!("optimize in.onnx -o out.onnx {dims} {options}")).done();
+            let planned = folder.memc(&format!("optimize in.onnx -o out.onnx --effort 2000 {dims} {options}")).done();
             let checked = folder.memc("check in.onnx out.onnx out.layout.json");
             if !matches!(checked.code, Some(0 | 4)) || !checked.err.contains("check: nothing wrong") {
                 let first: Vec<&str> = checked.err.lines().take(4).collect();

@@ -183,6 +183,30 @@ fn a_batch_that_begins_at_one_is_computed_in_parts() {
     assert!([1, 2, 7, 8].iter().all(|n| ran.err.contains(&format!("n={n}: "))), "{ran:#?}");
 }
 
+#[test]
+fn numbers_that_follow_from_extents_are_proven_equal() {
+    let folder = Folder::new("ranges-extents");
+    let nodes = vec![
+        stated(node("Transpose", &["x"], &["t"]), vec![ints("perm", &[1, 0])]),
+        node("Shape", &["t"], &["extents"]),
+        node("Gather", &["extents", "one"], &["rows"]),
+        node("Range", &["zero", "rows", "one"], &["counted"]),
+        stated(node("Cast", &["counted"], &["numbers"]), vec![int("to", 1)]),
+        node("Mul", &["numbers", "t"], &["y"]),
+    ];
+    let model = with(nodes, |graph| {
+        graph.input = vec![symbolic("x", &["n", "width"])];
+        graph.output = vec![symbolic("y", &["width", "n"])];
+        let scalar =
+            |name| memc_onnx_proto::onnx::TensorProto { dims: Vec::new(), ..integers(name, &[i64::from(name == "one")]) };
+        graph.initializer = vec![scalar("zero"), scalar("one")];
+    });
+    folder.write("in.onnx", bytes(&model));
+    folder.memc("optimize in.onnx -o out.onnx --exact --dim width=8 --dim n=1..16").done();
+    folder.memc("check in.onnx out.onnx out.layout.json").done();
+    folder.memc("verify in.onnx out.onnx").done();
+}
+
 /// Returns a wide product of rows without their means, which are taken over the given axis.
 fn centered(axis: i64) -> ModelProto {
     let nodes = vec![

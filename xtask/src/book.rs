@@ -36,8 +36,8 @@ pub(crate) fn build() -> Result<PathBuf, Failure> {
     if broken.is_empty() { Ok(built) } else { Err(format!("links that lead nowhere:\n{}", broken.join("\n")).into()) }
 }
 
-/// Returns the path of mdBook, which is installed first if it is missing: built before, or from its sources on
-/// systems that nobody builds it for.
+/// Returns the path of mdBook, which is installed first if it is missing: from a wheel, or from its sources
+/// on systems without one.
 ///
 /// # Errors
 /// It cannot be installed.

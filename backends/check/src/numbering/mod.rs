@@ -15,11 +15,12 @@ mod cuts;
 mod depends;
 pub mod fused;
 mod joins;
+mod quantized;
 
 use std::collections::HashMap;
 
-use memc_ir::{Attribute, Definition, GraphId, Node, NodeData, Operator, SecondaryMap, Value, ValueType};
-use memc_ops::{OpInfo, View, lookup};
+use memc_ir::{Attribute, Definition, DimExpr, ElementType, GraphId, Node, NodeData, Operator, SecondaryMap, Value, ValueType};
+use memc_ops::{Data, Item, OpInfo, View, lookup};
 use prost::Message as _;
 
 use crate::codec::{Codec, Computed};
@@ -31,6 +32,7 @@ use crate::views::same_elements;
 use cuts::{Cuts, Place};
 pub(crate) use cuts::{Moves, sliced};
 use joins::Joins;
+use quantized::Integers;
 
 /// Number of an omitted operand.
 const ABSENT: u32 = u32::MAX;
@@ -46,6 +48,12 @@ enum Key {
     Formal {
         depth: usize,
         position: usize,
+    },
+    /// Integers that depend on free dimensions.
+    Extents {
+        element: ElementType,
+        dims: Vec<u64>,
+        items: Vec<DimExpr>,
     },
     /// Operator and attributes.
     Head(Vec<u8>),
@@ -75,6 +83,8 @@ pub(crate) struct Numbering<'s> {
     codec: Codec,
     cuts: Cuts<'s>,
     joins: Joins<'s>,
+    /// For the number of dequantized numbers: their integers.
+    integers_behind: HashMap<u32, Integers>,
 }
 
 /// Operator and operands of a row, as numbers.
@@ -185,6 +195,9 @@ impl<'s> Numbering<'s> {
             });
             self.codec.result(number, computed);
             self.note(number, side, value, instance.is_none().then_some((row, &part)));
+            if result == 0 && instance.is_none() {
+                self.note_integers(side, row, value, (number, &part));
+            }
             let wide = (names.wide)(value).map(|wide| walk.values[wide]).filter(|wide| *wide != ABSENT);
             walk.values.set(value, (names.fixed)(value).or(wide).unwrap_or(number));
         }
@@ -202,6 +215,9 @@ impl<'s> Numbering<'s> {
             let raw = Raw { element: elements.element, dims: elements.dims.clone(), bytes: raw.into() };
             return Some(self.constant(Content::Raw(raw)));
         }
+        if let Some(extents) = side.elements(value).and_then(|known| extents(known)) {
+            return Some(self.intern(extents));
+        }
         if side.is_transfer(row) {
             return part.operands.first().copied();
         }
@@ -213,7 +229,7 @@ impl<'s> Numbering<'s> {
         if let Some(cut) = self.cut(side, row, value, part) {
             return Some(cut);
         }
-        if let Some(number) = self.fused(side, row, value, part) {
+        if let Some(number) = self.fused(side, row, value, part).or_else(|| self.requantized(side, row, value, part)) {
             return Some(number);
         }
         let info = side.rows[row].info?;
@@ -358,6 +374,17 @@ impl<'s> Numbering<'s> {
         text.number(graph.inputs.len() as i64);
         text.list(11, &graph.outputs, |text, value| text.number(i64::from(walk.values[*value])));
     }
+}
+
+/// Returns integers that depend on free dimensions; `None` if any is unknown.
+fn extents(known: &Data) -> Option<Key> {
+    let items = known.items.iter().map(|item| match item {
+        Item::Int(number) => Some(DimExpr::constant(*number)),
+        Item::Symbolic(expression) => Some(expression.clone()),
+        _ => None,
+    });
+    let items: Vec<DimExpr> = items.collect::<Option<_>>()?;
+    Some(Key::Extents { element: known.element, dims: known.dims.clone(), items })
 }
 
 fn is_identity(operator: &Operator) -> bool {

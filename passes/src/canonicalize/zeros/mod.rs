@@ -123,6 +123,7 @@ fn apply(walk: &mut Walk<'_, '_, '_>, region: &Region, kept: &[usize]) -> Option
         let inputs: Vec<Option<Value>> = data.inputs.iter().enumerate().map(operand).collect();
         if member.kind == Kind::Reader {
             walk.maker.set_operands(*node, inputs);
+            walk.rounds("zero-channels", *node);
             continue;
         }
         let Some(result) = walk.maker.only_result(*node) else { continue };
