@@ -12,6 +12,7 @@ use memc_passes::PipelineError;
 use crate::fit_error::FitError;
 use crate::request_error::RequestError;
 use crate::share_error::ShareError;
+use crate::slo_error::SloError;
 use crate::split_error::SplitError;
 use memc_ir::nearest;
 
@@ -116,6 +117,9 @@ pub enum Error {
         /// Bytes that the smallest plan within the time needs.
         smallest: u64,
     },
+    /// No plan keeps a time.
+    #[error(transparent)]
+    Slo(#[from] SloError),
     /// The options of the request exclude each other.
     #[error(transparent)]
     Request(#[from] RequestError),
@@ -289,7 +293,7 @@ impl Error {
             | Self::State { .. }
             | Self::Bake { .. }
             | Self::Request(_) => 2,
-            Self::Budget { .. } | Self::Slow { .. } | Self::Weights { .. } => 3,
+            Self::Budget { .. } | Self::Slow { .. } | Self::Slo(_) | Self::Weights { .. } => 3,
             Self::Largest { .. } => 3,
             Self::LargestUnknown { .. } => 2,
             Self::Split(error) if error.is_shortage() => 3,
@@ -317,6 +321,7 @@ impl Error {
         match self {
             Self::Budget { arena, .. } => Some(*arena),
             Self::Slow { smallest, .. } => Some(*smallest),
+            Self::Slo(error) => error.smallest,
             Self::Pipeline(PipelineError::Pass(memc_passes::PassError::Budget(short))) => Some(short.least.0),
             _ => None,
         }
@@ -357,6 +362,7 @@ impl Error {
             Self::Unplanned { .. } => "E0304",
             Self::Budget { .. } => "E0301",
             Self::Slow { .. } => "E0310",
+            Self::Slo(_) => "E0314",
             Self::Largest { .. } | Self::LargestUnknown { .. } => "E0364",
             Self::UnknownSpace { .. } => "E0305",
             Self::Scratch { source: ScratchError::Form { .. } | ScratchError::Version { .. }, .. } => "E0320",
@@ -391,6 +397,7 @@ impl Error {
                 let takes = f64::from(takes.div_ceil(10)) / 10.0;
                 Some(format!("use `--slowdown {takes}%` with this budget, or `--budget {smallest}` with this slowdown"))
             }
+            Self::Slo(error) => Some(error.help()),
             Self::Pipeline(PipelineError::Pass(memc_passes::PassError::Budget(short))) => Some(relief(short)),
             Self::Pipeline(PipelineError::Pass(memc_passes::PassError::Cache(error))) => Some(error.help().to_owned()),
             Self::Request(error) => Some(error.help()),
@@ -471,6 +478,7 @@ impl Error {
         }
         match self {
             Self::Budget { notes, .. } | Self::Refuted { notes, .. } => diagnostic.notes.extend(notes.iter().cloned()),
+            Self::Slo(error) => diagnostic.notes.extend(error.notes()),
             Self::Gradient(error) => diagnostic.notes.extend(crate::gradient_error::notes(error)),
             Self::Panic { place, .. } => {
                 let place = place.as_ref().map(|place| format!(", at {place}")).unwrap_or_default();

@@ -640,6 +640,7 @@ impl<'a> Writer<'a> {
             modelled_ns_before: self.context.options.cost.total_nanos(self.context.given).0.round(),
             // The end of the timeline, filled in below.
             modelled_ns_after: 0.0,
+            modelled_error: self.context.options.cost.error(self.module),
             overhead_lower_bound: self.context.overhead_lower_bound,
         }
     }

@@ -64,7 +64,7 @@ pub(crate) fn rate_and_latency(text: &str, default: f64) -> Option<(f64, Nanos)>
 }
 
 /// `500ns`, `20us`, `1ms`.
-fn nanoseconds(text: &str) -> Option<f64> {
+pub(crate) fn nanoseconds(text: &str) -> Option<f64> {
     let text = text.trim();
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
     let (number, unit) = text.split_at(split);

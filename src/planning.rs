@@ -11,8 +11,11 @@ use memc_plan::{Entry, Found, Model, Planned, Refusal, Tuning, Wish};
 use crate::baseline::baseline;
 use crate::error::Error;
 use crate::external::ExternalFiles;
+use crate::in_time::{self, Missed};
 use crate::limits::{Limits, limits};
 use crate::request::{Known, Resolved};
+use crate::slo::Slo;
+use crate::slo_error::SloError;
 
 /// A model to plan.
 pub(crate) struct Source<'a> {
@@ -72,9 +75,12 @@ impl Source<'_> {
             let planned = own_pipeline(&model, text, wish, observer)?;
             return Ok(Chosen { planned, limits, pareto: Vec::new(), log: Vec::new(), without: Vec::new() });
         }
-        let Found { planned, log, options: used, without, .. } =
-            memc_plan::plan(&model, wish, &Tuning::default(), tell).map_err(|refusal| refused(refusal, &model, wish))?;
-        let pareto = sweep(&model, options.request.pareto)?;
+        let found = match options.request.slo {
+            None => memc_plan::plan(&model, wish, &Tuning::default(), tell).map_err(|refusal| refused(refusal, &model, wish))?,
+            Some(slo) => in_time(&model, wish.limit, slo, !options.request.budgets.is_empty(), tell)?,
+        };
+        let Found { planned, log, options: used, without, .. } = found;
+        let (_, pareto) = sweep(&model, options.request.pareto)?;
         // Debug builds repeat the traces of small models and compare the plans.
         if observer.watches() || options.request.verify && self.given.nodes().len() <= MAX_REPEATED {
             repeat(&Model { options: &used, ..model.clone() }, &planned, observer)?;
@@ -149,14 +155,47 @@ fn refused(refusal: Refusal, model: &Model<'_>, wish: Wish) -> Error {
     }
 }
 
+/// Number of plans of the front that a refused time shows.
+const SHOWN: u32 = 5;
+
+/// Returns the plan of fewest bytes within a time, or the refusal with the front of memory and time.
+/// `is_asked` says that the request states the limit, and not the capacity of the space alone.
+fn in_time(
+    model: &Model<'_>,
+    limit: Option<Bytes>,
+    slo: Slo,
+    is_asked: bool,
+    tell: &mut dyn FnMut(&Entry),
+) -> Result<Found, Error> {
+    let longest = slo.0.0 as u64;
+    let missed = match in_time::within(model, limit, longest, tell) {
+        Ok(found) => return Ok(found),
+        Err(missed) => missed,
+    };
+    let fastest = match missed {
+        Missed::Late(fastest) => fastest,
+        Missed::Refused(refusal) => return Err(refused(refusal, model, Wish { limit, slowdown: 0 })),
+    };
+    let (base, points) = sweep(model, SHOWN)?;
+    let mut front: Vec<(u64, u64)> = points.iter().map(|point| (point.arena, base.saturating_add(point.extra_ns))).collect();
+    front.dedup();
+    let limit = limit.filter(|_| is_asked);
+    let smallest = match limit {
+        Some(_) => in_time::within(model, None, longest, &mut |_| {}).ok().map(|found| found.score.bytes.0),
+        None => None,
+    };
+    Err(SloError { slo: longest, limit: limit.map(|limit| limit.0), fastest, smallest, front }.into())
+}
+
 /// Plans `count` limits, evenly from the smallest reachable one to the need of the plan without a limit.
 ///
 /// Along the curve, arenas never grow and times never shrink: a plan that fits the next smaller limit is
-/// kept there, and a plan of a smaller limit that takes no more time replaces the plan of a larger one.
-fn sweep(model: &Model<'_>, count: u32) -> Result<Vec<ParetoPoint>, Error> {
+/// kept there, and a plan of a smaller limit that takes no more time replaces the plan of a larger one. The
+/// first result is the time of the plan without a limit, in nanoseconds.
+fn sweep(model: &Model<'_>, count: u32) -> Result<(u64, Vec<ParetoPoint>), Error> {
     let count = u64::from(count);
     if count == 0 {
-        return Ok(Vec::new());
+        return Ok((0, Vec::new()));
     }
     let find = |limit: Option<Bytes>| memc_plan::plan(model, Wish { limit, slowdown: 0 }, &Tuning::default(), &mut |_| {});
     let none = |refusal| refused(refusal, model, Wish { limit: None, slowdown: 0 });
@@ -189,5 +228,5 @@ fn sweep(model: &Model<'_>, count: u32) -> Result<Vec<ParetoPoint>, Error> {
             *larger = ParetoPoint { budget: larger.budget, bound: larger.bound, ..smaller };
         }
     }
-    Ok(points)
+    Ok((base, points))
 }

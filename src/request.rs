@@ -21,6 +21,7 @@ use crate::outside::ExternalData;
 use crate::plain::PlainForm;
 use crate::request_error::RequestError;
 use crate::size::Size;
+use crate::slo::Slo;
 
 /// Largest alignment of an arena, in bytes: huge pages of one gigabyte, as in target files.
 const MAX_ALIGNMENT: u64 = 1 << 30;
@@ -145,6 +146,8 @@ pub struct Request {
     pub alignment: Option<u64>,
     /// Limits of arenas.
     pub budgets: Vec<Budget>,
+    /// Longest modelled time of a run: the plan then has the fewest bytes within it.
+    pub slo: Option<Slo>,
     /// Limit of the largest single value; `None` for none.
     pub max_value: Option<Bytes>,
     /// Number of further budgets to plan, between the smallest reachable arena and the need without a
@@ -205,6 +208,7 @@ impl Default for Request {
             scratch: None,
             alignment: None,
             budgets: Vec::new(),
+            slo: None,
             max_value: None,
             pareto: 0,
             rewrite: options.rewrite,
@@ -362,6 +366,13 @@ impl Request {
         self
     }
 
+    /// Asks for the fewest bytes among plans whose run takes at most this modelled time.
+    #[must_use]
+    pub fn slo(mut self, longest: Slo) -> Self {
+        self.slo = Some(longest);
+        self
+    }
+
     /// Splits the batch into this number of parts, computed in turn; 1 keeps it whole.
     #[must_use]
     pub fn micro_batches(mut self, parts: u64) -> Self {
@@ -514,6 +525,9 @@ impl Request {
         {
             return Err(RequestError::ExactLossy { option }.into());
         }
+        if self.slo.is_some() && self.rewrite.slowdown > 0 {
+            return Err(RequestError::TwoTimes.into());
+        }
         extent::validate(&self.buckets)?;
         if self.scratch.is_some() && self.runtime != Runtime::Arena {
             return Err(RequestError::ScratchOfSession { runtime: self.runtime.name() }.into());
@@ -594,6 +608,7 @@ impl Request {
         let mut given = |name: &str, text: Option<String>| list(name, text.into_iter().collect(), "");
         given("plain", (!self.plain.is_none()).then(|| self.plain.to_string()));
         given("time_limit", self.time_limit.map(|time| time.as_secs_f64().to_string()));
+        given("slo", self.slo.map(|slo| slo.to_string()));
         given("max_value", self.max_value.map(|bytes| bytes.0.to_string()));
         given("alias_state", self.alias_state.then(|| true.to_string()));
         given("weights", self.weights.clone());

@@ -22,6 +22,9 @@ pub enum RequestError {
         /// The option that rounds.
         option: String,
     },
+    /// Two limits of time.
+    #[error("`--slo` and `--slowdown` both limit the time of a run")]
+    TwoTimes,
     /// Blocks of channels for a runtime without kernels for them.
     #[error("`--nchwc` makes operators that only ONNX Runtime has kernels for")]
     BlocksWithoutKernels,
@@ -78,7 +81,7 @@ impl RequestError {
     pub(crate) fn help(&self) -> String {
         match self {
             Self::StateInArena => "leave out `--io`, or use `--io external`".to_owned(),
-            Self::ExactBatch { .. } | Self::ExactLossy { .. } => "leave out one of both".to_owned(),
+            Self::ExactBatch { .. } | Self::ExactLossy { .. } | Self::TwoTimes => "leave out one of both".to_owned(),
             Self::BlocksWithoutKernels => "add `--runtime ort` or `--runtime player`".to_owned(),
             Self::ScratchOfSession { .. } => {
                 "leave out `--runtime`; measured workspace of ONNX Runtime comes from `--profile`".to_owned()

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use memc::{Budget, DevicePath, Extent, ExternalData, LinkOption, Size};
+use memc::{Budget, DevicePath, Extent, ExternalData, LinkOption, Size, Slo};
 use memc_ir::Limit;
 use memc_ops::Assumption;
 #[cfg(feature = "ort")]
@@ -149,6 +149,10 @@ pub struct Optimize {
     /// Upper limit of the arena: 512KiB, 2GB, 60% of the peak in file order, or SPACE=SIZE (repeatable)
     #[arg(long, value_name = "SIZE|SPACE=SIZE", value_parser = budget, help_heading = heading::USUAL)]
     pub budget: Vec<Budget>,
+    /// Longest modelled time of a run: 20ms, 1.5s. The plan is the one of fewest bytes within it; with a
+    /// --budget it keeps both, or memc prints what is possible
+    #[arg(long, value_name = "TIME", conflicts_with = "slowdown", help_heading = heading::USUAL)]
+    pub slo: Option<Slo>,
     /// Extra time allowed for less memory, in percent of the modelled time
     #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "0", allow_negative_numbers = true, help_heading = heading::USUAL)]
     pub slowdown: u32,

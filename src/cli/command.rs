@@ -5,10 +5,14 @@ use clap::{Parser, Subcommand, ValueEnum};
 use super::args::{Check, Diff, Opt, Optimize, Print, Report, Split};
 #[cfg(feature = "ort")]
 use super::args::{ProfileArguments, Run, Verify};
+#[cfg(feature = "ort")]
+use super::calibrate_args::Calibrate;
 use super::fit_args::Fit;
 use super::share_args::Share;
 use super::solve_args::Solve;
 use super::train_args::Train;
+#[cfg(feature = "ort")]
+use super::tune_args::Tune;
 
 /// A memory compiler for ONNX.
 #[derive(Debug, Parser)]
@@ -33,6 +37,9 @@ pub enum Command {
     Split(Box<Split>),
     /// Find the largest batch, length or context with which a model fits into a memory, and plan it
     Fit(Box<Fit>),
+    /// Plan a model with several options, measure the plans on this machine, and write the best one
+    #[cfg(feature = "ort")]
+    Tune(Box<Tune>),
     /// Put several planned models in one memory: a table, or one after another, or one inside another
     Share(Box<Share>),
     /// Report the memory of a model, in its own order or under a layout
@@ -50,6 +57,9 @@ pub enum Command {
     /// Measure every node's time and workspace on this machine
     #[cfg(feature = "ort")]
     Profile(ProfileArguments),
+    /// Measure kernels of all kinds on this machine, and write a target whose times follow from them
+    #[cfg(feature = "ort")]
+    Calibrate(Calibrate),
     /// Print a model as text (.mem)
     Print(Print),
     /// Run passes on a model in text form
@@ -100,4 +110,7 @@ pub enum SchemaOf {
     Devices,
     /// The joint file of several models in one memory
     Joint,
+    /// The candidates of `memc tune`
+    #[cfg(feature = "ort")]
+    Tune,
 }

@@ -130,5 +130,7 @@ pub fn schema(what: SchemaOf) -> Outcome {
         SchemaOf::Layout => print(layout_file::schema()),
         SchemaOf::Devices => print(layout_file::devices::schema()),
         SchemaOf::Joint => print(layout_file::joint::schema()),
+        #[cfg(feature = "ort")]
+        SchemaOf::Tune => print(include_str!("schema/memc.tune-1.json")),
     }
 }

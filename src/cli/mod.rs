@@ -4,8 +4,14 @@
 //! arguments, or [`Options`] to state a request with the words of `memc optimize`.
 
 mod args;
+#[cfg(feature = "ort")]
+mod calibrate;
+#[cfg(feature = "ort")]
+mod calibrate_args;
 mod check;
 mod command;
+#[cfg(feature = "ort")]
+mod command_words;
 mod counting;
 mod depfile;
 mod diff;
@@ -22,6 +28,8 @@ mod playing;
 #[cfg(feature = "ort")]
 mod profile;
 mod progress;
+#[cfg(feature = "ort")]
+mod race;
 mod report;
 #[cfg(feature = "ort")]
 mod run;
@@ -40,6 +48,10 @@ mod text;
 mod this_machine;
 mod train;
 mod train_args;
+#[cfg(feature = "ort")]
+mod tune;
+#[cfg(feature = "ort")]
+mod tune_args;
 mod verb;
 #[cfg(feature = "ort")]
 mod verify;
@@ -126,6 +138,10 @@ fn answer(command: Command, voice: &Voice) -> Outcome {
         Command::Run(arguments) => run::run(&arguments, voice),
         #[cfg(feature = "ort")]
         Command::Profile(arguments) => profile::run(&arguments, voice),
+        #[cfg(feature = "ort")]
+        Command::Tune(arguments) => tune::run(&arguments.settled(), voice),
+        #[cfg(feature = "ort")]
+        Command::Calibrate(arguments) => calibrate::run(&arguments, voice),
         #[cfg(feature = "ort")]
         Command::Verify(arguments) => verify::run(&arguments, voice),
         Command::Print(arguments) => text::print(&arguments, voice),

@@ -152,6 +152,7 @@ pub fn request(arguments: &Optimize) -> Result<Request, Failure> {
         weights: arguments.encode_weights.map(Into::into),
     };
     request.budgets.clone_from(&arguments.budget);
+    request.slo = arguments.slo;
     request.max_value = arguments.max_value.map(Bytes);
     request.pareto = arguments.pareto;
     request.anchors = arguments.anchors;

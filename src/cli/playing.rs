@@ -13,7 +13,7 @@ use memc_onnx_proto::ModelFile;
 use memc_ort as play;
 use play::inputs::Inputs as _;
 use play::npz::Archive;
-use play::{Array, Runtime};
+use play::{Array, Clocks, Runtime};
 
 use super::Failure;
 use memc::read;
@@ -75,6 +75,21 @@ pub fn refuse(error: play::Error) -> Failure {
     let code = if matches!(error.code(), "E0706" | "E0715") { 2 } else { 1 };
     Failure { diagnostics: vec![diagnostic.with_help(error.help())], code }
 }
+
+/// Nanoseconds for which a processor ran this thread; the time on the clock where the system does not tell.
+pub fn processor_nanoseconds() -> u64 {
+    #[cfg(target_os = "linux")]
+    {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        let (seconds, nanos) = (u64::try_from(time.tv_sec), u64::try_from(time.tv_nsec));
+        seconds.unwrap_or(0).saturating_mul(1_000_000_000).saturating_add(nanos.unwrap_or(0))
+    }
+    #[cfg(not(target_os = "linux"))]
+    nanoseconds()
+}
+
+/// The clocks of measurements.
+pub const CLOCKS: Clocks = Clocks { wall: nanoseconds, processor: processor_nanoseconds };
 
 /// Nanoseconds since the first call.
 pub fn nanoseconds() -> u64 {

@@ -8,15 +8,16 @@ use memc_cost::{CostModel, timings};
 use memc_ir::{Bytes, Module};
 use memc_layout::Layout;
 use memc_onnx_proto::ModelFile;
+use memc_ops::KernelKind;
 use memc_ort as play;
 use play::inputs::{Inputs, Seeded};
-use play::{NodeProfile, PlayOptions, Player, Whole};
+use play::{NodeProfile, PlayOptions, Player, Runtime, Whole};
 use serde_json::{Value, json};
 
 use super::args::{Counted, ProfileArguments};
-use super::playing::{archive, given, layout_of, load, nanoseconds, refuse};
-use super::{ExitCode, Failure, Outcome, Voice, print, sessions};
-use memc::Outputs;
+use super::playing::{CLOCKS, archive, given, layout_of, load, refuse};
+use super::{ExitCode, Failure, Outcome, Voice, print, sessions, this_machine};
+use memc::{Outputs, Request};
 
 /// Passes that plan a model with all its nodes, so that the profile has each one, even nodes that
 /// `optimize` folds.
@@ -29,40 +30,93 @@ pub fn run(arguments: &ProfileArguments, voice: &Voice) -> Outcome {
     }
     let Some(output) = &arguments.output else { return Ok(ExitCode::from(2)) };
     let file = ModelFile::open(&arguments.input).map_err(Error::from)?;
-    let passes = arguments.planning.machine.passes.clone().unwrap_or_else(|| OWN_NODES.to_owned());
-    let request = arguments.planning.request()?.passes(passes);
-    let optimized = memc::plan(&file, &request)?;
-    let mut bytes = Vec::new();
-    let unwritable = |source| Error::File { what: "write", path: output.clone(), source };
-    optimized.model.write_to(&mut bytes).map_err(unwritable)?;
-    let planned = ModelFile::from_bytes(bytes).map_err(Error::from)?;
+    let request = arguments.planning.request()?;
     let runtime = load(arguments.library.ort_lib.as_deref())?;
-    let folder = arguments.input.parent().unwrap_or(Path::new(""));
+    let feed = Feed { inputs: arguments.inputs.as_deref(), seed: arguments.seed };
+    let Measured { planned: optimized, rows: nodes } = measure(&file, &request, feed, &runtime, arguments.repeat)?;
     let layout = &optimized.layout;
-    let mut player = Player::with_weights_in(&runtime, &planned, layout, PlayOptions::default(), folder).map_err(refuse)?;
-    let given: Box<dyn Inputs> = match archive(arguments.inputs.as_deref(), &planned)? {
-        Some(archive) => Box::new(archive),
-        None => Box::new(Seeded::new(&planned, layout, arguments.seed).map_err(refuse)?),
-    };
-    let nodes = player.profile(&*given, arguments.repeat, nanoseconds).map_err(refuse)?;
     let results = results(&optimized.module);
-    let rows = nodes.iter().zip(&layout.schedule).zip(results).map(|((node, row), results)| {
+    let order = &optimized.module.graph(optimized.module.main()).nodes;
+    let rows = nodes.iter().zip(&layout.schedule).zip(order).zip(results).map(|(((node, row), id), results)| {
         json!({
-            "node": node.node, "op": node.op, "domain": row.domain, "ns": node.nanoseconds, "workspace": node.workspace,
+            "node": node.node, "op": node.op, "domain": row.domain, "kind": KernelKind::of(&optimized.module, *id).name(),
+            "cpu_ns": node.processor, "wall_ns": node.wall, "disturbed": node.is_disturbed, "workspace": node.workspace,
             "results": results,
         })
     });
     let object = json!({
         "schema": timings::VERSION, "model_sha256": layout.model.input_sha256, "library": runtime.version(), "threads": 1,
-        "repeats": arguments.repeat, "nodes": rows.collect::<Vec<_>>(),
+        "processor": this_machine::processor(), "repeats": arguments.repeat, "nodes": rows.collect::<Vec<_>>(),
     });
     let mut outputs = Outputs::default();
     outputs.add(output, |out| writeln!(out, "{object:#}"))?;
     outputs.commit()?;
-    let total: u64 = nodes.iter().map(|node| node.nanoseconds).sum();
-    voice.say(&format!("{} nodes, {:.3} ms in kernels (median of {})", nodes.len(), total as f64 / 1e6, arguments.repeat));
+    let total: u64 = nodes.iter().map(|node| node.processor).sum();
+    let repeats = arguments.repeat;
+    voice.say(&format!("{} nodes, {:.3} ms of processor in kernels (least of {repeats})", nodes.len(), total as f64 / 1e6));
+    let disturbed: Vec<&NodeProfile> = nodes.iter().filter(|node| node.is_disturbed).collect();
+    if !disturbed.is_empty() {
+        let share = disturbed.iter().map(|node| node.processor).sum::<u64>() as f64 / total.max(1) as f64;
+        voice.say(&format!(
+            "{} nodes ({:.0} % of the time) waited in each run, for other work on this machine: their rows are marked",
+            disturbed.len(),
+            share * 100.0
+        ));
+    }
     voice.say(&comparison(&nodes, &optimized.module, &request.options()?.cost));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Inputs of a measurement.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Feed<'a> {
+    /// File of arrays; `None` for random numbers.
+    pub inputs: Option<&'a Path>,
+    /// Seed of random numbers.
+    pub seed: u64,
+}
+
+/// A plan with the times of its nodes, in the order of the schedule.
+pub struct Measured {
+    /// The plan.
+    pub planned: memc::Planned,
+    /// Times and workspace.
+    pub rows: Vec<NodeProfile>,
+}
+
+/// Plans a model in its own order, with all its nodes unless the request names passes, and measures each
+/// node.
+pub fn measure(file: &ModelFile, request: &Request, feed: Feed<'_>, runtime: &Runtime, repeat: u32) -> Result<Measured, Failure> {
+    let passes = request.passes.clone().unwrap_or_else(|| OWN_NODES.to_owned());
+    let planned = memc::plan(file, &request.clone().passes(passes))?;
+    let folder = file.path().and_then(Path::parent).unwrap_or(Path::new(""));
+    let written = written(&planned)?;
+    let rows = measure_planned(&planned, &written, folder, feed, runtime, repeat)?;
+    Ok(Measured { planned, rows })
+}
+
+/// The planned model as a file in memory.
+pub fn written(planned: &memc::Planned) -> Result<ModelFile, Failure> {
+    let unread = |source| Error::File { what: "read", path: "the weights of the model".into(), source };
+    Ok(ModelFile::from_bytes(planned.model_bytes().map_err(unread)?).map_err(Error::from)?)
+}
+
+/// Measures each node of a plan. Weights in other files are in `folder`.
+pub fn measure_planned(
+    planned: &memc::Planned,
+    written: &ModelFile,
+    folder: &Path,
+    feed: Feed<'_>,
+    runtime: &Runtime,
+    repeat: u32,
+) -> Result<Vec<NodeProfile>, Failure> {
+    let layout = &planned.layout;
+    let mut player = Player::with_weights_in(runtime, written, layout, PlayOptions::default(), folder).map_err(refuse)?;
+    let given: Box<dyn Inputs> = match archive(feed.inputs, written)? {
+        Some(archive) => Box::new(archive),
+        None => Box::new(Seeded::new(written, layout, feed.seed).map_err(refuse)?),
+    };
+    player.profile(&*given, repeat, CLOCKS).map_err(refuse)
 }
 
 /// Number of runs of a counted session: later runs of a plain one add the block of the memory pattern.
@@ -124,10 +178,10 @@ fn comparison(nodes: &[NodeProfile], module: &Module, costs: &CostModel) -> Stri
     const MAX_ROWS: usize = 15;
     let mut rows: BTreeMap<&str, (u64, f64, f64)> = BTreeMap::new();
     // Nodes that have nothing to do count for neither.
-    let pairs = nodes.iter().zip(&module.graph(module.main()).nodes).filter(|(row, _)| row.nanoseconds > 0);
+    let pairs = nodes.iter().zip(&module.graph(module.main()).nodes).filter(|(row, _)| row.processor > 0);
     for (row, node) in pairs {
         let sum = rows.entry(&row.op).or_default();
-        *sum = (sum.0 + 1, sum.1 + row.nanoseconds as f64, sum.2 + costs.nanos(module, *node).0);
+        *sum = (sum.0 + 1, sum.1 + row.processor as f64, sum.2 + costs.nanos(module, *node).0);
     }
     let whole = rows.values().fold((0.0, 0.0), |whole, row| (whole.0 + row.1, whole.1 + row.2));
     let mut sorted: Vec<_> = rows.into_iter().collect();

@@ -32,6 +32,13 @@ fn facts() -> Facts {
     }
 }
 
+/// Returns the name of the processor as the system states it.
+pub fn processor() -> String {
+    let all = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let named = all.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':').map(|(_, name)| name.trim()));
+    named.filter(|name| !name.is_empty()).unwrap_or("an unnamed processor").to_owned()
+}
+
 /// Returns the installed memory, or a smaller limit of the process's group.
 fn memory(installed: &str, limits: impl Iterator<Item = String>) -> Option<u64> {
     let line = installed.lines().find_map(|line| line.strip_prefix("MemTotal:"));

@@ -418,6 +418,8 @@ fn help_of_every_command() {
         "",
         "optimize",
         "train",
+        "calibrate",
+        "tune",
         "report",
         "check",
         "completions",

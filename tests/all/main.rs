@@ -48,6 +48,7 @@ mod sizes;
 mod swap_space;
 mod tidy;
 mod tiers;
+mod times;
 mod traces;
 mod train;
 mod transforms;

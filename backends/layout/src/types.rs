@@ -712,6 +712,10 @@ pub struct Cost {
     /// Modelled time of one run of the output model, in nanoseconds.
     #[serde(serialize_with = "number")]
     pub modelled_ns_after: f64,
+    /// Mean relative error of the modelled times, weighted by time: of probes that the target's lines left
+    /// out; absent if the target is not calibrated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub modelled_error: Option<f64>,
     /// Lower bound of the extra time of any plan within the budget, as a fraction of the time of a plan
     /// without a limit; null if not derived.
     #[serde(deserialize_with = "Option::deserialize", serialize_with = "optional_number")]

@@ -9,6 +9,24 @@ use crate::runtime::SessionOptions;
 /// Prefix of the names of spaces that are files instead of memory.
 const FILES: &str = "disk";
 
+/// Clocks of a measurement, each in nanoseconds since any fixed moment. The library has no clock of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Clocks {
+    /// Time that passes.
+    pub wall: fn() -> u64,
+    /// Time for which a processor ran the calling thread.
+    pub processor: fn() -> u64,
+}
+
+/// Time of a kernel by both clocks, in nanoseconds; 0 without a clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KernelTime {
+    /// Time that passed.
+    pub wall: u64,
+    /// Time of the processor.
+    pub processor: u64,
+}
+
 /// Options of playing a plan.
 #[derive(Clone, Debug, Default)]
 pub struct PlayOptions {
@@ -27,6 +45,8 @@ pub struct PlayOptions {
     /// Clock for measuring runs and waits: nanoseconds since any fixed moment. The library has no clock
     /// of its own.
     pub clock: Option<fn() -> u64>,
+    /// Clock of the processor's time of the calling thread, in nanoseconds since any fixed moment.
+    pub processor: Option<fn() -> u64>,
 }
 
 impl PlayOptions {
@@ -44,6 +64,19 @@ impl PlayOptions {
     /// Returns the clock's time in nanoseconds; 0 without a clock.
     pub(crate) fn now(&self) -> u64 {
         self.clock.map_or(0, |clock| clock())
+    }
+
+    /// Returns both times of the calling thread, in nanoseconds; 0 without a clock. The processor's clock is
+    /// read inside: `begin` says whether before or after the other one.
+    pub(crate) fn times(&self, begin: bool) -> KernelTime {
+        let processor = || self.processor.map_or(0, |clock| clock());
+        if begin {
+            let wall = self.now();
+            KernelTime { wall, processor: processor() }
+        } else {
+            let processor = processor();
+            KernelTime { wall: self.now(), processor }
+        }
     }
 }
 

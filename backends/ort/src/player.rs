@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::guards::Watch;
 use crate::inputs::Inputs;
 use crate::memory::{ArenaMemory, Foreign};
-use crate::options::PlayOptions;
+use crate::options::{Clocks, KernelTime, PlayOptions};
 use crate::played::{NodeWork, Outside, Played};
 use crate::stage::Stage;
 use crate::step::{Kind, Step};
@@ -52,8 +52,8 @@ pub(crate) struct Beside {
     pub(crate) foreign: Vec<Foreign>,
 }
 
-/// Callback after each step; its last argument is the kernel's time in nanoseconds, 0 without a clock.
-type After<'a, 'r> = dyn FnMut(&Step<'r>, &Stage<'r>, u64) -> Result<(), Error> + 'a;
+/// Callback after each step; its last argument is the kernel's time, 0 without a clock.
+type After<'a, 'r> = dyn FnMut(&Step<'r>, &Stage<'r>, KernelTime) -> Result<(), Error> + 'a;
 
 impl<'r> Player<'r> {
     pub(crate) fn of(
@@ -107,7 +107,7 @@ impl<'r> Player<'r> {
         expected: &BTreeMap<String, Array>,
     ) -> Result<Option<String>, Error> {
         let mut first = None;
-        let mut look = |step: &Step<'r>, stage: &Stage<'r>, _: u64| {
+        let mut look = |step: &Step<'r>, stage: &Stage<'r>, _: KernelTime| {
             for slot in step.outputs.iter().filter(|slot| first.is_none() && stage.values[**slot].is_some()) {
                 let array = expected.get(&stage.places.slots[*slot].name);
                 if let Some(array) = array
@@ -176,7 +176,7 @@ impl<'r> Player<'r> {
         if let Some(transfers) = &self.transfers {
             transfers.move_before(position, &mut played.links)?;
         }
-        let mut time = 0;
+        let mut time = KernelTime::default();
         match self.steps[position].kind {
             Kind::Run => {
                 played.ran += 1;
@@ -221,20 +221,24 @@ impl<'r> Player<'r> {
         }
     }
 
-    /// Runs the kernel of a step and records its memory use. Returns the kernel's time in nanoseconds.
-    fn run(&mut self, position: usize, played: &mut Played) -> Result<u64, Error> {
+    /// Runs the kernel of a step and records its memory use. Returns the kernel's time.
+    fn run(&mut self, position: usize, played: &mut Played) -> Result<KernelTime, Error> {
         let (step, stage) = (&self.steps[position], &mut self.stage);
         let work = stage.places.workspace.get(&(position as u64)).filter(|_| step.bound.is_some());
         let region = work.map(|work| (stage.arenas[work.arena].address(work.offset), work.bytes));
         // SAFETY: `Places` checked that the workspace is inside its arena; the plan gives it to this
         // step alone.
         unsafe { stage.runtime.begin_count(region) };
-        let before = self.options.now();
+        let before = self.options.times(true);
         let outcome = match &step.bound {
             Some(bound) => bound.run().map_err(|error| step.blame(position, stage, error)),
             None => step.run_loose(position, stage),
         };
-        let time = self.options.now().saturating_sub(before);
+        let after = self.options.times(false);
+        let time = KernelTime {
+            wall: after.wall.saturating_sub(before.wall),
+            processor: after.processor.saturating_sub(before.processor),
+        };
         let tally = stage.runtime.end_count();
         outcome?;
         if tally.planned_kept > 0 {
@@ -280,9 +284,9 @@ impl<'r> Player<'r> {
         &self.steps
     }
 
-    /// Sets the clock that measures the time of kernels, links and runs.
-    pub(crate) fn measure(&mut self, clock: fn() -> u64) {
-        self.options.clock = Some(clock);
+    /// Sets the clocks that measure the time of kernels, links and runs.
+    pub(crate) fn measure(&mut self, clocks: Clocks) {
+        (self.options.clock, self.options.processor) = (Some(clocks.wall), Some(clocks.processor));
     }
 }
 

@@ -43,6 +43,17 @@ impl<'r> Whole<'r> {
         Ok(Self { runtime, session: session.map_err(missing_kernel)? })
     }
 
+    /// Loads a model whose weights in other files are in `folder`.
+    ///
+    /// # Errors
+    /// The runtime refuses the model.
+    pub fn beside(runtime: &'r Runtime, file: &ModelFile, folder: &Path, options: SessionOptions) -> Result<Self, Error> {
+        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+        let seeded = random::seeded(file.model()).map(|model| model.encode_to_vec());
+        let source = Source::Bytes(seeded.as_deref().unwrap_or(file.bytes()), Some(folder));
+        Ok(Self { runtime, session: runtime.session(source, options).map_err(missing_kernel)? })
+    }
+
     /// Loads a model into a session with the settings of a user.
     ///
     /// # Errors

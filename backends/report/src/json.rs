@@ -30,7 +30,7 @@ use crate::ranges;
 /// - `at_most`: upper bound of the first space's bytes including values of unknown size. Null if there
 ///   are none, or if a value has no bound. Nothing is optimal if there are any.
 /// - `cost`: `time_change|null` (fraction), `extra_flops`, `transferred_bytes`, `modelled_ns_before`,
-///   `modelled_ns_after`, `overhead_lower_bound|null`.
+///   `modelled_ns_after`, `modelled_error|null` (fraction), `overhead_lower_bound|null`.
 /// - `solvers`: results of the searches, `[{pass, unit, value, lower_bound, proven, stop, effort}]`.
 /// - `decisions`: recomputed and moved values, `[{way, tensor, again, step, bytes, freed [start,
 ///   end)|null, space, far|null, cost_ns|null, waited_ns, peak_there, peak_otherwise}]`. The bytes are
@@ -117,7 +117,7 @@ fn summary(layout: &Layout) -> Value {
             "transferred_bytes": cost.transferred_bytes,
             "modelled_ns_before": cost.modelled_ns_before,
             "modelled_ns_after": cost.modelled_ns_after,
-            "overhead_lower_bound": cost.overhead_lower_bound,
+            "modelled_error": cost.modelled_error, "overhead_lower_bound": cost.overhead_lower_bound,
         },
         "solvers": layout.solvers.iter().map(|solver| solver_value(solver, facts.open)).collect::<Vec<_>>(),
         "decisions": facts.decisions.iter().map(|decision| decision_value(layout, decision)).collect::<Vec<_>>(),

@@ -73,6 +73,15 @@ fn weights(layout: &Layout) -> String {
     if layout.baseline.weights == 0 || before == after { after } else { format!("{before} -> {after}") }
 }
 
+/// Says how far the modelled times can be trusted.
+fn trust(layout: &Layout) -> String {
+    match layout.cost.modelled_error {
+        Some(error) => format!("+-{:.0} % by {}", (error * 100.0).ceil(), shortened(&layout.target.name, 24)),
+        None if layout.options.contains_key("profile") => "measured kernels".to_owned(),
+        None => "not calibrated".to_owned(),
+    }
+}
+
 fn head(facts: &Facts) -> Vec<String> {
     let Facts { layout, counts, callers, .. } = facts;
     let cost = &layout.cost;
@@ -103,10 +112,11 @@ fn head(facts: &Facts) -> Vec<String> {
             counts.scratch
         ),
         format!(
-            "time     modelled {} -> {} ({})",
+            "time     modelled {} -> {} ({}), {}",
             time(cost.modelled_ns_before),
             time(cost.modelled_ns_after),
-            change_or_unknown(facts.time_change())
+            change_or_unknown(facts.time_change()),
+            trust(layout)
         ),
     ];
     // Lines for features that only some plans use.

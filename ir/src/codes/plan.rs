@@ -123,6 +123,16 @@ pub(super) const ERRORS: &[CodeInfo] = &[
         action: "Follow the help line of the message.",
     },
     CodeInfo {
+        code: "E0314",
+        title: "no plan keeps the time",
+        fault: Fault::Request,
+        meaning: "With `--slo`, a plan may take at most so long by the times of the target, and with `--budget` it must also keep that. The \
+            fastest plan that was found takes longer. The notes list plans along the front of memory and time. Nothing was written.",
+        example: "memc optimize model.onnx -o out.onnx --slo 1us --budget 30%",
+        action: "Allow the time or the budget in the help line. If modelled times are wrong on your machine, measure its kernels with `memc \
+            calibrate -o mine.toml`, and give `--target mine.toml`.",
+    },
+    CodeInfo {
         code: "E0317",
         title: "a size exceeds a limit of the report",
         fault: Fault::Request,

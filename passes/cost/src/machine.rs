@@ -2,8 +2,10 @@
 
 use memc_ir::{Bytes, ElementType, Nanos};
 
+use crate::line::{Amounts, Lines};
+
 /// Operations that a vector unit does in the time of one scalar step: eight multiply-adds of binary32.
-const VECTOR: f64 = 16.0;
+pub(crate) const VECTOR: f64 = 16.0;
 
 /// Rates of a machine that runs one node at a time.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -18,6 +20,8 @@ pub struct Machine {
     pub overhead: Nanos,
     /// Fraction of both rates that kernels reach, above 0 and at most 1.
     pub sustained: f64,
+    /// Laws of kinds of kernels, each of which replaces all rates above for its kind.
+    pub lines: Lines,
 }
 
 /// Bytes that a node reads and writes.
@@ -101,8 +105,14 @@ impl Machine {
     /// Returns the seconds to move this traffic at full rate. Up to the cache's capacity, made values
     /// move at the cache's rate; the rest moves at the memory's rate.
     fn moving(&self, traffic: Traffic) -> f64 {
-        let (near, rate) = self.cache.map_or((0, 1.0), |cache| (traffic.made.min(cache.capacity.0), cache.bytes_per_second));
+        let Amounts { near, far, .. } = self.moved(traffic);
+        near / self.cache.map_or(1.0, |cache| cache.bytes_per_second) + far / self.bytes_per_second
+    }
+
+    /// Returns the bytes of this traffic that a cache and the memory move.
+    pub(crate) fn moved(&self, traffic: Traffic) -> Amounts {
+        let near = self.cache.map_or(0, |cache| traffic.made.min(cache.capacity.0));
         let far = (traffic.made - near) as f64 + traffic.constant as f64;
-        near as f64 / rate + far / self.bytes_per_second
+        Amounts { near: near as f64, far, ..Amounts::default() }
     }
 }

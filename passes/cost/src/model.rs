@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use memc_ir::{Bytes, Module, Nanos, Node, Value};
+use memc_ops::KernelKind;
 use memc_ops::families::memory::{Transfer, is_copied_aside, transfer_of};
 
 use crate::measured::Measured;
@@ -82,6 +83,23 @@ impl CostModel {
     pub fn total_nanos(&self, module: &Module) -> Nanos {
         let nodes = &module.graph(module.main()).nodes;
         Nanos(nodes.iter().map(|node| self.nanos(module, *node).0).sum())
+    }
+
+    /// Returns the mean relative error of the modelled times of the main graph, weighted by time; `None` if
+    /// the target is not calibrated, or a profile states the times. A kind without a line counts with an
+    /// error of 1.
+    pub fn error(&self, module: &Module) -> Option<f64> {
+        let lines = &self.target.machine.lines;
+        if lines.is_empty() || self.measured.is_some() {
+            return None;
+        }
+        let (mut sum, mut all) = (0.0, 0.0);
+        for node in &module.graph(module.main()).nodes {
+            let nanos = self.nanos(module, *node).0;
+            sum += nanos * lines.of(KernelKind::of(module, *node)).map_or(1.0, |line| line.error);
+            all += nanos;
+        }
+        (all > 0.0).then(|| sum / all)
     }
 
     /// Returns the workspace of a node as a scratch file states it; `None` without a statement.

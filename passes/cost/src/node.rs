@@ -1,9 +1,10 @@
 //! Arithmetic, traffic and time of one node.
 
 use memc_ir::{Definition, Dim, ElementType, Module, Nanos, Node, TensorType, Value};
-use memc_ops::{Gathers, Reads, Scalar, Typed, View, Work, lookup};
+use memc_ops::{Gathers, KernelKind, Reads, Scalar, Typed, View, Work, lookup};
 
-use crate::machine::{Machine, Traffic};
+use crate::line::{Amounts, Line};
+use crate::machine::{Machine, Traffic, VECTOR};
 
 /// Time of a node with unknown extents, in nanoseconds: one millisecond, far above most kernels.
 pub const UNKNOWN_NANOS: f64 = 1e6;
@@ -113,6 +114,10 @@ pub fn makes_nothing(module: &Module, node: Node) -> bool {
 
 /// Returns the modelled time of a node on a machine; [`UNKNOWN_NANOS`] if extents are unknown.
 pub fn nanos(module: &Module, node: Node, machine: &Machine) -> Nanos {
+    if let Some(line) = line(module, node, machine) {
+        let known = if makes_nothing(module, node) { Some(Amounts::default()) } else { amounts(module, node, machine) };
+        return Nanos(known.map_or(UNKNOWN_NANOS, |amounts| line.time(&amounts)));
+    }
     if makes_nothing(module, node) {
         return machine.time(0, Traffic::default(), arithmetic(module, node));
     }
@@ -128,8 +133,30 @@ pub fn nanos(module: &Module, node: Node, machine: &Machine) -> Nanos {
     })
 }
 
+/// Returns the line of a node's kind; `None` if the machine has none.
+fn line<'m>(module: &Module, node: Node, machine: &'m Machine) -> Option<&'m Line> {
+    if machine.lines.is_empty() {
+        return None;
+    }
+    machine.lines.of(KernelKind::of(module, node))
+}
+
+/// Returns the amounts that a line weighs; `None` if extents are unknown.
+pub fn amounts(module: &Module, node: Node, machine: &Machine) -> Option<Amounts> {
+    let rate = lookup(&module.node(node).operator).map_or(100, |info| u64::from(info.rate));
+    // A line is in operations on binary32: other types take as much longer as the machine states.
+    let rates = &machine.flops_per_second;
+    let width = rates.float / rates.of(arithmetic(module, node));
+    let flops = flops(module, node)? as f64 * 100.0 / rate as f64 * width + scalar_steps(module, node)? as f64 * VECTOR;
+    Some(Amounts { flops, gathered: gathered(module, node)? as f64, ..machine.moved(traffic(module, node)?) })
+}
+
 /// Returns the time that a node spends on gathering; zero if extents are unknown.
 pub(crate) fn gathering(module: &Module, node: Node, machine: &Machine) -> Nanos {
+    if let Some(line) = line(module, node, machine) {
+        let gathered = Amounts { gathered: gathered(module, node).unwrap_or(0) as f64, ..Amounts::default() };
+        return Nanos(line.time(&gathered) - line.time(&Amounts::default()));
+    }
     let operations = gathered(module, node).unwrap_or(0).saturating_mul(GATHERED);
     let time = machine.time(operations, Traffic::default(), arithmetic(module, node));
     Nanos(time.0 - machine.overhead.0)

@@ -4,7 +4,10 @@ use serde::Deserialize;
 use thiserror::Error;
 
 /// Value of the key `schema` in this version of the file.
-pub const VERSION: &str = "memc.profile/1";
+pub const VERSION: &str = "memc.profile/2";
+
+/// The version before, which states times on the clock as `ns`, and is still read.
+const FORMER: &str = "memc.profile/1";
 
 /// Maximum accepted time of a node, in nanoseconds: about a month.
 const LONGEST: u64 = 3_000_000_000_000_000;
@@ -12,7 +15,7 @@ const LONGEST: u64 = 3_000_000_000_000_000;
 /// Contents of the file: one entry per node of the main graph.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Timings {
-    /// Name and version of the format, `memc.profile/1`.
+    /// Name and version of the format: `memc.profile/2`, or `/1` of earlier versions of memc.
     pub schema: String,
     /// The nodes, in the order in which they ran.
     pub nodes: Vec<NodeTiming>,
@@ -28,7 +31,9 @@ pub struct NodeTiming {
     /// Domain of the operator.
     #[serde(default)]
     pub domain: String,
-    /// Median time in nanoseconds; 0 for a node without work.
+    /// Least processor time in nanoseconds, in files of earlier versions the median on the clock; 0 for a
+    /// node without work.
+    #[serde(alias = "cpu_ns")]
     pub ns: u64,
     /// Workspace of the node's kernel, in bytes.
     #[serde(default)]
@@ -85,7 +90,7 @@ pub fn read(text: &str) -> Result<Timings, ProfileError> {
     // Check the version first: a later version may have other keys.
     let form = |source| ProfileError::Form { source };
     let head: Head = serde_json::from_str(text).map_err(form)?;
-    if head.schema != VERSION {
+    if ![VERSION, FORMER].contains(&head.schema.as_str()) {
         return Err(ProfileError::Version { found: head.schema.chars().take(64).collect() });
     }
     let profile: Timings = serde_json::from_str(text).map_err(form)?;

@@ -10,7 +10,7 @@ use std::path::Path;
 use memc_layout::Class;
 use memc_onnx_proto::onnx::{AttributeProto, GraphProto, NodeProto, attribute_proto::AttributeType};
 use memc_ort::inputs::Seeded;
-use memc_ort::{PlayOptions, Player};
+use memc_ort::{Clocks, PlayOptions, Player};
 use support::graph::{FLOAT, integer, model, node, value};
 use support::{plan, runtime, written};
 
@@ -117,7 +117,7 @@ fn kernels_take_the_workspace_that_plans_give_them() {
     let runtime = runtime();
     let mut player = Player::with_weights_in(&runtime, &out, &layout, PlayOptions::default(), Path::new("")).unwrap();
     let inputs = Seeded::new(&out, &layout, 7).unwrap();
-    let counted = player.profile(&inputs, 1, no_clock).unwrap();
+    let counted = player.profile(&inputs, 1, Clocks { wall: no_clock, processor: no_clock }).unwrap();
     assert_eq!(counted.len(), cases.len());
     let mut wrong = Vec::new();
     for (step, (row, entry)) in counted.iter().zip(&layout.schedule).enumerate() {

@@ -25,6 +25,16 @@ pub enum TargetError {
         /// Accepted range.
         range: &'static str,
     },
+    /// A table is named after no kind of kernel.
+    #[error("line {line}: there is no kind of kernel named `{name}`: the kinds are {known}")]
+    UnknownKind {
+        /// Line of the name.
+        line: usize,
+        /// The unknown name.
+        name: String,
+        /// Names of all kinds.
+        known: String,
+    },
     /// A name that options and generated code cannot use.
     #[error("line {line}: `{name}` is not a valid name: use at most 64 letters, digits, `-` and `_`, and begin with a letter")]
     Name {

@@ -2,11 +2,14 @@
 
 mod error;
 mod parse;
+mod write;
 
 pub use error::TargetError;
+pub use write::calibrated;
 
 use memc_ir::{Bytes, Nanos};
 
+use crate::line::Lines;
 use crate::machine::{ArithmeticRates, Cache, Machine};
 
 /// A target description, as a file of `targets/` states it.
@@ -97,6 +100,7 @@ impl Default for Target {
             cache: Some(Cache { capacity: Bytes(33_554_432), bytes_per_second: 40e9 }),
             overhead: Nanos(1_500.0),
             sustained: 1.0,
+            lines: Lines::default(),
         };
         let space = Space { name: "device".to_owned(), capacity: None, alignment: None, constants: false, access: None };
         let summary = "one core of a current server processor".to_owned();

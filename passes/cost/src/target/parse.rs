@@ -1,10 +1,14 @@
 //! Parser of target files: reads the keys, then checks the conditions between them.
 
+use std::collections::BTreeMap;
+
 use memc_ir::{Bytes, BytesError, Nanos};
+use memc_ops::KernelKind;
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::{Kernels, Link, Space, Target, TargetError};
+use crate::line::{Line, Lines};
 use crate::machine::{ArithmeticRates, Cache, Machine};
 
 /// Maximum number of spaces; no machine has more.
@@ -36,6 +40,19 @@ struct MachineTable {
     overhead_ns: Spanned<f64>,
     sustained: Option<Spanned<f64>>,
     cache: Option<CacheTable>,
+    #[serde(default)]
+    kinds: BTreeMap<Spanned<String>, KindTable>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KindTable {
+    overhead_ns: Option<Spanned<f64>>,
+    flops_per_second: Option<Spanned<f64>>,
+    gathered_per_second: Option<Spanned<f64>>,
+    cached_bytes_per_second: Option<Spanned<f64>>,
+    bytes_per_second: Option<Spanned<f64>>,
+    error: Spanned<f64>,
 }
 
 #[derive(Deserialize, Default)]
@@ -187,7 +204,36 @@ impl Reader<'_> {
         });
         let bytes_per_second = self.rate("bytes_per_second", &table.bytes_per_second)?;
         let overhead = self.time("overhead_ns", &table.overhead_ns)?;
-        Ok(Machine { flops_per_second, bytes_per_second, cache: cache.transpose()?, overhead, sustained })
+        let lines = self.lines(&table.kinds)?;
+        Ok(Machine { flops_per_second, bytes_per_second, cache: cache.transpose()?, overhead, sustained, lines })
+    }
+
+    /// Reads the laws of kinds of kernels. A rate that is left out is a term that takes no time.
+    fn lines(&self, tables: &BTreeMap<Spanned<String>, KindTable>) -> Result<Lines, TargetError> {
+        let mut lines = Lines::default();
+        for (name, table) in tables {
+            let unknown = || TargetError::UnknownKind {
+                line: self.line_of(name),
+                name: name.get_ref().chars().take(64).collect(),
+                known: KernelKind::ALL.map(|(name, _)| name).join(", "),
+            };
+            let kind = KernelKind::named(name.get_ref()).ok_or_else(unknown)?;
+            let cost = |key: &'static str, entry: &Option<Spanned<f64>>| match entry {
+                Some(entry) => self.rate(key, entry).map(|rate| 1e9 / rate),
+                None => Ok(0.0),
+            };
+            let overhead = table.overhead_ns.as_ref().map(|entry| self.time("overhead_ns", entry)).transpose()?;
+            let costs = [
+                overhead.map_or(0.0, |nanos| nanos.0),
+                cost("flops_per_second", &table.flops_per_second)?,
+                cost("gathered_per_second", &table.gathered_per_second)?,
+                cost("cached_bytes_per_second", &table.cached_bytes_per_second)?,
+                cost("bytes_per_second", &table.bytes_per_second)?,
+            ];
+            let error = self.number("error", &table.error, "a share from 0 to 100", |value| (0.0..=100.0).contains(&value))?;
+            lines.set(kind, Line { costs, error });
+        }
+        Ok(lines)
     }
 
     fn spaces(&self, tables: &[SpaceTable]) -> Result<Vec<Space>, TargetError> {

@@ -120,3 +120,39 @@ fn wrong_files_are_refused_with_the_line() {
     let many = format!("{}{many}", &SMALL[..spaces]);
     assert_eq!(Target::parse(&many), Err(TargetError::TooManySpaces { count: 17, most: 16 }));
 }
+
+/// Lines of two kinds with numbers that print exactly.
+fn lines() -> memc_cost::Lines {
+    let mut lines = memc_cost::Lines::default();
+    lines.set(memc_ops::KernelKind::Conv, memc_cost::Line { costs: [2_000.0, 0.01, 0.25, 0.04, 0.125], error: 0.057 });
+    lines.set(memc_ops::KernelKind::Norm, memc_cost::Line { costs: [0.0, 0.0, 0.0, 0.5, 0.0], error: 0.3 });
+    lines
+}
+
+#[test]
+fn calibrated_targets_keep_the_text_of_their_base() {
+    let base = memc_cost::target::built_in("cpu").unwrap();
+    let text = memc_cost::target::calibrated(base, "mine", "a \"quoted\" processor", &lines());
+    let (mine, cpu) = (Target::parse(&text).unwrap(), Target::parse(base).unwrap());
+    assert_eq!((mine.name.as_str(), mine.summary.as_str()), ("mine", "a  quoted  processor"));
+    assert_eq!(mine.machine.lines, lines());
+    let plain = memc_cost::Machine { lines: memc_cost::Lines::default(), ..mine.machine };
+    assert_eq!((plain, &mine.spaces, &mine.links), (cpu.machine, &cpu.spaces, &cpu.links));
+    assert!(cpu.machine.lines.is_empty() && base.matches('#').count() < text.matches('#').count());
+    // A second calibration replaces the first.
+    let again = memc_cost::target::calibrated(&text, "mine", "a \"quoted\" processor", &lines());
+    assert_eq!(again, text);
+}
+
+#[test]
+fn a_line_is_the_time_of_its_kind_alone() {
+    let text = "mem 1\nir_version 10\nopset \"\" 21\n\ngraph @g {\n  input %x : f32[10,100]\n  \
+                %a = Softmax(%x) : f32[10,100]\n  %b = Relu(%a) : f32[10,100]\n  return %b\n}\n";
+    let module = memc_ir::text::parse(text).unwrap();
+    let nodes = &module.graph(module.main()).nodes;
+    let (plain, mut machine) = (Target::default().machine, Target::default().machine);
+    machine.lines = lines();
+    // 8,000 bytes at half a nanosecond each.
+    assert_eq!(memc_cost::nanos(&module, nodes[0], &machine).0, 4_000.0);
+    assert_eq!(memc_cost::nanos(&module, nodes[1], &machine), memc_cost::nanos(&module, nodes[1], &plain));
+}

@@ -155,10 +155,16 @@ fn malformed_timings_are_refused() {
     assert!(refusal("{").starts_with("line 1, column 1: "), "{}", refusal("{"));
     assert!(refusal("{}").contains("missing field `schema`"));
     assert_eq!(
-        refusal(r#"{"schema": "memc.profile/2"}"#),
-        "its `schema` is `memc.profile/2`, but this version of memc reads `memc.profile/1`"
+        refusal(r#"{"schema": "memc.profile/3"}"#),
+        "its `schema` is `memc.profile/3`, but this version of memc reads `memc.profile/2`"
     );
     assert!(refusal(r#"{"schema": "memc.profile/1", "nodes": [{"node": "a", "op": "Relu", "ns": -5}]}"#).contains("-5"));
     let long = r#"{"schema": "memc.profile/1", "nodes": [{"node": "a", "op": "Relu", "ns": 18446744073709551615}]}"#;
     assert!(matches!(timings::read(long), Err(ProfileError::Time { .. })));
+}
+
+#[test]
+fn processor_times_of_the_second_version_are_read() {
+    let text = PROFILE.replace("profile/1", "profile/2").replace("\"ns\":", "\"wall_ns\": 77, \"cpu_ns\":");
+    assert_eq!(timings::read(&text).unwrap().nodes, timings::read(PROFILE).unwrap().nodes);
 }
