@@ -8,7 +8,7 @@
 
 use memc_ir::Bytes;
 use memc_passes::{PassError, PipelineError};
-use memc_plan::{Entry, Found, Model, Refusal, Tuning, Wish, slowed};
+use memc_plan::{Entry, Found, Model, Refusal, Tuning, Wish};
 
 /// A limit that every plan keeps, small enough that sums with it stay in range.
 const NO_LIMIT: Bytes = Bytes(1 << 60);
@@ -96,6 +96,7 @@ fn allowed(given: u64, longest: u64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use memc_plan::slowed;
 
     #[test]
     fn the_largest_slowdown_keeps_the_time() {

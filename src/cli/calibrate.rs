@@ -194,7 +194,7 @@ fn compare(file: &ModelFile, path: &Path, request: &Request, runtime: &Runtime, 
 /// Returns the least processor nanoseconds of a run of a planned model in one session.
 fn in_session(planned: &Planned, written: &ModelFile, folder: &Path, runtime: &Runtime, repeat: u32) -> Result<f64, Failure> {
     let inputs = play::inputs::make(written, &planned.layout, 0).map_err(refuse)?;
-    let options = SessionOptions { arena: true, pattern: true, ..SessionOptions::PLAIN };
+    let options = SessionOptions { arena: true, ..SessionOptions::PLAIN };
     let session = Whole::beside(runtime, written, folder, options).map_err(refuse)?;
     let mut least = u64::MAX;
     for round in 0..repeat.max(1) + WARM {

@@ -225,7 +225,7 @@ fn race(all: &mut [Candidate], planning: &Optimize, library: &Runtime, trials: u
         open.push((index, written(&one.planned)?));
     }
     voice.say(&format!("measuring {} of {} candidates ...", open.len(), all.len()));
-    let options = SessionOptions { arena: true, pattern: true, ..SessionOptions::PLAIN };
+    let options = SessionOptions { arena: true, ..SessionOptions::PLAIN };
     let mut sessions = Vec::new();
     for (index, file) in &open {
         let session = Whole::beside(library, file, folder, options).map_err(refuse)?;
@@ -250,7 +250,7 @@ fn race(all: &mut [Candidate], planning: &Optimize, library: &Runtime, trials: u
     let mut race = Race::new(sessions.len());
     // With a time to keep, candidates may be slow: all of them are measured.
     let keeps_all = planning.slo.is_some();
-    while race.runs() + sessions.len() <= trials as usize && !(race.is_over() && !keeps_all) {
+    while race.runs() + sessions.len() <= trials as usize && (keeps_all || !race.is_over()) {
         let mut times = Vec::new();
         for candidate in race.round() {
             times.push((candidate, one_run(&sessions[candidate])?));

@@ -401,6 +401,7 @@ fn elementwise() -> Bench {
         for op in ["Sigmoid", "Tanh", "Erf", "Exp"] {
             bench.add("", op, &[Made(&image)], Vec::new());
         }
+        bench.add(CONTRIB, "QuickGelu", &[Made(&image)], Vec::new());
         // Larger temporaries are returned to the system after each run, which sessions with an arena do not
         // do.
         if index < 5 {

@@ -175,10 +175,7 @@ const KNOWN: &[(KernelKind, &[&str])] = &[
     ),
     (KernelKind::Recurrent, &["GRU", "LSTM", "RNN", "com.microsoft::AttnLSTM", "com.microsoft::DynamicQuantizeLSTM"]),
     (KernelKind::InnerTranspose, &["Transpose"]),
-    (
-        KernelKind::Gelu,
-        &["Gelu", "com.microsoft::BiasGelu", "com.microsoft::FastGelu", "com.microsoft::Gelu", "com.microsoft::QuickGelu"],
-    ),
+    (KernelKind::Gelu, &["Gelu", "com.microsoft::BiasGelu", "com.microsoft::FastGelu", "com.microsoft::Gelu"]),
     (KernelKind::Quantize, &["DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear"]),
     (KernelKind::Reorder, &["com.microsoft.nchwc::ReorderInput", "com.microsoft.nchwc::ReorderOutput"]),
     (KernelKind::Parts, &["Concat", "Slice", "Split"]),

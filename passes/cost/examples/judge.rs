@@ -4,6 +4,7 @@
 //!
 //! The file has columns `kind` or `op`, `flops` and `bytes`, and after them a column for each device with
 //! times in milliseconds, empty where nothing was measured.
+#![allow(clippy::print_stdout)]
 
 use std::collections::BTreeMap;
 use std::error::Error;

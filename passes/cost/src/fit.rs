@@ -135,9 +135,8 @@ fn solved(squares: &[[f64; TERMS]; TERMS], sums: &[f64; TERMS], terms: &[usize])
         }
         for other in (0..count).filter(|other| *other != column) {
             let factor = rows[other][column] / rows[column][column];
-            for at in column..=count {
-                rows[other][at] -= factor * rows[column][at];
-            }
+            let pivot = rows[column].clone();
+            rows[other].iter_mut().zip(pivot).skip(column).for_each(|(cell, own)| *cell -= factor * own);
         }
     }
     let mut costs = [0.0; TERMS];
