@@ -131,8 +131,8 @@ fn lines() -> memc_cost::Lines {
 
 #[test]
 fn calibrated_targets_keep_the_text_of_their_base() {
-    let base = memc_cost::target::built_in("cpu").unwrap();
-    let text = memc_cost::target::calibrated(base, "mine", "a \"quoted\" processor", &lines());
+    let base = target::built_in("cpu").unwrap();
+    let text = target::calibrated(base, "mine", "a \"quoted\" processor", &lines());
     let (mine, cpu) = (Target::parse(&text).unwrap(), Target::parse(base).unwrap());
     assert_eq!((mine.name.as_str(), mine.summary.as_str()), ("mine", "a  quoted  processor"));
     assert_eq!(mine.machine.lines, lines());
@@ -140,7 +140,7 @@ fn calibrated_targets_keep_the_text_of_their_base() {
     assert_eq!((plain, &mine.spaces, &mine.links), (cpu.machine, &cpu.spaces, &cpu.links));
     assert!(cpu.machine.lines.is_empty() && base.matches('#').count() < text.matches('#').count());
     // A second calibration replaces the first.
-    let again = memc_cost::target::calibrated(&text, "mine", "a \"quoted\" processor", &lines());
+    let again = target::calibrated(&text, "mine", "a \"quoted\" processor", &lines());
     assert_eq!(again, text);
 }
 
