@@ -285,7 +285,7 @@ impl Error {
             ) => 2,
             Self::Pipeline(PipelineError::Pass(memc_passes::PassError::TooLarge { .. })) => 1,
             Self::Pipeline(PipelineError::Pass(memc_passes::PassError::Budget(_))) => 3,
-            Self::Pipeline(PipelineError::Pass(memc_passes::PassError::Cache(_))) => 2,
+            Self::Pipeline(PipelineError::Pass(memc_passes::PassError::Cache(_) | memc_passes::PassError::LastToken(_))) => 2,
             Self::Gradient(error) => crate::gradient_error::exit_code(error),
             Self::UnknownSpace { .. }
             | Self::Unplanned { .. }
@@ -340,6 +340,7 @@ impl Error {
             Self::Pipeline(PipelineError::Pass(memc_passes::PassError::TooLarge { .. })) => "E0302",
             Self::Pipeline(PipelineError::Pass(memc_passes::PassError::Budget(_))) => "E0301",
             Self::Pipeline(PipelineError::Pass(memc_passes::PassError::Cache(error))) => error.code(),
+            Self::Pipeline(PipelineError::Pass(memc_passes::PassError::LastToken(error))) => error.code(),
             Self::Pipeline(PipelineError::Pass(
                 memc_passes::PassError::WrongAnswer { .. } | memc_passes::PassError::Rules { .. },
             ))
@@ -400,6 +401,7 @@ impl Error {
             Self::Slo(error) => Some(error.help()),
             Self::Pipeline(PipelineError::Pass(memc_passes::PassError::Budget(short))) => Some(relief(short)),
             Self::Pipeline(PipelineError::Pass(memc_passes::PassError::Cache(error))) => Some(error.help().to_owned()),
+            Self::Pipeline(PipelineError::Pass(memc_passes::PassError::LastToken(error))) => Some(error.help().to_owned()),
             Self::Request(error) => Some(error.help()),
             Self::Bake { .. } => Some("bake the state of a step into the forward model that the step was made of".to_owned()),
             Self::Gradient(error) => Some(crate::gradient_error::help(error).to_owned()),

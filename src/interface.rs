@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use memc_ir::{Module, Rewriter, Value, ValueType};
 use memc_onnx_export::Interface;
-use memc_passes::{Claims, NewOutput, StatedNode};
+use memc_passes::{Claims, NewOutput, StatedNode, last_token};
 
 /// Returns the inputs and outputs that the written model has in addition: numbers of valid rows of caches,
 /// and outputs of transforms.
@@ -14,7 +14,8 @@ pub(crate) fn interface(given: &Module, claims: &Claims) -> Interface {
     let is_given = |name: &str| inputs.iter().any(|input| given.value(*input).name == name);
     let counts = claims.caches().map(|cache| cache.count.clone()).filter(|name| !is_given(name));
     let outputs = claims.outputs().map(|output| output.name.clone());
-    Interface { added_inputs: counts.collect(), added_outputs: outputs.collect(), ..Interface::default() }
+    let changed_outputs = claims.last_rows().map(|row| row.output.clone()).collect();
+    Interface { added_inputs: counts.collect(), added_outputs: outputs.collect(), changed_outputs, ..Interface::default() }
 }
 
 /// Returns the number of nodes that added outputs need in addition.
@@ -22,12 +23,16 @@ pub(crate) fn added_nodes(claims: &Claims) -> u64 {
     claims.outputs().map(|output| output.nodes.len() as u64).sum()
 }
 
-/// Returns the given model with the added outputs: plans are compared with a model that computes as much.
+/// Returns the given model with the added outputs, and with the last row of outputs that have no other: plans
+/// are compared with a model that computes as much.
 pub(crate) fn extended<'m>(given: &'m Module, claims: &Claims) -> Cow<'m, Module> {
-    if claims.outputs().next().is_none() {
+    if claims.outputs().next().is_none() && claims.last_rows().next().is_none() {
         return Cow::Borrowed(given);
     }
     let mut module = given.clone();
+    for row in claims.last_rows() {
+        last_token::cut(&mut module, &row.output, Some(&row.whole), row.axis);
+    }
     let mut named: BTreeMap<String, Value> = module.values().iter().map(|(value, data)| (data.name.clone(), value)).collect();
     for output in claims.outputs() {
         append(&mut module, output, &mut named);

@@ -14,7 +14,7 @@ use memc_passes::analysis::state::{Reason, StatePair, shared, unpaired};
 use memc_passes::analysis::windows::{KnownData, SubView, first_byte, windows};
 use memc_passes::analysis::{self, Liveness, Memory, StorageClass};
 use memc_passes::buffer::GrownCache;
-use memc_passes::{Claims, Encoded, Io, NewOutput, Options, Replaced, StatedNode};
+use memc_passes::{Claims, Encoded, Io, LastRow, NewOutput, Options, Replaced, StatedNode};
 
 use crate::encoded_weights::encoded_weights;
 
@@ -65,6 +65,11 @@ fn added_output(output: &NewOutput) -> file::AddedOutput {
         attributes: node.attributes.iter().filter_map(|(name, value)| Some((name.clone(), attribute(value)?))).collect(),
     };
     file::AddedOutput { name: output.name.clone(), by: output.by.to_owned(), nodes: output.nodes.iter().map(node).collect() }
+}
+
+/// An output of which the written model has only the last row.
+fn last_row(row: &LastRow) -> file::LastRow {
+    file::LastRow { output: row.output.clone(), whole: row.whole.clone(), axis: row.axis as u64 }
 }
 
 /// The value of an attribute; `None` for kinds that claims do not have.
@@ -120,6 +125,7 @@ pub(crate) fn layout(module: &Module, exported: &Exported, context: &Context<'_>
         fetches: writer.fetches(),
         caches: writer.caches(),
         added_outputs: context.claims.outputs().map(added_output).collect(),
+        last_rows: context.claims.last_rows().map(last_row).collect(),
         stated: writer.stated(),
         encodings: writer.encodings(),
         encoded_weights: encoded_weights(module, context.claims),

@@ -165,6 +165,8 @@ pub struct Request {
     pub state: Vec<StateNames>,
     /// The farther space that holds the weights for which the first space has no room.
     pub weights: Option<String>,
+    /// Whether outputs with a row for each token keep only the row of the last one.
+    pub last_token: bool,
     /// Largest constant that folding may make, in bytes.
     pub max_fold_bytes: Bytes,
     /// Whether dead-end nodes pin the order, for runtimes that choose their own.
@@ -217,6 +219,7 @@ impl Default for Request {
             alias_state: false,
             state: Vec::new(),
             weights: None,
+            last_token: false,
             max_fold_bytes: options.max_fold_bytes,
             anchors: false,
             plain: PlainForm::default(),
@@ -394,6 +397,13 @@ impl Request {
         self
     }
 
+    /// Leaves only the last row of outputs with a row for each token.
+    #[must_use]
+    pub fn last_token(mut self, last: bool) -> Self {
+        self.last_token = last;
+        self
+    }
+
     /// Plans further budgets, between the smallest reachable arena and the need without a budget.
     #[must_use]
     pub fn pareto(mut self, budgets: u32) -> Self {
@@ -559,6 +569,7 @@ impl Request {
             alias_state: self.alias_state,
             state: self.state.clone(),
             weights: self.weights.clone(),
+            last_token: self.last_token,
             stop: self.stop.clone(),
             threads: Threads::new(self.threads.unwrap_or_else(processors)),
             pipelines: self.pipelines.clone(),
@@ -612,6 +623,7 @@ impl Request {
         given("max_value", self.max_value.map(|bytes| bytes.0.to_string()));
         given("alias_state", self.alias_state.then(|| true.to_string()));
         given("weights", self.weights.clone());
+        given("last_token", self.last_token.then(|| true.to_string()));
         given("micro_batches", self.rewrite.micro_batches.map(|parts| parts.to_string()));
         given("slowdown", (self.rewrite.slowdown > 0).then(|| format!("{}%", f64::from(self.rewrite.slowdown) / 100.0)));
         given("encode", (!self.encode.exact).then(|| "off".to_owned()));

@@ -117,6 +117,7 @@ fn trained(file: &ModelFile, training: &Training) -> Result<Trained, Error> {
         removed_inputs: BTreeSet::new(),
         added_outputs: step.added_outputs.iter().cloned().collect(),
         removed_outputs: if step.keeps_outputs { BTreeSet::new() } else { outputs.into_iter().collect() },
+        changed_outputs: BTreeSet::new(),
     };
     let export = ExportOptions { metadata: false, interface, raises_opsets: true, ..ExportOptions::default() };
     let model = memc_onnx_export::export(file, &module, &export)?;

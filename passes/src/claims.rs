@@ -25,6 +25,39 @@ pub enum Claim {
     Cache(GrownCache),
     /// The model has a graph output that the given model does not have.
     Output(NewOutput),
+    /// A graph output has only its last row.
+    LastRow(LastRow),
+}
+
+/// A graph output of which the written model has only the last position along an axis.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LastRow {
+    /// Name of the output.
+    pub output: String,
+    /// Name of the value with all positions, which the given model calls by the name of the output.
+    pub whole: String,
+    /// The axis.
+    pub axis: usize,
+}
+
+/// Why the outputs have no row for each token.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("no output has a row for each token: {why}")]
+pub struct NoRows {
+    /// The reason.
+    pub why: String,
+}
+
+impl NoRows {
+    /// Returns the stable code, as `memc explain` knows it.
+    pub fn code(&self) -> &'static str {
+        "E0367"
+    }
+
+    /// Returns the next step.
+    pub fn help(&self) -> &'static str {
+        "leave out `--last-token`: the outputs of this model are no rows of tokens"
+    }
 }
 
 /// A graph output that the given model does not have: a value of the given model, or one that a pass
@@ -170,6 +203,11 @@ impl Claims {
     /// Returns the outputs that the given model does not have, in the order in which they were added.
     pub fn outputs(&self) -> impl Iterator<Item = &NewOutput> {
         self.0.iter().filter_map(|claim| if let Claim::Output(found) = claim { Some(found) } else { None })
+    }
+
+    /// Returns the outputs that have only their last row.
+    pub fn last_rows(&self) -> impl Iterator<Item = &LastRow> {
+        self.0.iter().filter_map(|claim| if let Claim::LastRow(found) = claim { Some(found) } else { None })
     }
 
     /// Returns whether rules replaced a fragment.

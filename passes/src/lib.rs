@@ -18,6 +18,7 @@ pub mod encode_weights;
 pub mod fold;
 pub mod in_place;
 mod inline;
+pub mod last_token;
 pub mod mask_blocks;
 pub mod memo;
 pub mod micro_batch;
@@ -41,7 +42,7 @@ pub mod view;
 pub mod weight_parts;
 pub mod window;
 
-pub use claims::{Claim, Claims, Encoded, EncodedWeight, NewOutput, StatedNode, WeightErrors};
+pub use claims::{Claim, Claims, Encoded, EncodedWeight, LastRow, NewOutput, StatedNode, WeightErrors};
 pub use memc_rewrite::Replaced;
 pub use memo::Memo;
 pub use options::{Encoding, Io, Lossy, Options, Rewriting, StateNames, WeightCode};

@@ -202,6 +202,8 @@ pub struct Options {
     /// Name of the farther space for constants that do not fit in the first space; `None` if the caller
     /// stores all constants.
     pub weights: Option<String>,
+    /// Whether outputs with a row for each token keep only the last one.
+    pub last_token: bool,
 }
 
 /// Names of a graph output and of the graph input that it updates.
@@ -265,6 +267,7 @@ impl Options {
             state: Vec::new(),
             growing: BTreeMap::new(),
             weights: None,
+            last_token: false,
         }
     }
 

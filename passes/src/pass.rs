@@ -58,6 +58,9 @@ pub enum PassError {
     /// A cache that grows cannot be kept in one buffer (the request's fault).
     #[error(transparent)]
     Cache(#[from] crate::buffer::CacheError),
+    /// No output has a row for each token (the request's fault).
+    #[error(transparent)]
+    LastToken(#[from] crate::claims::NoRows),
 }
 
 /// A budget for which no plan was found, with the obstacles.

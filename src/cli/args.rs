@@ -204,6 +204,10 @@ pub struct Optimize {
     /// number that saves enough memory for its time]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=65536), help_heading = heading::CHANGES, hide_short_help = true)]
     pub micro_batches: Option<u64>,
+    /// Leave only the last row of outputs that have a row for each token, as the logits of a decoder: nothing
+    /// else is computed. The output's shape changes
+    #[arg(long, help_heading = heading::CHANGES, hide_short_help = true)]
+    pub last_token: bool,
     /// Codes for values between two uses: `exact` keeps Booleans as bits and indices as bytes, without
     /// changing a bit of any result; `off` forbids codes
     #[arg(long, value_enum, default_value_t = Codes::Exact, hide_possible_values = true, value_name = "off|exact", help_heading = heading::CHANGES, hide_short_help = true)]

@@ -26,6 +26,7 @@ mod forms;
 mod impossible_ranges;
 mod integers;
 mod largest;
+mod last_token;
 mod limits;
 mod micro_batches;
 mod models_made;

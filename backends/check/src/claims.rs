@@ -9,6 +9,7 @@ use crate::baseline;
 use crate::codes::Kind;
 use crate::ctx::{Ctx, Steps};
 use crate::findings::{At, Findings, exact};
+use crate::last_rows;
 use crate::levels::{Held, aligned_bound, highest, levels};
 use crate::liveness::joined;
 use crate::order_bound::order_bounds;
@@ -165,7 +166,8 @@ fn bounds(ctx: &Ctx<'_>, space: &str, found: SpaceSummary, stated: &[Held], chan
 fn counts(ctx: &Ctx<'_>, recomputed: u64, findings: &mut Findings, summary: &mut Summary) {
     let cost = &ctx.layout.cost;
     let inlined = ctx.given.rows.len() as u64;
-    let in_file = ctx.given.file.graph().node.len() as u64;
+    let added = last_rows::NODES * ctx.layout.last_rows.len() as u64;
+    let in_file = (ctx.given.file.graph().node.len() as u64).saturating_sub(added);
     let moved = ctx.layout.transfers.iter().fold(0u64, |sum, row| sum.saturating_add(row.bytes));
     // Accept either count of the input model: model-local functions inlined, or nodes as they are in
     // the file.

@@ -37,6 +37,7 @@ mod in_place;
 mod interface;
 pub mod joint;
 mod kernels;
+mod last_rows;
 mod levels;
 mod liveness;
 mod meaning;
@@ -74,6 +75,7 @@ use crate::side::Side;
 pub use codes::Kind;
 pub use findings::{MAX_VIOLATIONS, Violation};
 pub use form::form;
+pub use last_rows::with_last_rows;
 pub use numbering::fused::ACTIVATIONS;
 pub use report::{BaselineSummary, Report, SpaceSummary, Summary};
 
@@ -130,6 +132,12 @@ pub fn check_with(
     }
     let extended = added::extended(given, layout, &mut findings);
     let given = extended.as_ref().unwrap_or(given);
+    let cut = with_last_rows(given, layout).unwrap_or_else(|(output, why)| {
+        let message = format!("the input model has no last row of output `{output}`: {why}");
+        findings.add(Kind::LastRow, At::tensor(&output), message);
+        None
+    });
+    let given = cut.as_ref().unwrap_or(given);
     let extents = Extents::of(layout, &mut findings);
     let sides = extents.as_ref().and_then(|extents| import(given, out, layout, extents, &mut findings));
     if let Some((mut given, mut out)) = sides {

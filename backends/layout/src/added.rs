@@ -17,6 +17,19 @@ pub struct AddedOutput {
     pub nodes: Vec<AddedNode>,
 }
 
+/// A graph output of which the output model has only the last position along an axis.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastRow {
+    /// Name of the output in both models.
+    pub output: String,
+    /// Name that the value with all positions has where the output model computes it, and in `rewrites`. The
+    /// input model has no value of this name.
+    pub whole: String,
+    /// Axis of which the output model has the last position.
+    pub axis: u64,
+}
+
 /// A node that the input model does not have.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -40,7 +40,7 @@ mod searches;
 mod steps;
 mod types;
 
-pub use added::{AddedNode, AddedOutput, Attribute};
+pub use added::{AddedNode, AddedOutput, Attribute, LastRow};
 pub use c_header::{CIdentifiers, c_identifiers, to_c_header};
 pub use expr::Expr;
 pub use fetches::{Fetch, FetchedPart, FetchedRows};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize, Serializer, ser::Error as _};
 
-use crate::added::AddedOutput;
+use crate::added::{AddedOutput, LastRow};
 use crate::fetches::Fetch;
 use crate::ranges::{Extents, FormulaRow, Limit};
 use crate::searches::{ParetoPoint, Solver, Trace};
@@ -90,6 +90,9 @@ pub struct Layout {
     /// are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub added_outputs: Vec<AddedOutput>,
+    /// Graph outputs of which the output model has only the last row. Absent if there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub last_rows: Vec<LastRow>,
     /// Tensors whose sizes do not follow from the model's inputs and operators. The file or the user
     /// states them, and other data may have other sizes. Absent if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -26,6 +26,8 @@ pub struct Interface {
     pub added_outputs: BTreeSet<String>,
     /// Names of graph outputs of the file that the module does not have.
     pub removed_outputs: BTreeSet<String>,
+    /// Names of graph outputs of the file that have other extents in the module.
+    pub changed_outputs: BTreeSet<String>,
 }
 
 /// Inputs or outputs of a graph.

@@ -100,7 +100,7 @@ impl Default for ExportOptions {
 pub fn export(file: &ModelFile, module: &Module, options: &ExportOptions) -> Result<Exported, ExportError> {
     let source = Source { file, module };
     let main = module.graph(module.main());
-    let Interface { added_inputs, removed_inputs, added_outputs, removed_outputs } = &options.interface;
+    let Interface { added_inputs, removed_inputs, added_outputs, removed_outputs, .. } = &options.interface;
     let stated = inputs::stated(file, file.graph());
     let inputs = Side { what: "input", stated: &stated, added: added_inputs, removed: removed_inputs };
     interface::check(source, &main.inputs, inputs)?;

@@ -127,11 +127,18 @@ fn change_inputs(source: Source<'_>, options: &ExportOptions, edit: &mut GraphEd
     }
 }
 
-/// Drops the entries of removed outputs and appends those of added ones. An added output needs no entry in
-/// `value_info` any more.
+/// Writes the extents of changed outputs, drops the entries of removed ones, and appends those of added ones.
+/// An added output needs no entry in `value_info` any more.
 fn change_outputs(source: Source<'_>, options: &ExportOptions, edit: &mut GraphEdit) {
     let (module, interface) = (source.module, &options.interface);
     edit.dropped_outputs.extend(interface.removed_outputs.iter().cloned());
+    for output in &module.graph(module.main()).outputs {
+        let shape = module.ty(*output).tensor().and_then(|ty| ty.shape.as_ref());
+        if let Some(dims) = shape.filter(|_| interface.changed_outputs.contains(source.name(*output))) {
+            let extents = dims.iter().map(|dim| dim.known().and_then(|extent| i64::try_from(extent).ok())).collect();
+            edit.value_dims.insert(source.name(*output).to_owned(), extents);
+        }
+    }
     for output in &module.graph(module.main()).outputs {
         let name = source.name(*output);
         if !interface.added_outputs.contains(name) {

@@ -20,6 +20,13 @@ use crate::random;
 use crate::runtime::{Runtime, Session, SessionOptions, Source, Value};
 use crate::{nudge, stated, types};
 
+/// Returns the path of the file with the bytes of a model. A model that was edited in memory has the path of
+/// the file that it was read from, for its weights, and other bytes.
+fn own_path(file: &ModelFile) -> Option<&Path> {
+    let is_read = |path: &&Path| std::fs::metadata(path).is_ok_and(|found| found.len() == file.bytes().len() as u64);
+    file.path().filter(is_read)
+}
+
 /// A whole model in a session.
 #[derive(Debug)]
 pub struct Whole<'r> {
@@ -35,10 +42,10 @@ impl<'r> Whole<'r> {
     /// The runtime refuses the model.
     pub fn new(runtime: &'r Runtime, file: &ModelFile, options: SessionOptions) -> Result<Self, Error> {
         let folder = file.path().map(folder);
-        let session = match (random::seeded(file.model()), file.path()) {
+        let session = match (random::seeded(file.model()), own_path(file)) {
             (Some(model), _) => runtime.session(Source::Bytes(&model.encode_to_vec(), folder), options),
             (None, Some(path)) => runtime.session(Source::File(path), options),
-            (None, None) => runtime.session(Source::Bytes(file.bytes(), None), options),
+            (None, None) => runtime.session(Source::Bytes(file.bytes(), folder), options),
         };
         Ok(Self { runtime, session: session.map_err(missing_kernel)? })
     }
@@ -60,10 +67,10 @@ impl<'r> Whole<'r> {
     /// The runtime refuses the model or a setting.
     pub fn stock(runtime: &'r Runtime, file: &ModelFile, settings: &SessionSettings) -> Result<Self, Error> {
         let folder = file.path().map(folder);
-        let session = match (random::seeded(file.model()), file.path()) {
+        let session = match (random::seeded(file.model()), own_path(file)) {
             (Some(model), _) => runtime.stock_session(Source::Bytes(&model.encode_to_vec(), folder), settings),
             (None, Some(path)) => runtime.stock_session(Source::File(path), settings),
-            (None, None) => runtime.stock_session(Source::Bytes(file.bytes(), None), settings),
+            (None, None) => runtime.stock_session(Source::Bytes(file.bytes(), folder), settings),
         };
         Ok(Self { runtime, session: session.map_err(missing_kernel)? })
     }

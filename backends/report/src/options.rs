@@ -38,6 +38,7 @@ fn phrase(key: &str, value: &str) -> Option<String> {
         ("max_fold_bytes", _) => format!("constants folded up to {}", sizes(value)),
         ("max_value", _) => format!("values up to {}", sizes(value)),
         ("micro_batches", _) => format!("batch in {value} parts"),
+        ("last_token", _) => "logits of the last token only".to_owned(),
         ("nchwc", _) => format!("images in blocks of {value} channels"),
         ("passes", _) => format!("pipeline {value}"),
         ("plain", _) => format!("for sessions with default options, {}", value.replace(',', ", ")),

@@ -1,4 +1,4 @@
-//! Codes of counted sessions and of limits that runtimes and memories set: E0361 to E0366, W0361 to W0363.
+//! Codes of counted sessions and of limits that runtimes and memories set: E0361 to E0368, W0361 to W0364.
 
 use super::{CodeInfo, Fault};
 
@@ -41,6 +41,24 @@ pub(super) const ERRORS: &[CodeInfo] = &[
         example: "memc fit encoder.onnx --ram 1GB --context 2048",
         action: "Name the pairs with `--state 'NEW*=OLD*'`, or leave out `--context` and state extents with `--dim`.",
     },
+    CodeInfo {
+        code: "E0367",
+        title: "no output has a row for each token",
+        fault: Fault::Request,
+        meaning: "`--last-token` leaves the last row of outputs with a row for each token: an input of integers has their extents but the last one. \
+            No output that a node computes has such extents, or the operator set is older than 10.",
+        example: "memc optimize classifier.onnx -o out.onnx --last-token",
+        action: "Leave out `--last-token`.",
+    },
+    CodeInfo {
+        code: "E0368",
+        title: "the context is longer than the model's positions",
+        fault: Fault::Request,
+        meaning: "`memc fit --context N` keeps caches of N rows. The model looks positions up in a table that has fewer rows: later tokens would have \
+            no position.",
+        example: "memc fit decoder.onnx --ram 1GB --context 4096 for a decoder with 2,048 positions",
+        action: "Give the context that the message names, or export the model with more positions.",
+    },
 ];
 
 /// Remarks on sessions.
@@ -71,5 +89,14 @@ pub(super) const WARNINGS: &[CodeInfo] = &[
             with a budget then runs as written.",
         example: "memc optimize model.onnx -o out.onnx --runtime ort --session python on a machine without onnxruntime",
         action: "Install `onnxruntime`, or name a library in ORT_DYLIB_PATH, and run the command again.",
+    },
+    CodeInfo {
+        code: "W0364",
+        title: "an output has its last row only",
+        fault: Fault::Nobody,
+        meaning: "By `--last-token`, an output has one row where the given model has a row for each token: that of the last token of the run. The \
+            layout states it in `last_rows`, and `memc check` proves the row against the given model.",
+        example: "memc optimize decoder.onnx -o out.onnx --last-token",
+        action: "Read the row at position 0. A caller that needs all rows leaves out `--last-token`.",
     },
 ];

@@ -14,6 +14,7 @@ pub const REGISTRY: &[&PassInfo] = &[
     &memc_passes::encode_weights::INFO,
     &memc_passes::fold::INFO,
     &memc_passes::in_place::INFO,
+    &memc_passes::last_token::INFO,
     &memc_passes::mask_blocks::INFO,
     &memc_passes::micro_batch::INFO,
     &memc_passes::nchwc::INFO,

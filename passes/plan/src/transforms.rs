@@ -2,7 +2,7 @@
 
 use memc_ir::Module;
 use memc_passes::{
-    Options, Transform, Turn, cache, encode_weights, mask_blocks, micro_batch, nchwc, rows, settle, tie, weight_parts,
+    Options, Transform, Turn, cache, encode_weights, last_token, mask_blocks, micro_batch, nchwc, rows, settle, tie, weight_parts,
 };
 
 /// All transforms, in the order in which they run within a turn.
@@ -16,6 +16,14 @@ pub const TRANSFORMS: &[Transform] = &[
         leave_out: None,
     },
     Transform { pass: &tie::INFO, passes: "tie", turn: Turn::First, applies: |_, _| true, option: None, leave_out: None },
+    Transform {
+        pass: &last_token::INFO,
+        passes: "last-token",
+        turn: Turn::First,
+        applies: |_, options| options.last_token,
+        option: Some("--last-token"),
+        leave_out: None,
+    },
     Transform {
         pass: &encode_weights::INFO,
         passes: "encode-weights,dce",

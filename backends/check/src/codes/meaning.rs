@@ -361,4 +361,13 @@ pub(super) const ENTRIES: &[Entry] = &[
          have a kernel that takes operands without elements. The check has a list of its own.",
         "GroupNormalization of a part of a batch that begins at one image",
     ),
+    entry(
+        Kind::LastRow,
+        "E0587",
+        "last-row",
+        "the input model has no last row of an output",
+        "A row of `last_rows` states that the output model has only the last position of an output along an axis. The output is one of the input \
+         model, a node computes it, it has the axis, and `whole` is a new name; then the outputs of both models must be equal from the cut on.",
+        "a row of `last_rows` that names an output of nobody",
+    ),
 ];

@@ -186,6 +186,8 @@ pub enum Kind {
     AddedOutput,
     /// A kernel may run on nothing, and is not known to take that.
     Empty,
+    /// The input model has no last row of an output.
+    LastRow,
     /// A part of a batch is not computed or joined as its nodes say.
     SectionPart,
     /// The files of a division are not those of its manifest.

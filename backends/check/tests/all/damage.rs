@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use fixture::*;
 use memc_check::{Kind, Options};
 use memc_layout::{
-    AddedOutput, Alias, AliasKind, Class, EncodedWeight, Fetch, Io, LiveRange, Rewrite, RewrittenValue, StateUpdate, Stated,
-    StatedBy, Unplanned,
+    AddedOutput, Alias, AliasKind, Class, EncodedWeight, Fetch, Io, LastRow, LiveRange, Rewrite, RewrittenValue, StateUpdate,
+    Stated, StatedBy, Unplanned,
 };
 use memc_onnx_proto::onnx::OperatorSetIdProto;
 
@@ -44,6 +44,9 @@ fn another_noise() -> memc_onnx_proto::onnx::NodeProto {
 const FILES: &[Damage] = &[
     (Kind::AddedOutput, "an added output of nobody", |c| {
         c.layout().added_outputs.push(AddedOutput { name: "nobody".into(), ..AddedOutput::default() });
+    }),
+    (Kind::LastRow, "a last row of nobody", |c| {
+        c.layout().last_rows.push(LastRow { output: "nobody".into(), whole: "all".into(), axis: 0 });
     }),
     (Kind::Schema, "another schema", |c| c.layout().schema = "memc.layout/2".into()),
     (Kind::Schema, "an offset without a space", |c| c.tensor("a").space = None),

@@ -22,6 +22,7 @@ const PLANS: &[(&str, bool)] = &[
     ("bound", true),
     ("masks", true),
     ("added", true),
+    ("last", true),
     ("rewritten", true),
     ("caches", false),
     ("coded", false),
