@@ -41,6 +41,7 @@ mod regions;
 mod report_limits;
 mod rewritten_models;
 mod rows;
+mod rows_ranges;
 mod rules;
 mod sections;
 mod sessions;

@@ -36,8 +36,7 @@ pub const TRANSFORMS: &[Transform] = &[
         pass: &rows::INFO,
         passes: "rows,dce",
         turn: Turn::Prepared,
-        // The check proves cuts of values of known extents only.
-        applies: |module, options| options.rewrite.enabled && module.domain().is_empty(),
+        applies: |_, options| options.rewrite.enabled,
         option: None,
         leave_out: None,
     },

@@ -5,14 +5,15 @@
 //! numbers. The joined parts of a value have the number of the value.
 
 use std::collections::HashMap;
-use std::ops::Range;
 
-use memc_ir::{Attribute, ElementType, Node, SecondaryMap, Value};
-use memc_ops::normalize_axis;
+use memc_ir::{Attribute, Dim, DimExpr, ElementType, Node, SecondaryMap, TensorType, Value};
+use memc_ops::{Item, normalize_axis};
 
 use super::depends::{self, Cut};
+use super::span::Span;
 use super::{ABSENT, Key, Numbering, Part, Walk};
 use crate::content::{Content, Raw};
+use crate::extents::Extents;
 use crate::rows::is_onnx;
 use crate::side::{Known, Side};
 
@@ -20,7 +21,7 @@ use crate::side::{Known, Side};
 const DEPTH: usize = 160;
 
 /// Positions along each axis.
-pub(crate) type Place = Vec<Range<u64>>;
+pub(crate) type Place = Vec<Span>;
 
 /// Whether a cut moves through nodes that may add in another order if there are fewer rows.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -46,17 +47,34 @@ pub(super) struct Cuts<'s> {
 
 #[derive(Clone)]
 pub(super) struct Made<'s> {
-    pub(super) dims: Vec<u64>,
+    pub(super) dims: Vec<DimExpr>,
     pub(super) by: Option<(&'s Side<'s>, usize, Part)>,
     pub(super) raw: Option<Raw>,
 }
 
-fn whole(dims: &[u64]) -> Place {
-    dims.iter().map(|extent| 0..*extent).collect()
+fn whole(dims: &[DimExpr]) -> Place {
+    dims.iter().map(Span::whole).collect()
 }
 
-fn extents(place: &[Range<u64>]) -> Vec<u64> {
-    place.iter().map(|range| range.end.saturating_sub(range.start)).collect()
+/// Returns the number of positions along each axis.
+fn counts(place: &[Span], extents: &Extents) -> Option<Vec<DimExpr>> {
+    place.iter().map(|span| span.count(extents)).collect()
+}
+
+/// Returns extents as expressions.
+pub(super) fn expressions(dims: &[u64]) -> Vec<DimExpr> {
+    dims.iter().map(|extent| DimExpr::constant(i64::try_from(*extent).unwrap_or(i64::MAX))).collect()
+}
+
+/// Returns extents as numbers; `None` if one follows free dimensions.
+pub(super) fn numbers(dims: &[DimExpr]) -> Option<Vec<u64>> {
+    dims.iter().map(|extent| u64::try_from(extent.as_constant()?).ok()).collect()
+}
+
+/// Returns the type of a value with these extents.
+fn typed(element: ElementType, dims: &[DimExpr], extents: &Extents) -> Option<Known> {
+    let shape = dims.iter().map(|extent| Dim::from_expr(extent.clone())).collect();
+    Known::within(&TensorType::new(element, shape), extents)
 }
 
 /// Returns the extents of a value, unless they are free.
@@ -64,18 +82,33 @@ pub(super) fn fixed<'k>(side: &'k Side<'_>, value: Value) -> Option<&'k Known> {
     side.known[value].as_deref().filter(|known| known.free.is_none())
 }
 
+/// Returns the extents of a value, simplified.
+fn dims(side: &Side<'_>, value: Value) -> Option<Vec<DimExpr>> {
+    let all = side.known[value].as_ref()?.dim_exprs()?;
+    Some(all.iter().map(|extent| side.extents.simplified(extent)).collect())
+}
+
+/// Returns the elements of a small tensor of integers that no caller can change, as expressions.
+fn elements(side: &Side<'_>, value: Value) -> Option<Vec<DimExpr>> {
+    let all = side.elements(value)?.items.iter().map(Item::expr).collect::<Option<Vec<DimExpr>>>()?;
+    Some(all.iter().map(|item| side.extents.simplified(item)).collect())
+}
+
 impl<'s> Numbering<'s> {
     /// Notes the node that makes a number first.
     pub(super) fn note(&mut self, number: u32, side: &'s Side<'s>, value: Value, by: Option<(usize, &Part)>) {
-        let Some(known) = fixed(side, value).filter(|_| !self.cuts.made.contains_key(&number)) else { return };
+        if self.cuts.made.contains_key(&number) {
+            return;
+        }
+        let Some(dims) = dims(side, value) else { return };
         let is_only = |row: usize| side.module.node(side.rows[row].node).results().count() == 1;
         let by = by.filter(|(row, _)| is_only(*row)).map(|(row, part)| (side, row, part.clone()));
-        self.cuts.made.insert(number, Made { dims: known.dims.clone(), by, raw: None });
+        self.cuts.made.insert(number, Made { dims, by, raw: None });
     }
 
     /// Notes the bytes of a constant.
     pub(super) fn note_constant(&mut self, number: u32, raw: &Raw) {
-        let made = || Made { dims: raw.dims.clone(), by: None, raw: Some(raw.clone()) };
+        let made = || Made { dims: expressions(&raw.dims), by: None, raw: Some(raw.clone()) };
         self.cuts.made.entry(number).or_insert_with(made);
     }
 
@@ -87,38 +120,42 @@ impl<'s> Numbering<'s> {
             return None;
         }
         let first = data.inputs.first().copied().flatten()?;
-        let (from, to) = (fixed(side, first)?, fixed(side, value)?);
+        let (from, to) = (dims(side, first)?, dims(side, value)?);
         let number = *part.operands.first()?;
+        let extents = side.extents;
         match &*data.operator.name {
             "Slice" => {
-                let place = sliced(side, row)?;
-                Some(self.select(number, &from.dims, place))
+                let place = spans(side, row)?;
+                self.select(number, &from, place, extents)
             }
             "Split" => {
-                let axis = normalize_axis(data.int("axis", 0), from.dims.len())?;
-                let mut start: u64 = 0;
+                let axis = normalize_axis(data.int("axis", 0), from.len())?;
+                let mut start = DimExpr::constant(0);
                 for result in &data.outputs {
-                    let extent = *fixed(side, (*result)?)?.dims.get(axis)?;
+                    let own = dims(side, (*result)?)?;
+                    let span = Span::from(start, own.get(axis)?, extents)?;
                     if *result == Some(value) {
-                        let mut place = whole(&from.dims);
-                        *place.get_mut(axis)? = start..start.checked_add(extent)?;
-                        return Some(self.select(number, &from.dims, place));
+                        let mut place = whole(&from);
+                        span.is_of(&from[axis], extents).then_some(())?;
+                        *place.get_mut(axis)? = span;
+                        return self.select(number, &from, place, extents);
                     }
-                    start = start.checked_add(extent)?;
+                    start = span.end;
                 }
                 None
             }
             "Gather" => {
-                let axis = normalize_axis(data.int("axis", 0), from.dims.len())?;
+                let axis = normalize_axis(data.int("axis", 0), from.len())?;
                 let indices = data.inputs.get(1).copied().flatten()?;
                 let own = &fixed(side, indices)?.dims;
-                let (range, moved) = hull(&side.integers(indices)?, from.dims[axis])?;
-                let mut place = whole(&from.dims);
-                place[axis] = range;
-                let cut = self.select(number, &from.dims, place.clone());
+                let (span, moved) = hull(&elements(side, indices)?, &from[axis], extents)?;
+                let mut place = whole(&from);
+                place[axis] = span;
+                let cut = self.select(number, &from, place.clone(), extents)?;
                 if own.is_empty() {
-                    let dims = extents(&place);
-                    return Some(self.reshape(cut, &Known { element: from.element, dims, free: None }, to));
+                    let element = side.known[first].as_ref()?.element;
+                    let from = typed(element, &counts(&place, extents)?, extents)?;
+                    return Some(self.reshape(cut, &from, &typed(element, &to, extents)?));
                 }
                 let counts = moved.iter().enumerate().all(|(index, other)| i64::try_from(index) == Ok(*other));
                 if own.len() == 1 && counts {
@@ -130,39 +167,39 @@ impl<'s> Numbering<'s> {
             "GatherND" if data.int("batch_dims", 0) == 0 => {
                 let indices = data.inputs.get(1).copied().flatten()?;
                 let own = fixed(side, indices)?.dims.clone();
-                let count = usize::try_from(*own.last()?).ok().filter(|count| *count > 0 && *count <= from.dims.len())?;
-                let all = side.integers(indices)?;
-                let (mut place, mut moved) = (whole(&from.dims), vec![0; all.len()]);
+                let count = usize::try_from(*own.last()?).ok().filter(|count| *count > 0 && *count <= from.len())?;
+                let all = elements(side, indices)?;
+                let (mut place, mut moved) = (whole(&from), vec![0; all.len()]);
                 for (axis, kept) in place.iter_mut().enumerate().take(count) {
-                    let column: Vec<i64> = all.iter().skip(axis).step_by(count).copied().collect();
-                    let (range, others) = hull(&column, from.dims[axis])?;
-                    *kept = range;
+                    let column: Vec<DimExpr> = all.iter().skip(axis).step_by(count).cloned().collect();
+                    let (span, others) = hull(&column, &from[axis], extents)?;
+                    *kept = span;
                     moved.iter_mut().skip(axis).step_by(count).zip(others).for_each(|(to, from)| *to = from);
                 }
-                let cut = self.select(number, &from.dims, place);
+                let cut = self.select(number, &from, place, extents)?;
                 let indices = self.integers(&own, &moved);
                 Some(self.intern(Key::Result { head: part.head, operands: vec![cut, indices], result: 0, instance: None }))
             }
             "Concat" => {
-                let axis = normalize_axis(data.int("axis", 1), to.dims.len())?;
-                self.joined(&part.operands, axis).or_else(|| self.joined_results(&part.operands, axis))
+                let axis = normalize_axis(data.int("axis", 1), to.len())?;
+                self.joined(&part.operands, axis, extents).or_else(|| self.joined_results(&part.operands, axis))
             }
             _ => None,
         }
     }
 
     /// Returns the number of the joined parts of one value.
-    pub(super) fn joined(&mut self, operands: &[u32], axis: usize) -> Option<u32> {
+    pub(super) fn joined(&mut self, operands: &[u32], axis: usize, extents: &Extents) -> Option<u32> {
         let (base, mut place) = self.cuts.parts.get(operands.first()?)?.clone();
         for operand in &operands[1..] {
             let (other, next) = self.cuts.parts.get(operand).filter(|(other, _)| *other == base)?;
             let is_beside = next.len() == place.len()
                 && (0..place.len()).all(|at| if at == axis { next[at].start == place[at].end } else { next[at] == place[at] });
             (is_beside && *other == base).then_some(())?;
-            place[axis].end = next[axis].end;
+            place[axis].end = next[axis].end.clone();
         }
         let dims = self.cuts.made.get(&base)?.dims.clone();
-        Some(self.select(base, &dims, place))
+        self.select(base, &dims, place, extents)
     }
 
     /// Returns the number of a constant of integers.
@@ -171,25 +208,25 @@ impl<'s> Numbering<'s> {
         self.constant(Content::Raw(Raw { element: ElementType::Int64, dims: dims.to_vec(), bytes: bytes.into() }))
     }
 
-    /// Returns the number of positions of a value with these extents.
-    fn select(&mut self, number: u32, dims: &[u64], place: Place) -> u32 {
+    /// Returns the number of positions of a value with these extents; `None` if an end has too many terms.
+    fn select(&mut self, number: u32, dims: &[DimExpr], place: Place, extents: &Extents) -> Option<u32> {
         if place == whole(dims) {
-            return number;
+            return Some(number);
         }
         let (base, place) = match self.cuts.parts.get(&number) {
             Some((base, held)) if held.len() == place.len() => {
-                let moved = held.iter().zip(&place).map(|(held, own)| held.start + own.start..held.start + own.end);
-                (*base, moved.collect())
+                let moved = held.iter().zip(&place).map(|(held, own)| own.within(held, extents));
+                (*base, moved.collect::<Option<_>>()?)
             }
             _ => (number, place),
         };
         let key = (base, place);
         if let Some(known) = self.cuts.known.get(&key) {
-            return *known;
+            return Some(*known);
         }
         let before = self.table.len() as u32;
         self.cuts.depth += 1;
-        let moved = if self.cuts.depth <= DEPTH { self.moved(base, &key.1) } else { None };
+        let moved = if self.cuts.depth <= DEPTH { self.moved(base, &key.1, extents) } else { None };
         self.cuts.depth -= 1;
         let found = moved.unwrap_or_else(|| self.intern(Key::Cut { base, place: key.1.clone() }));
         // A number that was there before has parts, or a node, of its own.
@@ -197,13 +234,14 @@ impl<'s> Numbering<'s> {
             self.cuts.parts.entry(found).or_insert_with(|| key.clone());
         }
         self.cuts.known.insert(key, found);
-        found
+        Some(found)
     }
 
     /// Returns the number of positions of a value as what its node computes from positions of its operands.
-    fn moved(&mut self, base: u32, place: &Place) -> Option<u32> {
+    fn moved(&mut self, base: u32, place: &Place, extents: &Extents) -> Option<u32> {
         let made = self.cuts.made.get(&base)?.clone();
-        let is_some = place.iter().zip(&made.dims).all(|(range, extent)| range.start < range.end && range.end <= *extent);
+        let is_some =
+            place.iter().zip(&made.dims).all(|(span, extent)| *span == Span::whole(extent) || span.is_some_of(extent, extents));
         (is_some && place.len() == made.dims.len()).then_some(())?;
         if let Some(raw) = &made.raw {
             let raw = cut_bytes(raw, place)?;
@@ -223,17 +261,16 @@ impl<'s> Numbering<'s> {
     fn moved_join(&mut self, side: &'s Side<'s>, row: usize, part: &Part, place: &Place) -> Option<u32> {
         let data = side.module.node(side.rows[row].node);
         let axis = normalize_axis(data.int("axis", 1), place.len())?;
-        let (mut start, mut operands) = (0u64, Vec::new());
+        let (mut start, mut operands) = (DimExpr::constant(0), Vec::new());
         for (operand, number) in data.inputs.iter().zip(&part.operands) {
-            let dims = &fixed(side, (*operand)?)?.dims;
-            let end = start.checked_add(*dims.get(axis)?)?;
-            let common = place[axis].start.max(start)..place[axis].end.min(end);
-            if !common.is_empty() {
+            let dims = dims(side, (*operand)?)?;
+            let held = Span::from(start.clone(), dims.get(axis)?, side.extents)?;
+            if let Some(common) = place[axis].common(&held, side.extents)? {
                 let mut own = place.clone();
-                own[axis] = common.start - start..common.end - start;
-                operands.push(self.select(*number, dims, own));
+                own[axis] = common.counted_from(&start, side.extents)?;
+                operands.push(self.select(*number, &dims, own, side.extents)?);
             }
-            start = end;
+            start = held.end;
         }
         match operands[..] {
             [one] => Some(one),
@@ -243,25 +280,26 @@ impl<'s> Numbering<'s> {
 
     fn moved_pad(&mut self, side: &'s Side<'s>, row: usize, part: &Part, place: &Place) -> Option<u32> {
         let data = side.module.node(side.rows[row].node);
-        let dims = &fixed(side, data.inputs.first().copied().flatten()?)?.dims;
+        let dims = dims(side, data.inputs.first().copied().flatten()?)?;
         let is_plain = data.inputs.len() <= 3 && data.ints("pads").is_none();
         let pads = side.integers(data.inputs.get(1).copied().flatten().filter(|_| is_plain)?)?;
         let is_constant = data.string("mode").unwrap_or("constant") == "constant";
         (pads.len() == 2 * dims.len() && pads.iter().all(|pad| *pad >= 0)).then_some(())?;
         let (mut own, mut left) = (place.clone(), pads.clone());
-        for (axis, range) in place.iter().enumerate() {
-            let (begin, extent) = (pads[axis], i64::try_from(dims[axis]).ok()?);
-            if begin == 0 && pads[axis + dims.len()] == 0 {
+        for (axis, span) in place.iter().enumerate() {
+            let (begin, end) = (pads[axis], pads[axis + dims.len()]);
+            if begin == 0 && end == 0 {
                 continue;
             }
+            let (range, extent) = (span.known()?, dims[axis].as_constant()?);
             let (start, end) = (i64::try_from(range.start).ok()? - begin, i64::try_from(range.end).ok()? - begin);
             let (first, last) = (start.clamp(0, extent), end.clamp(0, extent));
             let (before, after) = ((-start).max(0), (end - extent).max(0));
             (first < last && (is_constant || before + after == 0)).then_some(())?;
-            own[axis] = u64::try_from(first).ok()?..u64::try_from(last).ok()?;
+            own[axis] = Span::fixed(u64::try_from(first).ok()?..u64::try_from(last).ok()?);
             (left[axis], left[axis + dims.len()]) = (before, after);
         }
-        let cut = self.select(*part.operands.first()?, dims, own);
+        let cut = self.select(*part.operands.first()?, &dims, own, side.extents)?;
         if left.iter().all(|pad| *pad == 0) {
             return Some(cut);
         }
@@ -278,7 +316,7 @@ impl<'s> Numbering<'s> {
         side: &'s Side<'s>,
         row: usize,
         part: &Part,
-        (base, dims): (u32, &[u64]),
+        (base, result): (u32, &[DimExpr]),
         place: &Place,
     ) -> Option<u32> {
         let node = side.rows[row].node;
@@ -286,51 +324,52 @@ impl<'s> Numbering<'s> {
         if side.unrepeatable(row) || (self.cuts.moves == Moves::Exact && !depends::moves(data)) {
             return None;
         }
-        let operand_dims: Vec<Option<&Known>> =
-            data.inputs.iter().map(|value| value.and_then(|value| fixed(side, value))).collect();
-        let extents_of: Vec<Option<&[u64]>> = operand_dims.iter().map(|known| Some((*known)?.dims.as_slice())).collect();
+        let extents = side.extents;
+        let operand_dims: Vec<Option<Vec<DimExpr>>> =
+            data.inputs.iter().map(|value| value.and_then(|value| dims(side, value))).collect();
+        let dims_of: Vec<Option<&[DimExpr]>> = operand_dims.iter().map(Option::as_deref).collect();
         let cut = Cut {
             node: data,
             opset: side.module.opsets.get("").copied().unwrap_or(0),
-            operands: &extents_of,
-            result: dims,
+            operands: &dims_of,
+            result,
             integers: data.inputs.get(1).copied().flatten().and_then(|value| side.integers(value)),
         };
-        let mut reads: Vec<Option<Place>> = extents_of.iter().map(|dims| Some(whole((*dims)?))).collect();
-        let (mut made, mut pads, mut stated) = (whole(dims), None::<Vec<i64>>, None);
-        for (axis, range) in place.iter().enumerate().filter(|(axis, range)| **range != (0..dims[*axis])) {
-            let Some(found) = depends::need(&cut, axis, range) else { continue };
+        let mut reads: Vec<Option<Place>> = dims_of.iter().map(|dims| Some(whole((*dims)?))).collect();
+        let (mut made, mut pads, mut stated) = (whole(result), None::<Vec<i64>>, None);
+        for (axis, span) in place.iter().enumerate().filter(|(axis, span)| **span != Span::whole(&result[*axis])) {
+            let Some(found) = depends::need(&cut, axis, span) else { continue };
             for (operand, own) in found.axes.iter().enumerate().filter_map(|(operand, own)| Some((operand, (*own)?))) {
                 let under = found.window.as_ref().filter(|_| operand == 0).map(|(under, ..)| under);
-                *reads.get_mut(operand)?.as_mut()?.get_mut(own)? = under.unwrap_or(range).clone();
+                *reads.get_mut(operand)?.as_mut()?.get_mut(own)? = under.unwrap_or(span).clone();
             }
             if let Some((_, before, after)) = found.window {
-                let (spatial, count) = (axis.checked_sub(2)?, dims.len().checked_sub(2)?);
+                let (spatial, count) = (axis.checked_sub(2)?, result.len().checked_sub(2)?);
                 let all = pads.get_or_insert_with(|| data.ints("pads").map_or_else(|| vec![0; 2 * count], <[i64]>::to_vec));
                 *all.get_mut(spatial)? = before;
                 *all.get_mut(spatial + count)? = after;
             }
             stated = stated.or(found.stated);
-            made[axis] = range.clone();
+            made[axis] = span.clone();
         }
-        (made != whole(dims)).then_some(())?;
+        (made != whole(result)).then_some(())?;
         let mut operands = part.operands.clone();
         for (position, number) in operands.iter_mut().enumerate() {
-            if let (Some(Some(known)), Some(Some(place))) = (operand_dims.get(position), reads.get(position))
+            if let (Some(Some(dims)), Some(Some(place))) = (operand_dims.get(position), reads.get(position))
                 && *number != ABSENT
             {
-                *number = self.select(*number, &known.dims, place.clone());
+                *number = self.select(*number, dims, place.clone(), extents)?;
             }
         }
         let before = self.table.len() as u32;
         let number = if depends::reshapes(data) {
-            let from = Known { element: operand_dims.first()?.as_ref()?.element, dims: extents(reads[0].as_ref()?), free: None };
-            let element = fixed(side, data.results().next()?)?.element;
-            self.reshape(operands[0], &from, &Known { element, dims: extents(&made), free: None })
+            let first = data.inputs.first().copied().flatten()?;
+            let from = typed(side.known[first].as_ref()?.element, &counts(reads[0].as_ref()?, extents)?, extents)?;
+            let to = typed(from.element, &counts(&made, extents)?, extents)?;
+            self.reshape(operands[0], &from, &to)
         } else {
             if let Some(position) = stated.filter(|position| *position < operands.len()) {
-                let own: Vec<i64> = extents(&made).iter().map(|extent| i64::try_from(*extent)).collect::<Result<_, _>>().ok()?;
-                operands[position] = self.integers(&[own.len() as u64], &own);
+                operands[position] = self.extents(counts(&made, extents)?)?;
             }
             let head = match pads {
                 Some(pads) => self.head_with(side, node, pads),
@@ -344,9 +383,28 @@ impl<'s> Numbering<'s> {
         if made == *place {
             return Some(number);
         }
-        let rest = place.iter().zip(&made).map(|(own, made)| Some(own.start.checked_sub(made.start)?..own.end - made.start));
+        let rest = place.iter().zip(&made).map(|(own, made)| own.counted_from(&made.start, extents));
         let rest: Place = rest.collect::<Option<_>>()?;
         Some(self.intern(Key::Cut { base: number, place: rest }))
+    }
+
+    /// Returns the number of a vector of extents.
+    fn extents(&mut self, items: Vec<DimExpr>) -> Option<u32> {
+        let dims = vec![items.len() as u64];
+        let known = items.iter().map(DimExpr::as_constant).collect::<Option<Vec<i64>>>();
+        match known {
+            Some(known) => Some(self.integers(&dims, &known)),
+            None => Some(self.intern(Key::Integers { element: ElementType::Int64, dims, items })),
+        }
+    }
+
+    /// Returns the number of a small tensor of integers that follow free dimensions; `None` for other values.
+    pub(super) fn symbolic(&mut self, side: &Side<'_>, value: Value) -> Option<u32> {
+        let data = side.elements(value).filter(|data| data.element.is_integral())?;
+        let (element, dims) = (data.element, data.dims.clone());
+        let items = elements(side, value)?;
+        items.iter().any(|item| item.as_constant().is_none()).then_some(())?;
+        Some(self.intern(Key::Integers { element, dims, items }))
     }
 
     /// Returns the number of a node's operator and attributes, with other pads.
@@ -360,48 +418,62 @@ impl<'s> Numbering<'s> {
     }
 }
 
+/// Returns the known positions of each axis that a Slice with steps of 1 takes; `None` if they are unknown.
+pub(crate) fn sliced(side: &Side<'_>, row: usize) -> Option<Vec<std::ops::Range<u64>>> {
+    spans(side, row)?.iter().map(Span::known).collect()
+}
+
 /// Returns the positions of each axis that a Slice with steps of 1 takes; `None` if they are unknown.
-pub(crate) fn sliced(side: &Side<'_>, row: usize) -> Option<Place> {
+fn spans(side: &Side<'_>, row: usize) -> Option<Place> {
     let data = side.module.node(side.rows[row].node);
     let inputs = data.inputs.as_slice();
-    let (from, to) = (fixed(side, inputs.first().copied().flatten()?)?, fixed(side, data.results().next()?)?);
+    let (from, to) = (dims(side, inputs.first().copied().flatten()?)?, dims(side, data.results().next()?)?);
     let stated = |name: &str, operand: usize| match inputs.get(operand).copied().flatten() {
-        Some(value) => side.integers(value).map(Some),
-        None => Some(data.ints(name).map(<[i64]>::to_vec)),
+        Some(value) => elements(side, value).map(Some),
+        None => Some(data.ints(name).map(|numbers| numbers.iter().map(|number| DimExpr::constant(*number)).collect::<Vec<_>>())),
     };
     let starts = stated("starts", 1)??;
     let axes = match stated("axes", 3)? {
-        Some(axes) => axes.iter().map(|axis| normalize_axis(*axis, from.dims.len())).collect::<Option<Vec<_>>>()?,
+        Some(axes) => axes.iter().map(|axis| normalize_axis(axis.as_constant()?, from.len())).collect::<Option<Vec<_>>>()?,
         None => (0..starts.len()).collect(),
     };
-    (axes.len() == starts.len() && stated("steps", 4)?.is_none_or(|steps| steps.iter().all(|step| *step == 1))).then_some(())?;
-    let mut place = whole(&from.dims);
+    let is_one = |step: &DimExpr| step.as_constant() == Some(1);
+    (axes.len() == starts.len() && stated("steps", 4)?.is_none_or(|steps| steps.iter().all(is_one))).then_some(())?;
+    let mut place = whole(&from);
     for (axis, start) in axes.into_iter().zip(starts) {
-        let extent = i64::try_from(*from.dims.get(axis)?).ok()?;
-        let start = if start < 0 { start.checked_add(extent)? } else { start };
-        let start = u64::try_from(start.clamp(0, extent)).ok()?;
-        let end = start.checked_add(*to.dims.get(axis)?)?;
-        (end <= from.dims[axis]).then_some(())?;
-        place[axis] = start..end;
+        let extent = from.get(axis)?;
+        let start = match (start.as_constant(), extent.as_constant()) {
+            (Some(start), Some(extent)) => {
+                let start = if start < 0 { start.checked_add(extent)? } else { start };
+                DimExpr::constant(start.clamp(0, extent))
+            }
+            (Some(before), None) if before < 0 => extent.add(&start)?,
+            _ => start,
+        };
+        let span = Span::from(start, to.get(axis)?, side.extents)?;
+        span.is_of(extent, side.extents).then_some(())?;
+        place[axis] = span;
     }
-    (extents(&place) == to.dims).then_some(place)
+    (counts(&place, side.extents)? == to).then_some(place)
 }
 
-/// Returns the smallest range that holds all positions, and the positions counted from its first one.
-fn hull(positions: &[i64], extent: u64) -> Option<(Range<u64>, Vec<i64>)> {
-    let extent = i64::try_from(extent).ok()?;
-    let at = |position: &i64| {
-        let position = if *position < 0 { position.checked_add(extent)? } else { *position };
-        (0..extent).contains(&position).then_some(position)
-    };
-    let all: Vec<i64> = positions.iter().map(at).collect::<Option<_>>()?;
-    let (least, most) = (*all.iter().min()?, *all.iter().max()?);
-    let range = u64::try_from(least).ok()?..u64::try_from(most).ok()? + 1;
-    Some((range, all.into_iter().map(|position| position - least).collect()))
+/// Returns the smallest span that holds all positions, and the positions counted from its first one.
+fn hull(positions: &[DimExpr], extent: &DimExpr, extents: &Extents) -> Option<(Span, Vec<i64>)> {
+    // Those that count from the end are negative: free positions must all count from one side.
+    let from_end = |position: &DimExpr| position.as_constant().is_some_and(|position| position < 0);
+    let at = |position: &DimExpr| if from_end(position) { position.add(extent) } else { Some(position.clone()) };
+    let all: Vec<DimExpr> = positions.iter().map(at).collect::<Option<_>>()?;
+    let first = all.first()?;
+    let distances: Vec<i64> = all.iter().map(|position| position.sub(first)?.as_constant()).collect::<Option<_>>()?;
+    let (least, most) = (*distances.iter().min()?, *distances.iter().max()?);
+    let start = first.add(&DimExpr::constant(least))?;
+    let span = Span::from(start, &DimExpr::constant(most.checked_sub(least)?.checked_add(1)?), extents)?;
+    span.is_some_of(extent, extents).then(|| (span, distances.into_iter().map(|distance| distance - least).collect()))
 }
 
 /// Returns the bytes of positions of a constant of whole bytes.
 fn cut_bytes(raw: &Raw, place: &Place) -> Option<Raw> {
+    let place: Vec<std::ops::Range<u64>> = place.iter().map(Span::known).collect::<Option<_>>()?;
     let bits = u64::from(raw.element.bits()?);
     let size = usize::try_from(bits / 8).ok().filter(|size| *size > 0 && bits % 8 == 0)?;
     let count = raw.dims.iter().try_fold(size as u64, |count, extent| count.checked_mul(*extent))?;
@@ -423,5 +495,6 @@ fn cut_bytes(raw: &Raw, place: &Place) -> Option<Raw> {
     for start in starts {
         bytes.extend_from_slice(raw.bytes.get(start + from * block..start + to * block)?);
     }
-    Some(Raw { element: raw.element, dims: extents(place), bytes: bytes.into() })
+    let dims = place.iter().map(|range| range.end - range.start).collect();
+    Some(Raw { element: raw.element, dims, bytes: bytes.into() })
 }

@@ -4,10 +4,10 @@
 //! Meanings are those of the ONNX operators. An operator that is not listed, and an axis along which
 //! positions depend on each other, is never cut through.
 
-use std::ops::Range;
-
-use memc_ir::NodeData;
+use memc_ir::{DimExpr, NodeData};
 use memc_ops::normalize_axis;
+
+use super::span::Span;
 
 /// What positions of one axis of a result need.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -15,7 +15,7 @@ pub(super) struct Need {
     /// By operand: the axis along which it needs some positions; `None` if it is needed whole.
     pub(super) axes: Vec<Option<usize>>,
     /// Positions of operand 0 if they differ from those of the result, with the padding before and after.
-    pub(super) window: Option<(Range<u64>, i64, i64)>,
+    pub(super) window: Option<(Span, i64, i64)>,
     /// Operand that states the extents of the result.
     pub(super) stated: Option<usize>,
 }
@@ -25,8 +25,8 @@ pub(super) struct Cut<'c> {
     pub(super) node: &'c NodeData,
     pub(super) opset: i64,
     /// Extents of the operands; `None` for missing or unknown ones.
-    pub(super) operands: &'c [Option<&'c [u64]>],
-    pub(super) result: &'c [u64],
+    pub(super) operands: &'c [Option<&'c [DimExpr]>],
+    pub(super) result: &'c [DimExpr],
     /// Constant integers of operand 1, for axes of reductions.
     pub(super) integers: Option<Vec<i64>>,
 }
@@ -116,7 +116,7 @@ pub(super) fn reshapes(node: &NodeData) -> bool {
 }
 
 /// Returns what positions `range` of an axis of a node's only result need; `None` if the list does not say.
-pub(super) fn need(cut: &Cut<'_>, axis: usize, range: &Range<u64>) -> Option<Need> {
+pub(super) fn need(cut: &Cut<'_>, axis: usize, range: &Span) -> Option<Need> {
     let (node, rank) = (cut.node, cut.result.len());
     if !node.operator.domain.is_empty() {
         return None;
@@ -138,7 +138,7 @@ pub(super) fn need(cut: &Cut<'_>, axis: usize, range: &Range<u64>) -> Option<Nee
             Some(Need { axes, window: None, stated: Some(1) })
         }
         "MatMul" => {
-            let [left, right] = [0, 1].map(|at| cut.operands.get(at).copied().flatten().map(<[u64]>::len));
+            let [left, right] = [0, 1].map(|at| cut.operands.get(at).copied().flatten().map(<[DimExpr]>::len));
             let (left, right) = (left.filter(|rank| *rank >= 2)?, right.filter(|rank| *rank >= 2)?);
             match rank - axis {
                 1 => plain(vec![None, Some(right - 1)]),
@@ -220,9 +220,9 @@ impl Cut<'_> {
     fn repeated(&self, operand: usize, axis: usize) -> Option<Option<usize>> {
         let dims = (*self.operands.get(operand)?)?;
         let Some(own) = (axis + dims.len()).checked_sub(self.result.len()) else { return Some(None) };
-        match dims[own] {
-            1 => Some(None),
-            extent if extent == self.result[axis] => Some(Some(own)),
+        match dims[own].as_constant() {
+            Some(1) => Some(None),
+            _ if dims[own] == self.result[axis] => Some(Some(own)),
             _ => None,
         }
     }
@@ -231,10 +231,10 @@ impl Cut<'_> {
     /// and equally many elements in all axes before.
     fn kept_axis(&self, axis: usize) -> Option<usize> {
         let dims = (*self.operands.first()?)?;
-        let before = |dims: &[u64]| dims.iter().try_fold(1u64, |product, extent| product.checked_mul(*extent));
-        let wanted = (before(&self.result[..axis])?, self.result[axis]);
-        (wanted.1 > 1).then_some(())?;
-        (0..dims.len()).find(|own| before(&dims[..*own]).is_some_and(|product| (product, dims[*own]) == wanted))
+        let before = |dims: &[DimExpr]| dims.iter().try_fold(DimExpr::constant(1), |product, extent| product.mul(extent));
+        let (wanted, extent) = (before(&self.result[..axis])?, &self.result[axis]);
+        (extent.as_constant() != Some(1)).then_some(())?;
+        (0..dims.len()).find(|own| dims[*own] == *extent && before(&dims[..*own]).as_ref() == Some(&wanted))
     }
 
     /// Axis of operand 0 that a reduction leaves as an axis of its result.
@@ -258,8 +258,8 @@ impl Cut<'_> {
 
     /// Positions of operand 0 under the windows of positions of a spatial axis, and the padding that these
     /// windows have before and after the operand.
-    fn window(&self, spatial: usize, dims: &[u64], range: &Range<u64>) -> Option<(Range<u64>, i64, i64)> {
-        let node = self.node;
+    fn window(&self, spatial: usize, dims: &[DimExpr], range: &Span) -> Option<(Span, i64, i64)> {
+        let (node, range) = (self.node, range.known()?);
         let count = dims.len().checked_sub(2)?;
         let at = |name: &str, usual: i64| match node.ints(name) {
             Some(all) => all.get(spatial).copied(),
@@ -267,7 +267,7 @@ impl Cut<'_> {
         };
         // Padding that the runtime computes, and windows that only begin inside, are not followed.
         (node.string("auto_pad").unwrap_or("NOTSET") == "NOTSET" && node.int("ceil_mode", 0) == 0).then_some(())?;
-        let of_weights = || i64::try_from(*(*self.operands.get(1)?)?.get(spatial + 2)?).ok();
+        let of_weights = || (*self.operands.get(1)?)?.get(spatial + 2)?.as_constant();
         let kernel = match &*node.operator.name {
             "Conv" => of_weights()?,
             _ => *node.ints("kernel_shape")?.get(spatial)?,
@@ -275,7 +275,7 @@ impl Cut<'_> {
         let (stride, dilation) = (at("strides", 1)?, at("dilations", 1)?);
         let begin = node.ints("pads").map_or(Some(0), |pads| pads.get(spatial).copied())?;
         let end = node.ints("pads").map_or(Some(0), |pads| pads.get(spatial + count).copied())?;
-        let extent = i64::try_from(*dims.get(spatial + 2)?).ok()?;
+        let extent = dims.get(spatial + 2)?.as_constant()?;
         (kernel > 0 && stride > 0 && dilation > 0 && begin >= 0 && end >= 0).then_some(())?;
         let (first, last) = (i64::try_from(range.start).ok()?, i64::try_from(range.end).ok()?.checked_sub(1)?);
         let from = first.checked_mul(stride)?.checked_sub(begin)?;
@@ -283,6 +283,6 @@ impl Cut<'_> {
         let to = last.checked_mul(stride)?.checked_sub(begin)?.checked_add(reach)?;
         (to <= extent.checked_add(end)?).then_some(())?;
         let (start, stop) = (from.clamp(0, extent), to.clamp(0, extent));
-        (start < stop).then(|| (start as u64..stop as u64, start - from, to - stop))
+        (start < stop).then(|| (Span::fixed(start as u64..stop as u64), start - from, to - stop))
     }
 }

@@ -5,8 +5,9 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::cuts::fixed;
+use super::cuts::{expressions, fixed, numbers};
 use super::depends::{self, Cut};
+use super::span::Span;
 use super::{Key, Moves, Numbering, Part};
 use crate::content::{Content, Raw};
 use crate::side::Side;
@@ -43,9 +44,12 @@ impl<'s> Numbering<'s> {
         let integers = data.inputs.get(1).copied().flatten().and_then(|value| side.integers(value));
         let opset = side.module.opsets.get("").copied().unwrap_or(0);
         let needs = |maker: &Maker<'_>, range: &Range<u64>| {
-            let operands: Vec<Option<&[u64]>> = maker.operands.iter().map(|dims| dims.as_deref()).collect();
-            let cut = Cut { node: data, opset, operands: &operands, result: &maker.dims, integers: integers.clone() };
-            let need = depends::need(&cut, axis, range).filter(|need| need.window.is_none() && need.stated.is_none());
+            let operands: Vec<_> = maker.operands.iter().map(|dims| dims.as_deref().map(expressions)).collect();
+            let operands: Vec<_> = operands.iter().map(|dims| dims.as_deref()).collect();
+            let dims = expressions(&maker.dims);
+            let cut = Cut { node: data, opset, operands: &operands, result: &dims, integers: integers.clone() };
+            let need = depends::need(&cut, axis, &Span::fixed(range.clone()))
+                .filter(|need| need.window.is_none() && need.stated.is_none());
             need.map(|mut need| {
                 need.axes.resize(data.inputs.len().max(need.axes.len()), None);
                 need.axes
@@ -63,7 +67,7 @@ impl<'s> Numbering<'s> {
                 false => Some(self.axis_of_parts(&own, &ranges).or_else(|| part.get(position).copied().flatten())?),
             };
             let Some(along) = along else { continue };
-            whole.part.operands[position] = self.joined(&own, along).or_else(|| self.joined_bytes(&own, along))?;
+            whole.part.operands[position] = self.joined(&own, along, side.extents).or_else(|| self.joined_bytes(&own, along))?;
             *whole.operands.get_mut(position)?.as_mut()?.get_mut(along)? = ranges.last()?.end;
             *cut.get_mut(position)? = Some(along);
         }
@@ -83,7 +87,7 @@ impl<'s> Numbering<'s> {
         let (side, row, part) = made.by.clone()?;
         let inputs = &side.module.node(side.rows[row].node).inputs;
         let operands = inputs.iter().map(|value| Some(fixed(side, (*value)?)?.dims.clone())).collect();
-        Some(Maker { side, row, part, operands, dims: made.dims.clone() })
+        Some(Maker { side, row, part, operands, dims: numbers(&made.dims)? })
     }
 
     /// Returns the number of constants joined along an axis before which all extents are 1.
@@ -103,7 +107,8 @@ impl<'s> Numbering<'s> {
 
     /// Returns the axis along which values are parts of one value, with these numbers of positions each.
     fn axis_of_parts(&self, numbers: &[u32], ranges: &[Range<u64>]) -> Option<usize> {
-        let places: Vec<_> = numbers.iter().map(|number| Some(&self.cuts.parts.get(number)?.1)).collect::<Option<_>>()?;
+        let known = |number: &u32| self.cuts.parts.get(number)?.1.iter().map(Span::known).collect::<Option<Vec<_>>>();
+        let places: Vec<_> = numbers.iter().map(known).collect::<Option<_>>()?;
         let (first, second) = (places.first()?, places.get(1)?);
         let axis = (0..first.len()).find(|axis| second.get(*axis) != Some(&first[*axis]))?;
         let count = |range: &Range<u64>| range.end.saturating_sub(range.start);

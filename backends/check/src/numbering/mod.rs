@@ -5,7 +5,8 @@
 //! - A transfer, or a node that changes nothing (a reshape to the operand's shape, a sum with zero),
 //!   passes on the number of its operand.
 //! - A chain of reshapes counts as one reshape.
-//! - A value with known elements counts as a constant with these elements.
+//! - A value with known elements counts as a constant with these elements; integers that follow free
+//!   dimensions have the number of their expressions.
 //! - A decoded value has the number of the value that was encoded, if their equality is proven.
 //! - Positions of a result have the number of what the node computes from positions of its operands
 //!   (`cuts.rs`), and joined results of what the node computes from joined operands (`joins.rs`).
@@ -16,11 +17,12 @@ mod depends;
 pub mod fused;
 mod joins;
 mod quantized;
+mod span;
 
 use std::collections::HashMap;
 
 use memc_ir::{Attribute, Definition, DimExpr, ElementType, GraphId, Node, NodeData, Operator, SecondaryMap, Value, ValueType};
-use memc_ops::{Data, Item, OpInfo, View, lookup};
+use memc_ops::{OpInfo, View, lookup};
 use prost::Message as _;
 
 use crate::codec::{Codec, Computed};
@@ -49,12 +51,6 @@ enum Key {
         depth: usize,
         position: usize,
     },
-    /// Integers that depend on free dimensions.
-    Extents {
-        element: ElementType,
-        dims: Vec<u64>,
-        items: Vec<DimExpr>,
-    },
     /// Operator and attributes.
     Head(Vec<u8>),
     Result {
@@ -66,6 +62,12 @@ enum Key {
     Reshape {
         base: u32,
         to: Known,
+    },
+    /// Integers that follow free dimensions.
+    Integers {
+        element: ElementType,
+        dims: Vec<u64>,
+        items: Vec<DimExpr>,
     },
     /// Positions of a value, if no node computes them alone.
     Cut {
@@ -215,8 +217,8 @@ impl<'s> Numbering<'s> {
             let raw = Raw { element: elements.element, dims: elements.dims.clone(), bytes: raw.into() };
             return Some(self.constant(Content::Raw(raw)));
         }
-        if let Some(extents) = side.elements(value).and_then(|known| extents(known)) {
-            return Some(self.intern(extents));
+        if let Some(number) = self.symbolic(side, value) {
+            return Some(number);
         }
         if side.is_transfer(row) {
             return part.operands.first().copied();
@@ -374,17 +376,6 @@ impl<'s> Numbering<'s> {
         text.number(graph.inputs.len() as i64);
         text.list(11, &graph.outputs, |text, value| text.number(i64::from(walk.values[*value])));
     }
-}
-
-/// Returns integers that depend on free dimensions; `None` if any is unknown.
-fn extents(known: &Data) -> Option<Key> {
-    let items = known.items.iter().map(|item| match item {
-        Item::Int(number) => Some(DimExpr::constant(*number)),
-        Item::Symbolic(expression) => Some(expression.clone()),
-        _ => None,
-    });
-    let items: Vec<DimExpr> = items.collect::<Option<_>>()?;
-    Some(Key::Extents { element: known.element, dims: known.dims.clone(), items })
 }
 
 fn is_identity(operator: &Operator) -> bool {
