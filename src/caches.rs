@@ -104,7 +104,9 @@ fn free_rows(file: &ModelFile, request: &Request, given: &Module, pairs: &[(Valu
         let (Some(symbol), Some(before), Some(after)) = (symbol, dim(given, *old, axis), dim(given, *new, axis)) else {
             continue;
         };
-        let most = domain.most(&after).and_then(|most| i64::try_from(most).ok());
+        // A limit on the rows states their largest number; other bounds may be a little larger.
+        let limited = domain.limits.iter().filter(|limit| limit.of == after).map(|limit| limit.most.into());
+        let most = domain.most(&after).into_iter().chain(limited).min().and_then(|most| i64::try_from(most).ok());
         let Some((capacity, rows)) = most.zip(after.sub(&before)) else {
             return Err(refuse(format!("no largest number of rows is known: state it with `--dim {symbol}=0..1023`")));
         };

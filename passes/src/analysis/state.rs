@@ -265,7 +265,9 @@ fn overwritten(module: &Module, writer: Node, pair: &StatePair, options: &Option
     let mut over: Vec<usize> =
         new_values(data).into_iter().filter(|(result, _)| made(result)).map(|(_, operand)| operand).collect();
     if made(&0) {
-        over.extend(options.profile.may_overwrite(&Typed::of(module, writer)));
+        // A session's own rule for outputs does not count: the caller binds both values to one storage.
+        let profile = if options.profile.shared_outputs { options.profile } else { &Profile::PLAYER };
+        over.extend(profile.may_overwrite(&Typed::of(module, writer)));
     }
     over
 }
