@@ -19,6 +19,16 @@ pub enum FitError {
     /// The caches have no dimension of their own for their rows.
     #[error("the caches do not grow along one open dimension by another one")]
     Rows,
+    /// The model has no positions for the rows of the context.
+    #[error("the table `{table}` has {rows} positions, and the context has {context}")]
+    Positions {
+        /// Name of the table.
+        table: String,
+        /// Its rows.
+        rows: u64,
+        /// The context.
+        context: u64,
+    },
     /// The smallest extent needs more than there is.
     #[error(
         "{} needs {} of {}: {} of weights, {} of state, {} of inputs and outputs, and an arena of {}",
@@ -42,6 +52,7 @@ impl FitError {
             Self::Open { .. } => "E0114",
             Self::Caches | Self::Rows => "E0366",
             Self::Short { .. } => "E0365",
+            Self::Positions { .. } => "E0368",
         }
     }
 
@@ -62,6 +73,7 @@ impl FitError {
                 "leave the rows of the caches and the new rows symbolic, or state them with `--dim` instead of `--context`"
                     .to_owned()
             }
+            Self::Positions { rows, .. } => format!("`--context {rows}` is the most that the model has positions for"),
             Self::Short { ram, need, .. } => {
                 let least = format!("`--ram {}` is enough", need.in_run());
                 let step = if need.weights > *ram / 2 {

@@ -1,6 +1,8 @@
 //! Bytes that a planned model takes, by what holds them.
 
-use memc_layout::{Class, Layout};
+use std::collections::BTreeSet;
+
+use memc_layout::{Class, Layout, LiveCurve, Owner, Tensor};
 
 /// Bytes of a planned model in its first space. What depends on free dimensions counts at its largest.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -13,6 +15,8 @@ pub struct Need {
     pub interface: u64,
     /// The arena: all values between inputs and outputs, workspace included.
     pub arena: u64,
+    /// Workspace of kernels among the bytes of the arena at its peak.
+    pub workspace: u64,
 }
 
 impl Need {
@@ -22,7 +26,10 @@ impl Need {
         let far = layout.far_constants().into_values().fold(0u64, u64::saturating_add);
         let arena = layout.arenas.first().map_or(0, |arena| arena.size);
         let mut found = Self { weights: layout.weights.saturating_sub(far), arena, ..Self::default() };
-        for tensor in layout.tensors.iter().filter(|tensor| tensor.offset.is_none() && tensor.alias.is_none()) {
+        // A new value in the storage of the old one is no bytes of its own.
+        let updated: BTreeSet<&str> = layout.state.iter().map(|row| row.result.as_str()).collect();
+        let is_own = |tensor: &&Tensor| tensor.offset.is_none() && tensor.alias.is_none();
+        for tensor in layout.tensors.iter().filter(is_own).filter(|tensor| !updated.contains(tensor.name.as_str())) {
             let sum = match tensor.class {
                 Class::State => &mut found.state,
                 Class::Input | Class::Output => &mut found.interface,
@@ -30,7 +37,12 @@ impl Need {
             };
             *sum = sum.saturating_add(tensor.bytes);
         }
-        found
+        let curves = LiveCurve::of(layout);
+        let first = layout.arenas.first().and_then(|arena| curves.spaces.iter().find(|space| space.space == arena.space));
+        let at_peak = first.map(|space| space.alive_at(space.peak_step)).unwrap_or_default();
+        let is_workspace = |owner: &&Owner| layout.tensors.get(owner.tensor).is_some_and(|tensor| tensor.class == Class::Scratch);
+        let workspace = at_peak.into_iter().filter(is_workspace).map(|owner| owner.bytes).fold(0, u64::saturating_add);
+        Self { workspace: workspace.min(arena), ..found }
     }
 
     /// Bytes between two runs.

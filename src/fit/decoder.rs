@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use memc_ir::{Dim, DimExpr, Limit, Module, Range, Value};
-use memc_onnx_import::{ImportOptions, import, open_dimensions};
+use memc_ir::{Dim, DimExpr, Limit, Module, Node, Range, Value};
+use memc_onnx_import::{ImportOptions, Imported, import, open_dimensions};
 use memc_onnx_proto::ModelFile;
 use memc_passes::StateNames;
 use memc_passes::cache::past_of;
@@ -15,6 +15,9 @@ use crate::state::expand;
 
 /// Patterns of names that exporters give to new and old caches. The first row that fits counts.
 const CACHES: [(&str, &str); 2] = [("present*", "past*"), ("present*", "past_key_values*")];
+
+/// Operators that keep the elements of their first operand.
+const KEEP: [&str; 6] = ["Cast", "Expand", "Identity", "Reshape", "Squeeze", "Unsqueeze"];
 
 /// Dimensions of a decoder.
 pub(super) struct Decoder {
@@ -35,15 +38,19 @@ impl Decoder {
     /// # Errors
     /// The model is refused, no inputs are caches of outputs, or their rows are not one dimension.
     pub(super) fn of(file: &ModelFile, request: &mut Request, context: u64) -> Result<Self, Error> {
-        let module = import(file, &ImportOptions { allow_unbound: true, ..request.import.clone() })?.module;
-        let pairs = pairs(&module, request)?;
+        let imported = import(file, &ImportOptions { allow_unbound: true, ..request.import.clone() })?;
+        let module = &imported.module;
+        let pairs = pairs(module, request)?;
         let is_stated = |name: &str| {
             let import = &request.import;
             import.dims.contains_key(name) || import.ranges.contains_key(name) || import.equal.contains_key(name)
         };
         let mut free: BTreeSet<String> = open_dimensions(file)?.into_iter().filter(|name| !is_stated(name)).collect();
-        let rows: BTreeSet<(String, String)> = pairs.iter().filter_map(|(old, new)| rows(&module, *old, *new)).collect();
+        let rows: BTreeSet<(String, String)> = pairs.iter().filter_map(|(old, new)| rows(module, *old, *new)).collect();
         let [(past, new)] = Vec::from_iter(rows).try_into().map_err(|_| FitError::Rows)?;
+        if let Some((table, rows)) = positions(&imported, &[&past, &new]).filter(|(_, rows)| *rows < context) {
+            return Err(FitError::Positions { table, rows, context }.into());
+        }
         free.retain(|name| *name != past && *name != new);
         let first = |value: &Value| Some(symbol(module.ty(*value).tensor()?.shape.as_ref()?.first()?)?.to_owned());
         let batch: BTreeSet<String> = pairs.iter().filter_map(|(old, _)| first(old)).filter(|name| free.contains(name)).collect();
@@ -58,11 +65,11 @@ impl Decoder {
 
     /// States all dimensions but that of the new rows, which has this many at most: for each number of rows
     /// from an empty cache to the context if the new rows are a range, else for the last run.
-    pub(super) fn bind(&self, request: &mut Request, rows: u64) {
+    pub(super) fn bind(&self, request: &mut Request, rows: u64, is_free: bool) {
         let import = &mut request.import;
         import.dims.extend(self.batch.iter().map(|name| (name.clone(), 1)));
         let after = DimExpr::symbol(&self.past).add(&DimExpr::symbol(&self.new));
-        let Some(after) = after.filter(|_| import.ranges.contains_key(&self.new)) else {
+        let Some(after) = after.filter(|_| is_free || import.ranges.contains_key(&self.new)) else {
             import.dims.insert(self.past.clone(), self.context.saturating_sub(rows));
             import.dims.extend(self.total.iter().map(|name| (name.clone(), self.context)));
             return;
@@ -98,6 +105,39 @@ fn rows(module: &Module, old: Value, new: Value) -> Option<(String, String)> {
     let extent = |shape: &memc_ir::Shape| shape.as_ref()?.get(axis)?.expr();
     let (before, after) = (extent(&before.shape)?, extent(&after.shape)?);
     Some((before.as_symbol()?.to_owned(), after.sub(&before)?.as_symbol()?.to_owned()))
+}
+
+/// The shortest table in which the model looks up positions, and its rows: a constant, with indices from an
+/// input of positions, or from a Range up to an extent of `symbols`.
+fn positions(imported: &Imported, symbols: &[&str]) -> Option<(String, u64)> {
+    let module = &imported.module;
+    let is_onnx = |node: Node, name: &str| {
+        let operator = &module.node(node).operator;
+        operator.domain.is_empty() && &*operator.name == name
+    };
+    let is_position = |index: Value| {
+        let mut value = index;
+        while let Some(node) = module.producer(value) {
+            let operands = &module.node(node).inputs;
+            if is_onnx(node, "Range") {
+                let end = operands.get(1).copied().flatten().and_then(|end| imported.data[end].as_ref()?.items.first()?.expr());
+                return end.is_some_and(|end| end.symbols().iter().any(|symbol| symbols.contains(&symbol.as_ref())));
+            }
+            let Some(first) = operands.first().copied().flatten().filter(|_| KEEP.iter().any(|name| is_onnx(node, name))) else {
+                return false;
+            };
+            value = first;
+        }
+        module.constant_of(value).is_none() && module.value(value).name.to_lowercase().contains("position")
+    };
+    let table = |node: &Node| {
+        let data = module.node(*node);
+        let [Some(table), Some(index)] = data.inputs[..] else { return None };
+        let is_lookup = is_onnx(*node, "Gather") && data.int("axis", 0) == 0 && module.constant_of(table).is_some();
+        let rows = module.ty(table).tensor()?.known_dims()?.first().copied()?;
+        (is_lookup && is_position(index)).then(|| (module.value(table).name.clone(), rows))
+    };
+    module.graph(module.main()).nodes.iter().filter_map(table).min_by_key(|(_, rows)| *rows)
 }
 
 fn symbol(dim: &Dim) -> Option<&str> {
