@@ -113,6 +113,44 @@ class Verified(Dict[str, Any]):
     def __getattr__(self, name: str) -> Any: ...
     def __bool__(self) -> bool: ...
 
+class Fitted(Dict[str, Any]):
+    model: str
+    text: str
+    need: Dict[str, int]
+    plans: int
+    command: str
+    def __init__(self, numbers: Mapping[str, Any], model: str, text: str) -> None: ...
+    def __getattr__(self, name: str) -> Any: ...
+    @property
+    def layout_path(self) -> str: ...
+    @property
+    def layout(self) -> Dict[str, Any]: ...
+
+class Generated(List[int]):
+    runs: List[int]
+    def __init__(self, tokens: Sequence[int], runs: Sequence[int]) -> None: ...
+
+def fit(
+    model: object,
+    output: _Path,
+    *,
+    ram: _Size,
+    context: Optional[int] = None,
+    largest: Optional[str] = None,
+    runtime: str = "ort",
+    **options: Any,
+) -> Fitted: ...
+def generate(
+    model: object,
+    tokens: Sequence[int],
+    count: int = 16,
+    *,
+    layout: Union[Mapping[str, Any], _Path, None] = None,
+    end: Optional[int] = None,
+    chunk: Optional[int] = None,
+    session: Optional[Any] = None,
+    feeds: Optional[Mapping[str, Any]] = None,
+) -> Generated: ...
 def optimize(
     model: _Model,
     output: Optional[_Path] = None,

@@ -82,3 +82,59 @@ def layers(count=6, extent=64):
     ends = [value("x", TensorProto.FLOAT, [4, extent])], [value("y", TensorProto.FLOAT, [4, extent])]
     graph = helper.make_graph(nodes, "layers", *ends, initializer=weights)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def decoder(layers=2, heads=2, width=8, words=13):
+    """Returns a decoder with caches over free rows, as bytes: random weights, and positions from the caches."""
+    import numpy
+    from onnx import TensorProto, helper, numpy_helper
+
+    generator, hidden = numpy.random.default_rng(5), heads * width
+    constants, nodes, inputs, outputs = [], [], [], []
+
+    def constant(name, array):
+        constants.append(numpy_helper.from_array(numpy.asarray(array), name))
+        return name
+
+    def weight(name, *shape):
+        return constant(name, (0.5 * generator.standard_normal(shape)).astype(numpy.float32))
+
+    def node(op, operands, result, **attributes):
+        nodes.append(helper.make_node(op, operands, [result], **attributes))
+        return result
+
+    zero, one = constant("zero", numpy.int64(0)), constant("one", numpy.int64(1))
+    first, second = constant("first", numpy.array([0])), constant("second", numpy.array([1]))
+    inputs.append(helper.make_tensor_value_info("input_ids", TensorProto.INT64, [1, "seq"]))
+    before = node("Gather", [node("Shape", ["past_0_key"], "extents"), constant("axis", numpy.int64(2))], "before")
+    count = node("Gather", [node("Shape", ["input_ids"], "ids"), one], "count")
+    after = node("Add", [before, count], "after")
+    own, every = node("Range", [before, after, one], "own"), node("Range", [zero, after, one], "every")
+    seen = node("LessOrEqual", [every, node("Unsqueeze", [own, second], "column")], "seen")
+    low = constant("low", numpy.float32(-1e9))
+    bias = node("Where", [seen, constant("none", numpy.float32(0)), low], "bias")
+    places = node("Gather", [weight("places", 40, hidden), node("Unsqueeze", [own, first], "position")], "place")
+    x = node("Add", [node("Gather", [weight("words", words, hidden), "input_ids"], "token"), places], "x")
+    split = constant("split", numpy.array([0, 0, heads, width]))
+    joined = constant("joined", numpy.array([0, 0, hidden]))
+    for layer in range(layers):
+        rows = {}
+        for kind in ("q", "key", "value"):
+            made = node("MatMul", [x, weight(f"w_{kind}_{layer}", hidden, hidden)], f"{kind}_flat_{layer}")
+            made = node("Reshape", [made, split], f"{kind}_split_{layer}")
+            rows[kind] = node("Transpose", [made], f"{kind}_{layer}", perm=[0, 2, 1, 3])
+        for kind in ("key", "value"):
+            past, present = f"past_{layer}_{kind}", f"present_{layer}_{kind}"
+            for values, name, extent in ((inputs, past, "past"), (outputs, present, "total")):
+                values.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, heads, extent, width]))
+            rows[kind] = node("Concat", [past, rows[kind]], present, axis=2)
+        turned = node("Transpose", [rows["key"]], f"turned_{layer}", perm=[0, 1, 3, 2])
+        scores = node("Add", [node("MatMul", [rows["q"], turned], f"scores_{layer}"), bias], f"biased_{layer}")
+        shares = node("Softmax", [scores], f"shares_{layer}", axis=-1)
+        mixed = node("MatMul", [shares, rows["value"]], f"mixed_{layer}")
+        flat = node("Reshape", [node("Transpose", [mixed], f"back_{layer}", perm=[0, 2, 1, 3]), joined], f"flat_{layer}")
+        x = node("Add", [x, node("MatMul", [flat, weight(f"w_o_{layer}", hidden, hidden)], f"out_{layer}")], f"x_{layer}")
+    node("MatMul", [x, weight("head", hidden, words)], "logits")
+    outputs.insert(0, helper.make_tensor_value_info("logits", TensorProto.FLOAT, [1, "seq", words]))
+    graph = helper.make_graph(nodes, "decoder", inputs, outputs, constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()

@@ -23,6 +23,7 @@ mod external_data;
 mod far_parts;
 mod fit;
 mod forms;
+mod generate;
 mod impossible_ranges;
 mod integers;
 mod largest;
