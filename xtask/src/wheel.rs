@@ -85,7 +85,7 @@ pub(crate) fn test() -> Result<(), Failure> {
     share(&[&packages, &emx], &python)?;
     // The compiler to C takes longest to start; its tests run beside the others.
     let beside = suite("test_emx.py")?;
-    for pattern in ["test_runtime.py", "test_devices.py", "test_olive.py", "test_pages.py", "test_embedded.py"] {
+    for pattern in ["test_runtime.py", "test_fit.py", "test_devices.py", "test_olive.py", "test_pages.py", "test_embedded.py"] {
         ended(pattern, suite(pattern)?)?;
     }
     ended("test_emx.py", beside)
