@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use crate::command::Folder;
-use crate::models_made::decoder::{Decoder, Mask};
+use crate::models_made::decoder;
 use crate::models_made::{bytes, floats, node, symbolic, with};
 use memc::{Fitting, Growing, Need, Request};
 use memc_onnx_proto::ModelFile;
@@ -111,7 +111,7 @@ fn weights_that_do_not_fit_stay_on_a_disk() {
 #[test]
 fn a_limit_on_rows_is_the_capacity_of_caches() {
     let folder = Folder::new("fit-capacity");
-    folder.write("in.onnx", bytes(&decoder().model()));
+    folder.write("in.onnx", bytes(&decoder::free().model()));
     for runtime in ["arena", "ort"] {
         let dims = "--dim batch=1 --dim past=0..1023 --dim seq=1..278 --dim total=past+seq --dim-max past+seq<=1024";
         folder
@@ -126,7 +126,7 @@ fn a_limit_on_rows_is_the_capacity_of_caches() {
 #[test]
 fn the_last_row_of_logits_leaves_room_for_a_longer_chunk() {
     let folder = Folder::new("fit-last-token");
-    folder.write("in.onnx", bytes(&decoder().model()));
+    folder.write("in.onnx", bytes(&decoder::free().model()));
     let chunk = |more: &str| {
         let ran = folder.memc(&format!("fit in.onnx --ram 30KB --context 40 --effort 100 --json {more}")).done();
         let numbers: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
@@ -136,29 +136,10 @@ fn the_last_row_of_logits_leaves_room_for_a_longer_chunk() {
     assert!(all < last, "{all} and {last}");
 }
 
-fn decoder() -> Decoder {
-    Decoder {
-        seed: 3,
-        opset: 17,
-        layers: 1,
-        batch: 2,
-        heads: 2,
-        groups: 2,
-        width: 8,
-        rows: 1,
-        mask: Mask::Ranges,
-        heads_first: true,
-        past: None,
-        short_table: false,
-        free_rows: true,
-        free_batch: true,
-    }
-}
-
 #[test]
 fn a_decoder_keeps_its_context_in_place() {
     let folder = Folder::new("fit-context");
-    folder.write("in.onnx", bytes(&decoder().model()));
+    folder.write("in.onnx", bytes(&decoder::free().model()));
     let ran = folder.memc("fit in.onnx --ram 1MB --context 12 --effort 100 -o out.onnx").done();
     let layout = memc_layout::read(&folder.read("out.layout.json")).unwrap();
     assert!(!layout.caches.is_empty() && layout.caches.iter().all(|cache| cache.capacity == 12), "{:?}", layout.caches);
@@ -193,7 +174,7 @@ fn a_model_that_does_not_fit_is_refused_with_its_parts() {
     folder.memc("fit in.onnx --ram 1MB --largest m=8").refused(2, "E0117");
     let ran = folder.memc("fit in.onnx --ram 100 --largest n=8 -o out.onnx").refused(3, "E0365");
     assert!(ran.err.contains("n=1 needs"), "the disk does not help: {}", ran.err);
-    folder.write("open.onnx", bytes(&decoder().model()));
+    folder.write("open.onnx", bytes(&decoder::free().model()));
     let ran = folder.memc("fit open.onnx --ram 1MB --context 41").refused(2, "E0368");
     assert!(ran.err.contains("`--context 40`"), "{}", ran.err);
     let ran = folder.memc("fit open.onnx --ram 1MB").refused(2, "E0114");

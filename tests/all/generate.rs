@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::command::Folder;
 use crate::models_made::bytes;
-use crate::models_made::decoder::{Decoder, Mask};
+use crate::models_made::decoder::{self, Decoder, Mask};
 
 /// Loads the module from its file, so that the package need not be built, and prints tokens and runs of both
 /// models, and the message of a refusal.
@@ -30,27 +30,13 @@ print(json.dumps([given, fitted, few, ended, fitted.runs, few.runs, refused]))
 
 /// Two layers over free rows.
 fn decoder(mask: Mask) -> Decoder {
-    Decoder {
-        seed: 11,
-        opset: 17,
-        layers: 2,
-        batch: 1,
-        heads: 4,
-        groups: 4,
-        width: 8,
-        rows: 1,
-        mask,
-        heads_first: true,
-        past: None,
-        short_table: false,
-        free_rows: true,
-        free_batch: true,
-    }
+    Decoder { seed: 11, layers: 2, batch: 1, heads: 4, groups: 4, mask, ..decoder::free() }
 }
 
 #[test]
 fn a_fitted_decoder_gives_the_tokens_of_the_given_one() {
-    let Some(python) = std::env::var_os("MEMC_PYTHON") else { return };
+    let python = std::env::var_os("MEMC_PYTHON")
+        .expect("MEMC_PYTHON names no Python with onnx and onnxruntime: run the tests with `cargo xtask test`");
     for (mask, room) in [(Mask::Ranges, 60_000), (Mask::Both, 1_000_000)] {
         let folder = Folder::new(&format!("generate-{mask:?}"));
         folder.write("in.onnx", bytes(&decoder(mask).model()));

@@ -50,6 +50,26 @@ pub struct Decoder {
     pub free_batch: bool,
 }
 
+/// A layer with two heads over free rows and a free batch, which counts its rows by ranges.
+pub fn free() -> Decoder {
+    Decoder {
+        seed: 3,
+        opset: 17,
+        layers: 1,
+        batch: 2,
+        heads: 2,
+        groups: 2,
+        width: 8,
+        rows: 1,
+        mask: Mask::Ranges,
+        heads_first: true,
+        past: None,
+        short_table: false,
+        free_rows: true,
+        free_batch: true,
+    }
+}
+
 /// Tokens of the vocabulary, and positions of the tables.
 pub const TOKENS: i64 = 13;
 const POSITIONS: i64 = 40;
