@@ -204,7 +204,7 @@ fn a_budget_slightly_too_small_for_parts_is_kept_by_recomputing_parts() {
     // Slightly below the need of 64 parts, the maximum that the planner tries.
     folder.memc("optimize in.onnx -o parts.onnx --runtime player --micro-batches 64").done();
     let budget = arena(&folder.read("parts.layout.json")) / 100 * 96;
-    folder.memc(&format!("optimize in.onnx -o out.onnx --runtime player --budget {budget}")).done();
+    folder.memc(&format!("optimize in.onnx -o out.onnx --runtime player --effort 100 --budget {budget}")).done();
     let layout = folder.read("out.layout.json");
     assert!(arena(&layout) <= budget);
     assert!(layout.contains("_part63\"") && layout.contains("recompute_of"), "parts compute again");

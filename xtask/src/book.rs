@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::Failure;
 use crate::setup::{run, tools};
+use crate::{Failure, cargo, root};
 
 /// Version of mdBook.
 const VERSION: &str = "0.5.4";
@@ -53,16 +53,11 @@ pub(crate) fn install() -> Result<PathBuf, Failure> {
         return Ok(binary);
     }
     eprintln!("xtask: installing mdbook {VERSION} into {}", folder.display());
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     // Unoptimized, it is built in a third of the time, and the book takes a second more.
     let arguments =
         ["install", "mdbook", "--quiet", "--debug", "--locked", "--no-default-features", "--version", VERSION, "--root"];
-    let status = Command::new(cargo).args(arguments).arg(&folder).status()?;
+    let status = cargo().args(arguments).arg(&folder).status()?;
     if status.success() { Ok(binary) } else { Err("mdbook cannot be installed".into()) }
-}
-
-fn root() -> Result<&'static Path, Failure> {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or_else(|| "xtask has no parent folder".into())
 }
 
 /// Copies a folder. A page that only includes another page becomes that page, so that the copy is
@@ -87,9 +82,8 @@ fn expand(from: &Path, to: &Path) -> Result<(), Failure> {
 
 /// Pages of all diagnostic codes, as `memc explain` prints them.
 fn codes(root: &Path) -> Result<String, Failure> {
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     // With the features of the whole workspace, the command is the one that the tests have built.
-    run(Command::new(cargo).current_dir(root).args(["build", "--quiet", "--workspace", "--bin", "memc"]))?;
+    run(cargo().current_dir(root).args(["build", "--quiet", "--workspace", "--bin", "memc"]))?;
     let memc = std::env::current_exe()?.with_file_name("memc").with_extension(std::env::consts::EXE_EXTENSION);
     let explain = |code: &[&str]| -> Result<String, Failure> {
         let output = Command::new(&memc).arg("explain").args(code).output()?;

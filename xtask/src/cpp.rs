@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::Failure;
 use crate::setup::{Environment, run};
+use crate::{Failure, root};
 
 /// The npm package with ONNX Runtime's own C and C++ headers. The Python wheel has none, and no smaller
 /// package of a registry has them. Its headers are of version 29 of the interface, which every later
@@ -24,7 +24,7 @@ const UNPACK: &str = include_str!("headers.py");
 /// Sets up `.deps/cpp` with `include` and `lib`, unless it already has the pinned headers. `None` if npm
 /// is missing.
 pub(crate) fn set_up(environment: &Environment) -> Result<Option<PathBuf>, Failure> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask has no parent folder")?;
+    let root = root()?;
     let folder = root.join(".deps/cpp");
     let stamp = folder.join("packages.txt");
     let wanted = format!("{HEADERS}\n{JSON}");

@@ -19,7 +19,7 @@ const HEADER: &str = "\
 ///
 /// The proto file does not parse, or the output cannot be written.
 pub fn generate() -> Result<(), Box<dyn Error>> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask has no parent folder")?;
+    let root = root()?;
     let home = root.join("frontends/onnx-proto");
     let descriptors = protox::compile(["onnx.proto"], [home.join("proto")])?;
     let output = home.join("src/gen");

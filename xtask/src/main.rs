@@ -6,15 +6,18 @@
 //! tests it. `cargo xtask generate` (feature `generate`) regenerates the protobuf messages.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod binaries;
 mod book;
 mod browser;
 mod cpp;
 #[cfg(feature = "generate")]
 mod generate;
+mod pool;
 mod setup;
 mod times;
 mod wheel;
 
+use std::path::Path;
 use std::process::{Command, ExitCode};
 
 type Failure = Box<dyn std::error::Error>;
@@ -29,11 +32,6 @@ fn main() -> ExitCode {
             Some(other) => Err(format!("`setup {other}` is no task; use `setup` or `setup all`").into()),
         },
         "test" => test(&rest),
-        // How cargo runs the binaries of `test`.
-        "time" => match times::run(&rest) {
-            Ok(code) => return code,
-            Err(error) => Err(error),
-        },
         "soak" => soak(&rest),
         "wheel" => match rest.first().map(String::as_str) {
             None => wheel::test(),
@@ -43,7 +41,7 @@ fn main() -> ExitCode {
         "book" => book::build().map(|folder| println!("{}", folder.join("index.html").display())),
         #[cfg(feature = "generate")]
         "generate" => generate::generate(),
-        _ => Err("usage: cargo xtask setup [all] | test [cargo test arguments] | soak [CASES] [cargo test arguments] | wheel [release] | book | generate".into()),
+        _ => Err("usage: cargo xtask setup [all] | test [cargo test arguments] [-- test arguments] | soak [CASES] [cargo test arguments] | wheel [release] | book | generate".into()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -54,8 +52,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Sets up the test environment, and prints the interpreter of its Python. With `all`, also installs what the
-/// tests of the wheel and the book need.
+/// Sets up the test environment, and prints the interpreter of its Python. With `all`, also installs
+/// the packages of the wheel's tests and of the book.
 fn set_up(all: bool) -> Result<(), Failure> {
     let environment = setup::python()?;
     cpp::set_up(&environment)?;
@@ -69,6 +67,7 @@ fn set_up(all: bool) -> Result<(), Failure> {
 
 /// Sets up the test environment and runs all tests: first the binaries, timed, then the examples of
 /// documentation. Examples run as tests of `tests/all/examples.rs`, so their own binaries are not linked.
+/// Arguments before `--` are cargo's and choose binaries; those after it are the harness's and choose tests.
 fn test(arguments: &[String]) -> Result<(), Failure> {
     let environment = setup::python()?;
     let mut variables = vec![("MEMC_PYTHON", environment.python.clone()), ("ORT_DYLIB_PATH", environment.library.clone())];
@@ -87,28 +86,30 @@ fn test(arguments: &[String]) -> Result<(), Failure> {
             left_out.push("the_cpp_program");
         }
     }
-    let cargo = || {
-        let mut cargo = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
-        cargo.envs(variables.iter().map(|(name, value)| (name, value)));
-        cargo
-    };
-    let mut tests = cargo();
-    let table = times::watch(&mut tests)?;
+    let end = arguments.iter().position(|argument| argument == "--").unwrap_or(arguments.len());
+    let (of_cargo, of_harness) = (&arguments[..end], arguments.get(end + 1..).unwrap_or_default());
     let kinds = if arguments.is_empty() { &["--lib", "--bins", "--tests"][..] } else { &[] };
-    tests.args(["test", "--workspace"]).args(kinds).args(arguments);
-    if !left_out.is_empty() {
-        tests.args((!arguments.iter().any(|argument| argument == "--")).then_some("--"));
-        tests.args(left_out.iter().flat_map(|name| ["--skip", name]));
-    }
-    let status = tests.status()?;
-    times::print(&table)?;
-    if !status.success() {
+    let all = binaries::build(cargo().args(["test", "--workspace"]).args(kinds).args(of_cargo))?;
+    let skipped = left_out.iter().flat_map(|name| ["--skip".to_owned(), (*name).to_owned()]);
+    let (times, passed) = binaries::run(&all, &of_harness.iter().cloned().chain(skipped).collect::<Vec<_>>(), &variables)?;
+    times.print(&root()?.join("target/test-times.csv"))?;
+    if !passed {
         return Err("tests failed".into());
     }
     if arguments.is_empty() {
         setup::run(cargo().args(["test", "--workspace", "--doc", "--quiet"]))?;
     }
     Ok(())
+}
+
+/// The cargo that runs this program.
+fn cargo() -> Command {
+    Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()))
+}
+
+/// The folder of the workspace.
+fn root() -> Result<&'static Path, Failure> {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or_else(|| "xtask has no parent folder".into())
 }
 
 /// Cases of each random test in a soak.
@@ -123,7 +124,7 @@ fn soak(arguments: &[String]) -> Result<(), Failure> {
     };
     let seed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_nanos() as u32;
     let narrow: &[&str] = if arguments.is_empty() { &["-p", "memc-plan", "-p", "memc-solve", "-p", "memc-passes"] } else { &[] };
-    let mut cargo = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
+    let mut cargo = cargo();
     cargo.args(["test", "--release", "--config", "profile.release.debug-assertions=true"]).args(narrow).args(arguments);
     cargo.env("PROPTEST_CASES", cases).env("PROPTEST_RNG_SEED", seed.to_string());
     eprintln!("xtask: {cases} cases of each random test; PROPTEST_CASES={cases} PROPTEST_RNG_SEED={seed} repeats them");

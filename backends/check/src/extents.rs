@@ -1,6 +1,7 @@
 //! Bounds of expressions over the extents that a layout states: intervals, and bisection of boxes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Mutex;
 
 use memc_ir::{Atom, DimExpr, Factor, Limit, Range};
 use memc_layout::Layout;
@@ -29,6 +30,14 @@ pub(crate) struct Extents {
     ranges: BTreeMap<String, Range>,
     limits: Vec<Limit>,
     equal: BTreeMap<String, DimExpr>,
+    answers: Mutex<Answers>,
+}
+
+/// What was found: layers of a model ask alike.
+#[derive(Debug, Default)]
+struct Answers {
+    simplified: HashMap<DimExpr, DimExpr>,
+    at_most: HashMap<(DimExpr, i128), bool>,
 }
 
 impl Extents {
@@ -87,7 +96,14 @@ impl Extents {
 
     /// Returns an expression that is equal for all extents in the ranges.
     pub(crate) fn simplified(&self, of: &DimExpr) -> DimExpr {
-        of.simplified(&self.ranges)
+        let known = self.answers.lock().ok().and_then(|answers| answers.simplified.get(of).cloned());
+        known.unwrap_or_else(|| {
+            let simpler = of.simplified(&self.ranges);
+            if let Ok(mut answers) = self.answers.lock() {
+                answers.simplified.insert(of.clone(), simpler.clone());
+            }
+            simpler
+        })
     }
 
     /// Returns these extents without those above `most`; `None` if it names a dimension that is not free.
@@ -100,7 +116,7 @@ impl Extents {
             range.min = range.min.min(most);
             range.max = Some(most.saturating_sub(beyond).max(range.min));
         }
-        Some(Self { ranges, limits: self.limits.clone(), equal: self.equal.clone() })
+        Some(Self { ranges, limits: self.limits.clone(), equal: self.equal.clone(), answers: Mutex::default() })
     }
 
     /// Returns the extents of dimensions that equal an expression.
@@ -176,7 +192,15 @@ impl Extents {
     /// Whether a value is at most `most` for all extents: each box either proves it or is cut in two, and
     /// boxes without extents that keep the limits are left out. False if this is not provable.
     pub(crate) fn at_most(&self, of: &DimExpr, most: i128) -> bool {
-        self.is_within(of, most, MAX_BOXES)
+        let key = (of.clone(), most);
+        let known = self.answers.lock().ok().and_then(|answers| answers.at_most.get(&key).copied());
+        known.unwrap_or_else(|| {
+            let holds = self.is_within(of, most, MAX_BOXES);
+            if let Ok(mut answers) = self.answers.lock() {
+                answers.at_most.insert(key, holds);
+            }
+            holds
+        })
     }
 
     fn is_within(&self, of: &DimExpr, most: i128, boxes: usize) -> bool {
@@ -334,7 +358,7 @@ mod tests {
         Extents {
             ranges: ranges.iter().filter_map(|(name, range)| Some(((*name).to_owned(), range.parse().ok()?))).collect(),
             limits: limits.iter().filter_map(|limit| limit.parse().ok()).collect(),
-            equal: BTreeMap::new(),
+            ..Extents::default()
         }
     }
 
