@@ -55,5 +55,6 @@ mod times;
 mod traces;
 mod train;
 mod transforms;
+mod turned;
 mod verified;
 mod words;

@@ -77,6 +77,7 @@ pub use findings::{MAX_VIOLATIONS, Violation};
 pub use form::form;
 pub use last_rows::with_last_rows;
 pub use numbering::fused::ACTIVATIONS;
+pub use numbering::turned::PLACELESS;
 pub use report::{BaselineSummary, Report, SpaceSummary, Summary};
 
 /// Checks in addition to the plan itself.

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use memc_ir::{Attribute, Dim, DimExpr, ElementType, Node, SecondaryMap, TensorType, Value};
+use memc_ir::{Attribute, Dim, DimExpr, ElementType, SecondaryMap, TensorType, Value};
 use memc_ops::{Item, normalize_axis};
 
 use super::depends::{self, Cut};
@@ -72,7 +72,7 @@ pub(super) fn numbers(dims: &[DimExpr]) -> Option<Vec<u64>> {
 }
 
 /// Returns the type of a value with these extents.
-fn typed(element: ElementType, dims: &[DimExpr], extents: &Extents) -> Option<Known> {
+pub(super) fn typed(element: ElementType, dims: &[DimExpr], extents: &Extents) -> Option<Known> {
     let shape = dims.iter().map(|extent| Dim::from_expr(extent.clone())).collect();
     Known::within(&TensorType::new(element, shape), extents)
 }
@@ -372,10 +372,10 @@ impl<'s> Numbering<'s> {
                 operands[position] = self.extents(counts(&made, extents)?)?;
             }
             let head = match pads {
-                Some(pads) => self.head_with(side, node, pads),
+                Some(pads) => self.head_with(side, row, &["pads", "auto_pad"], ("pads", Attribute::Ints(pads))),
                 None => part.head,
             };
-            self.intern(Key::Result { head, operands, result: 0, instance: None })
+            self.result(side, row, head, operands)
         };
         if number >= before {
             self.cuts.parts.entry(number).or_insert_with(|| (base, made.clone()));
@@ -407,12 +407,12 @@ impl<'s> Numbering<'s> {
         Some(self.intern(Key::Integers { element, dims, items }))
     }
 
-    /// Returns the number of a node's operator and attributes, with other pads.
-    fn head_with(&mut self, side: &'s Side<'s>, node: Node, pads: Vec<i64>) -> u32 {
-        let data = side.module.node(node);
-        let mut attributes: Vec<(String, Attribute)> =
-            data.attributes.iter().filter(|(name, _)| name != "pads" && name != "auto_pad").cloned().collect();
-        attributes.push(("pads".to_owned(), Attribute::Ints(pads)));
+    /// Returns the number of a row's operator and attributes, with another one in place of these.
+    pub(super) fn head_with(&mut self, side: &'s Side<'s>, row: usize, left_out: &[&str], (name, new): (&str, Attribute)) -> u32 {
+        let data = side.module.node(side.rows[row].node);
+        let kept = |(name, _): &&(String, Attribute)| !left_out.contains(&name.as_str());
+        let mut attributes: Vec<(String, Attribute)> = data.attributes.iter().filter(kept).cloned().collect();
+        attributes.push((name.to_owned(), new));
         let mut walk = Walk { side, model: 0, values: SecondaryMap::new(ABSENT) };
         self.head(&mut walk, data, memc_ops::lookup(&data.operator), &attributes, 0)
     }

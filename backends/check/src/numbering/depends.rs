@@ -105,6 +105,11 @@ const RESHAPES: [&str; 4] = ["Flatten", "Reshape", "Squeeze", "Unsqueeze"];
 /// Operators over all axes from the attribute `axis` on, each place of the other axes by itself.
 const NORMS: [&str; 2] = ["LayerNormalization", "RMSNormalization"];
 
+/// Returns whether an ONNX operator computes each element from the elements at its place.
+pub(super) fn is_by_place(name: &str) -> bool {
+    BY_PLACE.contains(&name)
+}
+
 /// Returns whether a node only moves elements.
 pub(super) fn moves(node: &NodeData) -> bool {
     node.operator.domain.is_empty() && (MOVES.contains(&&*node.operator.name) || &*node.operator.name == "Transpose")

@@ -8,7 +8,7 @@ use std::ops::Range;
 use super::cuts::{expressions, fixed, numbers};
 use super::depends::{self, Cut};
 use super::span::Span;
-use super::{Key, Moves, Numbering, Part};
+use super::{Moves, Numbering, Part};
 use crate::content::{Content, Raw};
 use crate::side::Side;
 
@@ -73,7 +73,7 @@ impl<'s> Numbering<'s> {
         }
         ranges.iter().all(|range| needs(&whole, range).as_ref() == Some(&cut)).then_some(())?;
         let (head, operands) = (whole.part.head, whole.part.operands.clone());
-        let number = self.intern(Key::Result { head, operands, result: 0, instance: None });
+        let number = self.result(side, row, head, operands);
         self.joins.entry(number).or_insert(whole);
         Some(number)
     }

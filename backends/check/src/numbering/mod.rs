@@ -4,7 +4,8 @@
 //!
 //! - A transfer, or a node that changes nothing (a reshape to the operand's shape, a sum with zero),
 //!   passes on the number of its operand.
-//! - A chain of reshapes counts as one reshape.
+//! - A chain of reshapes counts as one reshape. Transpositions, and reshapes of single operands, count after
+//!   nodes that compute element by element (`turned.rs`).
 //! - A value with known elements counts as a constant with these elements; integers that follow free
 //!   dimensions have the number of their expressions.
 //! - A decoded value has the number of the value that was encoded, if their equality is proven.
@@ -18,6 +19,7 @@ pub mod fused;
 mod joins;
 mod quantized;
 mod span;
+pub mod turned;
 
 use std::collections::HashMap;
 
@@ -69,6 +71,11 @@ enum Key {
         dims: Vec<u64>,
         items: Vec<DimExpr>,
     },
+    /// A value with its axes in another order.
+    Turned {
+        base: u32,
+        order: Vec<usize>,
+    },
     /// Positions of a value, if no node computes them alone.
     Cut {
         base: u32,
@@ -82,6 +89,8 @@ pub(crate) struct Numbering<'s> {
     table: HashMap<Key, u32>,
     /// For the number of a reshape: number and type of the reshaped value.
     reshapes: HashMap<u32, (u32, Known)>,
+    /// For the number of a transposed value: number of the value, and its axes in their new order.
+    turned: HashMap<u32, (u32, Vec<usize>)>,
     codec: Codec,
     cuts: Cuts<'s>,
     joins: Joins<'s>,
@@ -240,9 +249,10 @@ impl<'s> Numbering<'s> {
             return Some(self.constant(content(side, walk.model, *id)));
         }
         let operand = data.inputs.first().copied().flatten().filter(|_| data.outputs.first() == Some(&Some(value)))?;
+        let is_only = data.results().count() == 1;
         let is_turned = || side.known[operand].as_ref().is_some_and(|from| moves_only_ones(side, row, from));
         if !matches!(info.view, View::Reshape | View::SameType) && !is_turned() {
-            return None;
+            return if is_only { self.placed(side, row, part.head, &part.operands) } else { None };
         }
         let number = walk.values[operand];
         match (&side.known[operand], &side.known[value]) {

@@ -7,7 +7,7 @@
 use memc_ir::{ElementType, NodeData, Value};
 use memc_ops::Item;
 
-use super::{ABSENT, Key, Numbering, Part};
+use super::{ABSENT, Numbering, Part};
 use crate::side::{Known, Side};
 
 /// Scales by which no 8-bit integer loses digits or overflows.
@@ -28,7 +28,7 @@ pub(super) struct Integers {
 
 impl<'s> Numbering<'s> {
     /// Returns the number of the integers that a QuantizeLinear gives back; `None` for other results.
-    pub(super) fn requantized(&mut self, side: &Side<'s>, row: usize, value: Value, part: &Part) -> Option<u32> {
+    pub(super) fn requantized(&mut self, side: &'s Side<'s>, row: usize, value: Value, part: &Part) -> Option<u32> {
         let data = side.module.node(side.rows[row].node);
         let by = scale(side, data, "QuantizeLinear", part)?;
         let known = self.integers_behind.get(part.operands.first()?)?;
@@ -37,7 +37,7 @@ impl<'s> Numbering<'s> {
     }
 
     /// Notes the integers behind a result, if it is dequantized or moves dequantized numbers.
-    pub(super) fn note_integers(&mut self, side: &Side<'s>, row: usize, value: Value, (number, part): (u32, &Part)) {
+    pub(super) fn note_integers(&mut self, side: &'s Side<'s>, row: usize, value: Value, (number, part): (u32, &Part)) {
         if self.integers_behind.contains_key(&number) {
             return;
         }
@@ -46,7 +46,7 @@ impl<'s> Numbering<'s> {
         }
     }
 
-    fn integers_of(&mut self, side: &Side<'s>, row: usize, value: Value, part: &Part) -> Option<Integers> {
+    fn integers_of(&mut self, side: &'s Side<'s>, row: usize, value: Value, part: &Part) -> Option<Integers> {
         let data = side.module.node(side.rows[row].node);
         let first = *part.operands.first()?;
         let operand = data.inputs.first().copied().flatten()?;
@@ -59,7 +59,7 @@ impl<'s> Numbering<'s> {
         let is_only = data.results().count() == 1 && data.operator.domain.is_empty();
         if is_only && MOVES.contains(&&*data.operator.name) {
             let operands = std::iter::once(known.number).chain(part.operands.iter().skip(1).copied()).collect();
-            let number = self.intern(Key::Result { head: part.head, operands, result: 0, instance: None });
+            let number = self.result(side, row, part.head, operands);
             return Some(Integers { number, ..known });
         }
         let is_view = is_only && matches!(&*data.operator.name, "Flatten" | "Reshape" | "Squeeze" | "Unsqueeze");
