@@ -433,13 +433,13 @@ fn a_budget_costs_no_more_time_than_less_memory_does() {
     for (name, model) in [("attention", attention()), ("bottlenecks", bottlenecks()), ("joined", joined())] {
         let folder = Folder::new(&format!("regions-bought-{name}"));
         folder.write("in.onnx", bytes(&model));
-        let bought = planned(&folder, "--slowdown 1%");
+        let bought = planned(&folder, "--effort fast --slowdown 1%");
         let limit = bought.arenas[0].size;
         // A space's capacity is a limit, as a budget is.
         let target = include_str!("../../targets/cpu.toml").replace("[[spaces]]", &format!("[[spaces]]\ncapacity = {limit}"));
         folder.write("small.toml", target);
         for way in [format!("--budget {limit}"), "--target small.toml".to_owned()] {
-            let within = planned(&folder, &way);
+            let within = planned(&folder, &format!("--effort fast {way}"));
             let (own, its) = (within.cost.modelled_ns_after, bought.cost.modelled_ns_after);
             assert!(own <= its && within.arenas[0].size <= limit, "{name} {way}: {own} ns within a limit, {its} without");
         }

@@ -566,10 +566,10 @@ fn requests_without_sense_leave_nothing_behind() {
         ("--devices 3 --link d0-d1=10GB/s", 2, "E0313"),
         ("--devices 2 --link d0-d2=10GB/s", 2, "E0313"),
     ] {
-        folder.memc(&format!("split in.onnx -o parts {arguments}")).refused(exit, code);
+        folder.memc(&format!("split in.onnx -o parts --effort fast {arguments}")).refused(exit, code);
         assert!(!folder.path("parts").exists(), "{arguments}");
     }
-    let ran = folder.memc("split in.onnx -o parts --devices 2 --device-budget 100KB");
+    let ran = folder.memc("split in.onnx -o parts --effort fast --devices 2 --device-budget 100KB");
     assert!(ran.err.contains("node \""), "the largest piece is named: {ran:#?}");
     folder.memc("split in.onnx -o file --devices 2").refused(2, "E0306");
     folder.memc("split open.onnx -o parts --devices 2").refused(2, "E0114");

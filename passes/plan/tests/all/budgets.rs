@@ -112,7 +112,7 @@ fn a_refusal_names_obstacles_and_the_smallest_arena() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 6, ..ProptestConfig::default() })]
+    #![proptest_config(crate::few(6))]
 
     #[test]
     fn budgets_are_kept_down_to_the_smallest_arena_and_refused_below(

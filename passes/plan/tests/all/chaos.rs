@@ -151,7 +151,7 @@ fn texts() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(crate::few(40))]
 
     #[test]
     fn every_plan_is_sound(text in texts(), tuning in tuning(), options in options(), percent in prop_oneof![Just(0u64), 20u64..130]) {

@@ -89,15 +89,8 @@ fn masked() -> impl Strategy<Value = String> {
     })
 }
 
-/// Takes a few cases of a fixed seed, so that every run tests equal models; a soak sets the number of cases
-/// and draws the seed.
-fn config() -> ProptestConfig {
-    let given = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
-    if std::env::var_os("PROPTEST_CASES").is_some() { given } else { ProptestConfig { cases: 6, ..given } }
-}
-
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(crate::few(4))]
 
     #[test]
     fn a_larger_limit_never_takes_longer(text in nets(), profile in profiles()) {

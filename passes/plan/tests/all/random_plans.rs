@@ -81,7 +81,7 @@ fn best_by_brute_force(case: &Case, prepared: &Module, inference: &Inference) ->
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(crate::few(24))]
 
     #[test]
     fn plans_are_sound_and_never_worse_than_the_file(numbers in prop::collection::vec(any::<u64>(), 10..120), nodes in 1usize..24) {

@@ -257,7 +257,7 @@ fn at(dim: &Dim, point: &BTreeMap<String, u64>) -> Option<u64> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(crate::few(20))]
 
     #[test]
     fn plans_hold_at_every_point(numbers in prop::collection::vec(any::<u64>(), 10..90), nodes in 1usize..14) {

@@ -302,7 +302,7 @@ fn plan(case: &Case, choice: impl Fn(&Module, &PassContext<'_>) -> Option<BTreeS
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(192))]
+    #![proptest_config(crate::few(96))]
 
     #[test]
     fn reads_find_the_bytes_of_their_operands(
