@@ -24,6 +24,19 @@ pub struct NewNode {
     pub origin: Origin,
 }
 
+impl NewNode {
+    /// Describes a node without a name.
+    #[must_use]
+    pub fn new(operator: Operator, inputs: Vec<Option<Value>>, attributes: Vec<(String, Attribute)>, origin: Origin) -> Self {
+        Self { operator, name: String::new(), inputs, attributes, origin }
+    }
+    /// Names the node.
+    #[must_use]
+    pub fn named(self, name: String) -> Self {
+        Self { name, ..self }
+    }
+}
+
 /// Builds a new module. Frontends use it; passes edit through [`Rewriter`].
 #[derive(Debug)]
 pub struct ModuleBuilder {

@@ -218,7 +218,7 @@ impl Walk<'_, '_, '_> {
         let data = self.module().node(before);
         let (graph, label) = (data.graph, data.name.clone());
         let operator = Operator::onnx(name, self.version());
-        let new = memc_edit::named(label, memc_edit::node(PASS, operator, inputs, attributes));
+        let new = memc_edit::node(PASS, operator, inputs, attributes).named(label);
         self.rewriter.insert(graph, Some(before), new, &[None])
     }
 

@@ -178,5 +178,5 @@ fn stacked(rewriter: &mut Rewriter<'_>, data: &NodeData, node: Node, value: Valu
 
 fn made(data: &NodeData, name: &str, inputs: Vec<Option<Value>>, attributes: Vec<(String, Attribute)>) -> NewNode {
     let origin = Origin::Inlined { call: data.name.clone() };
-    NewNode { operator: Operator::onnx(name, 1), name: data.name.clone(), inputs, attributes, origin }
+    NewNode::new(Operator::onnx(name, 1), inputs, attributes, origin).named(data.name.clone())
 }

@@ -105,13 +105,10 @@ fn add(module: &mut Module, pins: &[Pin], kind: AnchorKind) -> usize {
         let Some(pin) = left.next_if(|pin| pin.node == node) else { continue };
         let mut inputs = vec![Some(pin.value)];
         inputs.extend(std::iter::repeat_n(zero, form.zeros(pin.is_scalar)));
-        let new = NewNode {
-            operator: Operator::onnx(form.operator(pin.is_scalar), version),
-            name: names.unique(&format!("{}.anchor", node_names[node])),
-            inputs,
-            attributes: if pin.is_scalar { Vec::new() } else { form.attributes() },
-            origin: Origin::Pass { pass: PASS.into() },
-        };
+        let operator = Operator::onnx(form.operator(pin.is_scalar), version);
+        let attributes = if pin.is_scalar { Vec::new() } else { form.attributes() };
+        let new = NewNode::new(operator, inputs, attributes, Origin::Pass { pass: PASS.into() });
+        let new = new.named(names.unique(&format!("{}.anchor", node_names[node])));
         let name = value_names.unique(&format!("{}.anchor", rewriter.module().value(pin.value).name));
         // Insert at the end of the list, which takes constant time; the schedule is set once after the
         // loop.

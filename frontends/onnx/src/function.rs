@@ -178,13 +178,9 @@ impl<'f> Importer<'f> {
             })?;
             if self.builder.module().value(value).name != *full {
                 let version = self.opsets.get("").copied().unwrap_or(1);
-                let new = NewNode {
-                    operator: Operator::onnx("Identity", version),
-                    name: format!("{}{formal}", frame.prefix),
-                    inputs: vec![Some(value)],
-                    attributes: Vec::new(),
-                    origin: Origin::Inlined { call: frame.call.clone() },
-                };
+                let (operator, origin) = (Operator::onnx("Identity", version), Origin::Inlined { call: frame.call.clone() });
+                let new =
+                    NewNode::new(operator, vec![Some(value)], Vec::new(), origin).named(format!("{}{formal}", frame.prefix));
                 let ty = stated.get(actual).cloned().unwrap_or_default();
                 let node = self.builder.node(graph, new, &[Some((full.clone(), ty))]);
                 if let Some(made) = self.builder.module().node(node).results().next() {

@@ -301,7 +301,7 @@ impl<'f> Importer<'f> {
             Some(frame) => format!("{}{}", frame.prefix, node.name.as_deref().unwrap_or_default()),
         };
         // Append the node and bind its results.
-        let id = self.builder.node(graph, NewNode { operator, name, inputs, attributes, origin }, &results);
+        let id = self.builder.node(graph, NewNode::new(operator, inputs, attributes, origin).named(name), &results);
         let made = self.builder.module().node(id).outputs.clone();
         for (name, value) in node.output.iter().zip(made) {
             if let Some(value) = value

@@ -392,13 +392,7 @@ mod tests {
         let mut builder = ModuleBuilder::new();
         let main = builder.module().main();
         let x = builder.input(main, "x", float(&[2, 3]), None);
-        let new = NewNode {
-            operator: Operator::onnx("Relu", 20),
-            name: "r".into(),
-            inputs: vec![Some(x)],
-            attributes: vec![],
-            origin: Origin::Text,
-        };
+        let new = NewNode::new(Operator::onnx("Relu", 20), vec![Some(x)], vec![], Origin::Text);
         let node = builder.node(main, new, &[Some(("y".into(), stated))]);
         let y = builder.module().node(node).outputs[0].unwrap();
         builder.output(main, y);
@@ -422,13 +416,7 @@ mod tests {
         let payload = Payload::Raw([1.0f32, 1.0, 2.0, 3.0].iter().flat_map(|scale| scale.to_le_bytes()).collect());
         let constant = builder.constant(ConstData { ty: ty.clone(), payload, origin: ConstOrigin::New });
         let scales = builder.input(main, "scales", ValueType::Tensor(ty), Some(constant));
-        let new = NewNode {
-            operator: Operator::onnx("Upsample", 9),
-            name: String::new(),
-            inputs: vec![Some(x), Some(scales)],
-            attributes: vec![],
-            origin: Origin::Text,
-        };
+        let new = NewNode::new(Operator::onnx("Upsample", 9), vec![Some(x), Some(scales)], vec![], Origin::Text);
         let node = builder.node(main, new, &[Some(("y".into(), ValueType::Unknown))]);
         let y = builder.module().node(node).outputs[0].unwrap();
         builder.output(main, y);

@@ -110,7 +110,7 @@ mod tests {
 
     fn new(domain: &str, name: &str, inputs: Vec<Option<Value>>, attributes: Vec<(String, Attribute)>) -> NewNode {
         let operator = Operator { domain: domain.into(), ..Operator::onnx(name, 20) };
-        NewNode { operator, name: String::new(), inputs, attributes, origin: Origin::Text }
+        NewNode::new(operator, inputs, attributes, Origin::Text)
     }
 
     fn flag(builder: &mut ModuleBuilder, value: u8) -> Value {

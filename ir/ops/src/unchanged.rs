@@ -258,7 +258,7 @@ mod tests {
         ty: ValueType,
     ) -> Node {
         let main = builder.module().main();
-        let new = NewNode { operator, name: String::new(), inputs, attributes, origin: Origin::Text };
+        let new = NewNode::new(operator, inputs, attributes, Origin::Text);
         builder.node(main, new, &[Some(("y".into(), ty))])
     }
 

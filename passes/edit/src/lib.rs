@@ -10,4 +10,4 @@ mod maker;
 
 pub use extents::{are_computable, obstacle};
 pub use form::ExtentForm;
-pub use maker::{Attributes, Maker, constant, has_made, int, is_made_by, named, node};
+pub use maker::{Attributes, Maker, constant, has_made, int, is_made_by, node};

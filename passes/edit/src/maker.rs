@@ -21,13 +21,7 @@ pub type Attributes = Vec<(String, Attribute)>;
 /// Returns a node without a name that a pass makes.
 #[must_use]
 pub fn node(pass: &'static str, operator: Operator, inputs: Vec<Option<Value>>, attributes: Attributes) -> NewNode {
-    NewNode { operator, name: String::new(), inputs, attributes, origin: Origin::Pass { pass: Cow::Borrowed(pass) } }
-}
-
-/// Returns a node under a name.
-#[must_use]
-pub fn named(name: String, node: NewNode) -> NewNode {
-    NewNode { name, ..node }
+    NewNode::new(operator, inputs, attributes, Origin::Pass { pass: Cow::Borrowed(pass) })
 }
 
 /// Returns whether a pass made a node.

@@ -8,7 +8,7 @@ mod cost;
 mod position;
 mod rows;
 
-use memc_edit::{Attributes, Maker, named};
+use memc_edit::{Attributes, Maker};
 use memc_ir::{Alias, AliasKind, Bytes, ConstData, ElementType, Module, Node, TensorType, Value, ValueType};
 
 use crate::options::{Lossy, Options};
@@ -219,7 +219,7 @@ impl<'m> Writer<'m> {
             };
             let inputs: Vec<Option<Value>> = step.operands.iter().map(operand).collect();
             let name = self.maker.fresh_name(&format!("{original}.{ending}"));
-            let new = named(name.clone(), self.maker.onnx(step.operator, inputs, step.attributes.clone()));
+            let new = self.maker.onnx(step.operator, inputs, step.attributes.clone()).named(name.clone());
             let node = self.maker.insert(None, new, &[Some((name, ValueType::Tensor(step.ty.clone())))]);
             let result = self.maker.result(node).unwrap_or(value);
             if let (true, Some(of)) = (is_view(step), self.maker.operand(node, 0)) {

@@ -142,13 +142,8 @@ mod tests {
         ) -> Vec<Value> {
             let count = self.0.module().values().len();
             let named: Vec<_> = (0..results).map(|at| Some((format!("v{}", count + at), ValueType::Unknown))).collect();
-            let new = NewNode {
-                operator: Operator::onnx(name, 13),
-                name: String::new(),
-                inputs: inputs.to_vec(),
-                attributes: attributes.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
-                origin: Origin::Text,
-            };
+            let attributes = attributes.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+            let new = NewNode::new(Operator::onnx(name, 13), inputs.to_vec(), attributes, Origin::Text);
             let node = self.0.node(graph, new, &named);
             self.0.module().node(node).results().collect()
         }

@@ -175,13 +175,7 @@ impl Case {
             self.builder.input(graph, &format!("{name}_in{index}"), ty(input), None);
         }
         let results: Vec<_> = outputs.iter().enumerate().map(|(i, text)| Some((format!("{name}_out{i}"), ty(text)))).collect();
-        let new = NewNode {
-            operator: Operator::onnx("Body", 1),
-            name: String::new(),
-            inputs: Vec::new(),
-            attributes: Vec::new(),
-            origin: Origin::Text,
-        };
+        let new = NewNode::new(Operator::onnx("Body", 1), Vec::new(), Vec::new(), Origin::Text);
         let node = self.builder.node(graph, new, &results);
         for value in self.builder.module().node(node).outputs.clone().into_iter().flatten() {
             self.builder.output(graph, value);
@@ -224,8 +218,7 @@ impl Case {
             .enumerate()
             .map(|(index, wanted)| wanted.then(|| (format!("out{index}"), ValueType::Unknown)))
             .collect();
-        let new =
-            NewNode { operator: self.operator, name: String::new(), inputs, attributes: self.attributes, origin: Origin::Text };
+        let new = NewNode::new(self.operator, inputs, self.attributes, Origin::Text);
         let node = self.builder.node(main, new, &results);
         (self.builder.finish(), node, self.inputs, info)
     }

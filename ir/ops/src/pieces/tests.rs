@@ -45,7 +45,7 @@ fn asked_of(
     let attributes = attributes.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
     let (domain, name) = name.split_once("::").map_or(("", name), |(domain, name)| (domain, name));
     let operator = Operator { domain: domain.into(), ..Operator::onnx(name, version) };
-    let new = NewNode { operator, name: String::new(), inputs, attributes, origin: Origin::Text };
+    let new = NewNode::new(operator, inputs, attributes, Origin::Text);
     let outputs: Vec<_> = results.iter().enumerate().map(|(index, text)| Some((format!("y{index}"), ty(text)))).collect();
     let node = builder.node(main, new, &outputs);
     let module: &Module = builder.module();
@@ -168,7 +168,7 @@ fn operands_of_unknown_extents_take_no_part() {
         let operands = ["f32[2,4,9,9]", "f32[8,4,3,3]", "f32[8]", addend];
         let inputs = operands.iter().enumerate().map(|(index, text)| Some(operand(&mut builder, index, text))).collect();
         let operator = Operator { domain: "com.microsoft".into(), ..Operator::onnx("FusedConv", 1) };
-        let new = NewNode { operator, name: String::new(), inputs, attributes: Vec::new(), origin: Origin::Text };
+        let new = NewNode::new(operator, inputs, Vec::new(), Origin::Text);
         let node = builder.node(main, new, &[Some(("y".to_owned(), ty("f32[2,8,7,7]")))]);
         let given = [Piece::Along(2), Piece::Whole, Piece::Whole, Piece::Whole];
         super::pieces_reaching(Typed::of(builder.module(), node), &given).map(|found| found.operands)
@@ -339,7 +339,7 @@ fn unequal_parts_pass_only_operators_that_keep_the_extent() {
         let main = builder.module().main();
         let inputs = operands.iter().enumerate().map(|(index, text)| Some(operand(&mut builder, index, text))).collect();
         let attributes = attributes.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-        let new = NewNode { operator: Operator::onnx(name, 13), name: String::new(), inputs, attributes, origin: Origin::Text };
+        let new = NewNode::new(Operator::onnx(name, 13), inputs, attributes, Origin::Text);
         let node = builder.node(main, new, &[Some(("y".to_owned(), ty(result)))]);
         let mut given = vec![Piece::Whole; operands.len()];
         given[0] = Piece::Along(1);
@@ -370,7 +370,7 @@ fn a_kernel_with_an_addend_replaces_one_without() {
         let inputs = ["f32[2,4,5,5]", "f32[8,4,1,1]"].iter().enumerate();
         let inputs = inputs.map(|(index, text)| Some(operand(&mut builder, index, text))).collect();
         let operator = Operator::onnx("Conv", 13);
-        let new = NewNode { operator, name: String::new(), inputs, attributes: Vec::new(), origin: Origin::Text };
+        let new = NewNode::new(operator, inputs, Vec::new(), Origin::Text);
         let node = builder.node(main, new, &[Some(("y".to_owned(), ty("f32[2,8,5,5]")))]);
         let operands = [Piece::Along(1), Piece::Whole];
         let found = pieces(Share { node: Typed::of(builder.module(), node), operands: &operands, parts: 2 });
@@ -417,7 +417,7 @@ fn shares_of_a_result_come_from_the_first_operand_that_gives_them() {
         let main = builder.module().main();
         let inputs = operands.iter().enumerate().map(|(index, text)| Some(operand(&mut builder, index, text))).collect();
         let operator = Operator::onnx(name, 13);
-        let new = NewNode { operator, name: String::new(), inputs, attributes: Vec::new(), origin: Origin::Text };
+        let new = NewNode::new(operator, inputs, Vec::new(), Origin::Text);
         let node = builder.node(main, new, &[Some(("y".to_owned(), ty(result)))]);
         let found = {
             let node = Typed::of(builder.module(), node);

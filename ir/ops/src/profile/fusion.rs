@@ -152,9 +152,8 @@ mod tests {
         let constant = builder.constant(data);
         let weight = builder.initializer(main, "w", constant);
         let mut add = |(name, has_weight): (&str, bool), operand: Value, output: &str| {
-            let (operator, name) = (Operator::onnx(name, 17), output.to_owned());
             let inputs = vec![Some(operand), Some(if has_weight { weight } else { y })];
-            let new = NewNode { operator, name, inputs, attributes: Vec::new(), origin: Origin::Text };
+            let new = NewNode::new(Operator::onnx(name, 17), inputs, Vec::new(), Origin::Text).named(output.to_owned());
             let node = builder.node(main, new, &[Some((output.to_owned(), ty.clone()))]);
             (node, builder.module().node(node).outputs[0].unwrap())
         };

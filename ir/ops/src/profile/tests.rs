@@ -25,7 +25,7 @@ fn operand(builder: &mut ModuleBuilder, index: usize, text: &str) -> Value {
 
 fn new(domain: &str, name: &str, inputs: Vec<Option<Value>>, attributes: Vec<(String, Attribute)>) -> NewNode {
     let operator = Operator { domain: domain.into(), ..Operator::onnx(name, 20) };
-    NewNode { operator, name: String::new(), inputs, attributes, origin: Origin::Text }
+    NewNode::new(operator, inputs, attributes, Origin::Text)
 }
 
 /// Builds a graph with one node of interest; an operand text that begins with `=` repeats operand 0.

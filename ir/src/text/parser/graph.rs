@@ -225,7 +225,7 @@ impl<'t> Parser<'t> {
         let inputs = self.operands()?;
         let attributes = self.attributes()?;
         let types = self.result_types(results.iter().flatten().count())?;
-        let new = NewNode { operator, name: String::new(), inputs, attributes, origin: Origin::Text };
+        let new = NewNode::new(operator, inputs, attributes, Origin::Text);
         let mut line = NodeLine { new, types, recompute_of: None, scratch: Vec::new() };
         while let Token::Word(keyword) = self.token {
             self.node_fact(&mut line, keyword)?;

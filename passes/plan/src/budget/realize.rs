@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use memc_edit::{Attributes, named};
+use memc_edit::Attributes;
 use memc_ir::{Alias, Attribute, Module, Node, Operator, SecondaryMap, Value, ValueType};
 use memc_ops::families::memory::{MEMORY, fetched_by};
 use memc_solve::budget::Event;
@@ -216,7 +216,7 @@ impl Realizer<'_, '_> {
                 Some((numbered(&mut self.names, &original.name, "recompute", again), original.ty.clone()))
             })
             .collect();
-        let new = named(name, memc_edit::node(super::INFO.name, data.operator, operands, data.attributes));
+        let new = memc_edit::node(super::INFO.name, data.operator, operands, data.attributes).named(name);
         let copy = self.writer.maker().insert(None, new, &results);
         self.writer.maker().set_recompute_of(copy, Some(data.recompute_of.unwrap_or(node)));
         self.order.push(copy);
@@ -284,7 +284,7 @@ impl Realizer<'_, '_> {
     fn part_again(&mut self, node: Node, value: Value) -> Option<Value> {
         let (data, original) = (self.module().node(node).clone(), self.module().value(value).clone());
         let name = numbered(&mut self.names, &original.name, "near", 1);
-        let new = named(name.clone(), memc_edit::node(super::INFO.name, data.operator, data.inputs, data.attributes));
+        let new = memc_edit::node(super::INFO.name, data.operator, data.inputs, data.attributes).named(name.clone());
         let node = self.writer.maker().insert(None, new, &[Some((name, original.ty))]);
         self.order.push(node);
         let result = self.writer.maker().result(node);
@@ -303,7 +303,7 @@ impl Realizer<'_, '_> {
         let data = self.module().value(original).clone();
         let name = numbered(&mut self.names, &data.name, suffix, 1);
         let operator = Operator { domain: MEMORY.into(), ..Operator::onnx(operator, 1) };
-        let new = named(name.clone(), memc_edit::node(super::INFO.name, operator, vec![Some(operand)], attributes));
+        let new = memc_edit::node(super::INFO.name, operator, vec![Some(operand)], attributes).named(name.clone());
         let node = self.writer.maker().insert(None, new, &[Some((name, data.ty))]);
         self.order.push(node);
         let result = self.writer.maker().result(node);

@@ -10,7 +10,7 @@ mod slices;
 
 use std::collections::BTreeMap;
 
-use memc_edit::{constant, int, named};
+use memc_edit::{constant, int};
 use memc_ir::{ConstData, Dim, Node, SecondaryMap, Use, Value, ValueType};
 use memc_ops::{AtZero, lookup};
 
@@ -134,7 +134,7 @@ fn apply(walk: &mut Walk<'_, '_, '_>, region: &Region, kept: &[usize]) -> Option
         }
         let ty = narrowed(walk.module().ty(result), region.axes.get(&result).copied(), kept.len());
         let name = walk.maker.name_after(result, "cut");
-        let new = named(data.name, walk.maker.node(data.operator, inputs, attributes));
+        let new = walk.maker.node(data.operator, inputs, attributes).named(data.name);
         let made = walk.maker.insert(Some(*node), new, &[Some((name, ty))]);
         if let Some(made) = walk.maker.result(made) {
             values.insert(result, made);
