@@ -1,7 +1,7 @@
 //! Ordering, placement and budget planning as pure problems, each with bounds and an independent
 //! checker.
 //!
-//! This crate knows nothing of graphs, tensors or ONNX. It solves six problems of a memory compiler:
+//! This crate knows nothing of graphs, tensors or ONNX. It solves seven problems of a memory compiler:
 //!
 //! - [`order`]: in which order should operations run, so that the peak (the most bytes live at one step)
 //!   is as low as possible?
@@ -14,6 +14,8 @@
 //!   largest device has as little as possible?
 //! - [`joint`]: at which offsets do several programs share one arena, one after another or one inside
 //!   another?
+//! - [`engines`]: on which of several equal engines, and when, should each operation run, so that all end
+//!   early within a number of bytes?
 //!
 //! These problems are NP-hard, so the solvers are portfolios: cheap heuristics run first, a search
 //! follows, and the best answer is kept. Every answer is an [`Outcome`]: a solution, its value, a *lower
@@ -25,20 +27,21 @@
 //! - *Reproducible.* Effort is counted in steps, never in seconds; ties are broken by the order of the
 //!   input. Equal inputs give equal answers on every machine.
 //! - *Checked.* [`place::check`], [`order::check`], [`budget::check`], [`direct::check`],
-//!   [`partition::check`], [`joint::check_serial`] and [`joint::check_nested`] judge answers and share no
-//!   code with the solvers.
+//!   [`partition::check`], [`joint::check_serial`], [`joint::check_nested`] and [`engines::check`] judge
+//!   answers and share no code with the solvers.
 //! - *Never worse.* A solver that is given a starting point returns it unless it finds a strictly better
 //!   solution.
 //!
-//! The pages `doc/place.md`, `doc/order.md`, `doc/budget.md`, `doc/partition.md` and `doc/joint.md` of this
-//! crate describe the algorithms, their sources and their limits. [`tuning`] describes how the numbers that
-//! steer the searches are passed and chosen.
+//! The pages `doc/place.md`, `doc/order.md`, `doc/budget.md`, `doc/partition.md`, `doc/joint.md` and
+//! `doc/engines.md` of this crate describe the algorithms, their sources and their limits. [`tuning`]
+//! describes how the numbers that steer the searches are passed and chosen.
 //!
 #![doc = include_str!("../doc/graphs.md")]
 
 mod basics;
 pub mod budget;
 pub mod direct;
+pub mod engines;
 pub mod joint;
 pub mod order;
 pub mod partition;

@@ -3,6 +3,7 @@
 mod budget;
 mod budget_bound;
 mod chaos;
+mod engines;
 mod joint;
 mod order;
 mod partition;
