@@ -14,6 +14,7 @@ use memc_passes::analysis::state::{Reason, StatePair, shared, unpaired};
 use memc_passes::analysis::windows::{KnownData, SubView, first_byte, windows};
 use memc_passes::analysis::{self, Liveness, Memory, StorageClass};
 use memc_passes::buffer::GrownCache;
+use memc_passes::parallel::Engines;
 use memc_passes::{Claims, Encoded, Io, LastRow, NewOutput, Options, Replaced, StatedNode};
 
 use crate::encoded_weights::encoded_weights;
@@ -49,6 +50,8 @@ pub(crate) struct Context<'a> {
     pub trace: Option<file::Trace>,
     /// Other budgets, with arena and time of their plans.
     pub pareto: Vec<file::ParetoPoint>,
+    /// Engines of the steps; `None` for one engine.
+    pub engines: Option<&'a Engines>,
     /// What the passes promise about their changes.
     pub claims: &'a Claims,
     /// The input as imported, for modelled cost.
@@ -107,6 +110,7 @@ pub(crate) fn layout(module: &Module, exported: &Exported, context: &Context<'_>
         arenas: writer.arenas(),
         schedule: writer.schedule(),
         tensors,
+        sync: writer.sync(),
         transfers: writer.transfers(),
         unplanned: writer.unplanned(),
         subgraphs: writer.subgraphs(),
@@ -277,12 +281,24 @@ impl<'a> Writer<'a> {
                     node: self.exported.node_names[*node].clone(),
                     op: operator.name.to_string(),
                     domain: operator.domain.to_string(),
+                    engine: self.engine(step),
                     anchor: is_anchor(self.module, *node),
                     reads: data.inputs.iter().map(name).collect(),
                     writes: data.outputs.iter().map(name).collect(),
                 }
             })
             .collect()
+    }
+
+    /// Engine of a step; `None` if the plan has one engine.
+    fn engine(&self, step: usize) -> Option<u64> {
+        self.context.engines?.engines.get(step).map(|engine| u64::from(*engine))
+    }
+
+    /// Waits between engines.
+    fn sync(&self) -> Vec<file::Sync> {
+        let waits = self.context.engines.iter().flat_map(|engines| &engines.waits);
+        waits.map(|wait| file::Sync { step: wait.step.into(), after: wait.after.into() }).collect()
     }
 
     /// Values of the main graph that the written file names: inputs, initializers, results.
@@ -626,6 +642,9 @@ impl<'a> Writer<'a> {
 
     /// When each step runs, in whole nanoseconds.
     fn timeline(&self) -> Vec<file::Busy> {
+        if let Some(engines) = self.context.engines {
+            return engines.spans.iter().map(|(begin, end)| file::Busy { start_ns: *begin, end_ns: *end }).collect();
+        }
         let spans = memc_cost::timeline(self.module, &self.context.options.cost);
         // Casts of floats are defined: they saturate, and NaN becomes 0.
         let whole = |time: Nanos| time.0.round() as u64;

@@ -12,7 +12,7 @@ use memc_ops::profile::{Language, SessionNeeds};
 use memc_ops::{Profile, is_seeded};
 use memc_passes::analysis::near_constants;
 use memc_passes::micro_batch::is_divided;
-use memc_passes::{Budgeted, Claims, Observer, PassContext, PipelineError, Silent, SolverReport, Turn, cache};
+use memc_passes::{Budgeted, Claims, Observer, PassContext, PipelineError, Settings, Silent, SolverReport, Turn, cache};
 use memc_plan::{Entry, Transforms, planned_peak, registry};
 use memc_solve::Stop;
 
@@ -107,7 +107,7 @@ fn planned(
     let external = ExternalFiles::beside(file.path());
     if passes.is_none() {
         let mut ctx = PassContext { external: Some(&external), ..PassContext::new(&options.plan, data) };
-        first.extend(transform(Turn::First, &mut given, &mut ctx, request, &mut Silent)?);
+        first.extend(transform(Turn::First, &mut given, &mut ctx, request, &Settings::default(), &mut Silent)?);
         data = ctx.data;
         claims.extend(ctx.said.claims);
         diagnostics.append(&mut ctx.said.remarks);
@@ -115,10 +115,13 @@ fn planned(
     let source = Source { file, given: &given, data: &data, external: &external, passes };
     let Chosen { planned, limits, pareto, log, without } = source.plan(options, observer, tell)?;
     diagnostics.extend(unused(&without));
-    let (mut module, mut trace) = (planned.module, None);
+    let (mut module, mut trace, mut engines) = (planned.module, None, planned.said.engines);
     if passes.is_none() {
         let mut ctx = PassContext { external: Some(&external), ..PassContext::new(&options.plan, data.clone()) };
-        let last = transform(Turn::Last, &mut module, &mut ctx, request, observer)?;
+        let settings = Settings { limit: limits.room(options), ..Settings::default() };
+        let last = transform(Turn::Last, &mut module, &mut ctx, request, &settings, observer)?;
+        engines = ctx.said.engines;
+        diagnostics.append(&mut ctx.said.remarks);
         let passes: Vec<&str> = first.into_iter().chain([planned.trace.as_str()]).chain(last).collect();
         trace = Some(memc_layout::Trace { strategy: planned.strategy.to_owned(), passes: passes.join(",") });
     }
@@ -176,6 +179,7 @@ fn planned(
         solvers: planned.said.reports.iter().map(solver).chain(planned.said.budgeted.iter().map(budget_solver)).collect(),
         pareto,
         trace,
+        engines: engines.as_ref(),
         claims: &all,
         given: &extended,
     };
@@ -200,7 +204,7 @@ fn planned(
             let model = memc_onnx_export::export(file, &base, &export)?;
             (context.solvers, context.overhead_lower_bound) = (Vec::new(), None);
             context.pareto.clear();
-            context.trace = None;
+            (context.trace, context.engines) = (None, None);
             context.claims = &claims;
             Some(layout(&base, &model, &context))
         }
@@ -282,12 +286,13 @@ fn transform(
     module: &mut Module,
     ctx: &mut PassContext<'_>,
     request: &Request,
+    settings: &Settings,
     observer: &mut dyn Observer,
 ) -> Result<Vec<&'static str>, Error> {
     let own = request.transforms.as_slice();
     let rows = Transforms { own, options: ctx.options }.at(turn, module);
     for row in &rows {
-        registry::parse(row.passes, module.stage, own)?.run(module, ctx, request.verify, observer)?;
+        registry::parse(row.passes, module.stage, own)?.with(settings).run(module, ctx, request.verify, observer)?;
     }
     Ok(rows.into_iter().map(|row| row.passes).collect())
 }

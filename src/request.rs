@@ -26,6 +26,9 @@ use crate::slo::Slo;
 /// Largest alignment of an arena, in bytes: huge pages of one gigabyte, as in target files.
 const MAX_ALIGNMENT: u64 = 1 << 30;
 
+/// Largest number of engines: list schedules of more gain nothing on the models that were measured.
+const MAX_ENGINES: u32 = 16;
+
 /// Elements of small tensors that inference knows, by value.
 pub(crate) type Known = SecondaryMap<Value, Option<Arc<Data>>>;
 
@@ -167,6 +170,8 @@ pub struct Request {
     pub weights: Option<String>,
     /// Whether outputs with a row for each token keep only the row of the last one.
     pub last_token: bool,
+    /// Number of equal engines that run the nodes at once.
+    pub engines: u32,
     /// Largest constant that folding may make, in bytes.
     pub max_fold_bytes: Bytes,
     /// Whether dead-end nodes pin the order, for runtimes that choose their own.
@@ -220,6 +225,7 @@ impl Default for Request {
             state: Vec::new(),
             weights: None,
             last_token: false,
+            engines: 1,
             max_fold_bytes: options.max_fold_bytes,
             anchors: false,
             plain: PlainForm::default(),
@@ -404,6 +410,13 @@ impl Request {
         self
     }
 
+    /// Runs branches of the model on this number of equal engines at once.
+    #[must_use]
+    pub fn engines(mut self, count: u32) -> Self {
+        self.engines = count;
+        self
+    }
+
     /// Plans further budgets, between the smallest reachable arena and the need without a budget.
     #[must_use]
     pub fn pareto(mut self, budgets: u32) -> Self {
@@ -538,6 +551,7 @@ impl Request {
         if self.slo.is_some() && self.rewrite.slowdown > 0 {
             return Err(RequestError::TwoTimes.into());
         }
+        self.validate_engines()?;
         extent::validate(&self.buckets)?;
         if self.scratch.is_some() && self.runtime != Runtime::Arena {
             return Err(RequestError::ScratchOfSession { runtime: self.runtime.name() }.into());
@@ -570,11 +584,33 @@ impl Request {
             state: self.state.clone(),
             weights: self.weights.clone(),
             last_token: self.last_token,
+            engines: self.engines,
             stop: self.stop.clone(),
             threads: Threads::new(self.threads.unwrap_or_else(processors)),
             pipelines: self.pipelines.clone(),
             ..options
         })
+    }
+
+    /// Checks the number of engines, and that no other option excludes several.
+    fn validate_engines(&self) -> Result<(), RequestError> {
+        let engines = self.engines;
+        if !(1..=MAX_ENGINES).contains(&engines) {
+            return Err(RequestError::EngineCount { engines, most: MAX_ENGINES });
+        }
+        let excluded = [
+            ("--runtime ort", self.runtime == Runtime::Ort, "a session of ONNX Runtime runs one node after another"),
+            ("--dim NAME=A..B", !self.import.ranges.is_empty(), "offsets follow the extents of a run, and waits do not"),
+            ("--link", !self.links.is_empty(), "transfers are planned for one engine"),
+            ("--weights", self.weights.is_some(), "fetches are planned for one engine"),
+            ("--anchors", self.anchors, "anchors pin the order of one engine"),
+            ("--slo", self.slo.is_some(), "that time is the one of a single engine"),
+            ("--pareto", self.pareto > 0, "its table is for one engine"),
+        ];
+        match excluded.into_iter().find(|(_, is_given, _)| *is_given) {
+            Some((option, _, why)) if engines > 1 => Err(RequestError::Engines { engines, option, why }),
+            _ => Ok(()),
+        }
     }
 
     /// Extents of dimensions as the user gave them, by name.
@@ -623,6 +659,7 @@ impl Request {
         given("max_value", self.max_value.map(|bytes| bytes.0.to_string()));
         given("alias_state", self.alias_state.then(|| true.to_string()));
         given("weights", self.weights.clone());
+        given("engines", (self.engines > 1).then(|| self.engines.to_string()));
         given("last_token", self.last_token.then(|| true.to_string()));
         given("micro_batches", self.rewrite.micro_batches.map(|parts| parts.to_string()));
         given("slowdown", (self.rewrite.slowdown > 0).then(|| format!("{}%", f64::from(self.rewrite.slowdown) / 100.0)));

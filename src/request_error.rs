@@ -22,6 +22,24 @@ pub enum RequestError {
         /// The option that rounds.
         option: String,
     },
+    /// No engine, or too many.
+    #[error("`--engines {engines}`: a plan has 1 to {most} engines")]
+    EngineCount {
+        /// The requested number.
+        engines: u32,
+        /// Largest number.
+        most: u32,
+    },
+    /// An option that excludes several engines.
+    #[error("`--engines {engines}` excludes `{option}`: {why}")]
+    Engines {
+        /// The requested number.
+        engines: u32,
+        /// The option.
+        option: &'static str,
+        /// The reason.
+        why: &'static str,
+    },
     /// Two limits of time.
     #[error("`--slo` and `--slowdown` both limit the time of a run")]
     TwoTimes,
@@ -82,6 +100,8 @@ impl RequestError {
         match self {
             Self::StateInArena => "leave out `--io`, or use `--io external`".to_owned(),
             Self::ExactBatch { .. } | Self::ExactLossy { .. } | Self::TwoTimes => "leave out one of both".to_owned(),
+            Self::EngineCount { .. } => "use `--engines 2`, or leave the option out for one engine".to_owned(),
+            Self::Engines { option, .. } => format!("leave out `--engines`, or `{option}`"),
             Self::BlocksWithoutKernels => "add `--runtime ort` or `--runtime player`".to_owned(),
             Self::ScratchOfSession { .. } => {
                 "leave out `--runtime`; measured workspace of ONNX Runtime comes from `--profile`".to_owned()

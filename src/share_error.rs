@@ -11,6 +11,14 @@ pub enum ShareError {
         /// Number of layouts.
         count: usize,
     },
+    /// A member runs on several engines at once.
+    #[error("`{name}` is planned for {engines} engines: only its waits order uses of its bytes, not its steps")]
+    Engines {
+        /// Name of the member.
+        name: String,
+        /// Number of engines.
+        engines: u64,
+    },
     /// Two members have one name.
     #[error("{one} and {other} are both named `{name}`")]
     OneName {
@@ -129,6 +137,7 @@ impl ShareError {
             Self::Few { .. } => {
                 "name the layouts that `memc optimize` wrote: `memc share a.layout.json b.layout.json`".to_owned()
             }
+            Self::Engines { .. } => "plan the member without `--engines`".to_owned(),
             Self::OneName { name, other, .. } => format!("give one of them another name: `{name}2={other}`"),
             Self::NoMember { .. } => "members have the names of their layouts, or those before `=`".to_owned(),
             Self::NoTensor { .. } => "write MEMBER.OUTPUT=MEMBER.INPUT; `memc print MODEL` shows inputs and outputs".to_owned(),

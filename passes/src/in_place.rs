@@ -63,7 +63,7 @@ impl Families {
 }
 
 /// Returns the head of a value's group: the member that is no view.
-fn head(module: &Module, value: Value) -> Value {
+pub(crate) fn head(module: &Module, value: Value) -> Value {
     let mut head = value;
     while let Some(alias) = module.plan.alias[head].filter(|alias| alias.kind == AliasKind::View) {
         head = alias.of;

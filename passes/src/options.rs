@@ -204,6 +204,8 @@ pub struct Options {
     pub weights: Option<String>,
     /// Whether outputs with a row for each token keep only the last one.
     pub last_token: bool,
+    /// Number of equal engines that run the nodes, at least 1.
+    pub engines: u32,
 }
 
 /// Names of a graph output and of the graph input that it updates.
@@ -268,6 +270,7 @@ impl Options {
             growing: BTreeMap::new(),
             weights: None,
             last_token: false,
+            engines: 1,
         }
     }
 

@@ -9,6 +9,7 @@ use memc_ops::Data;
 use crate::claims::Claims;
 use crate::memo::Memo;
 use crate::options::{Options, Rewriting};
+use crate::parallel::Engines;
 use crate::settings::Settings;
 
 /// Whether a pass changed the module. `No` means that the printed text is identical.
@@ -206,6 +207,8 @@ pub struct Said {
     pub claims: Claims,
     /// Cost of keeping a limit; `None` without one.
     pub budgeted: Option<Budgeted>,
+    /// Engines of the steps; `None` for one engine.
+    pub engines: Option<Engines>,
 }
 
 /// Cost of keeping a budget, by the model of time.

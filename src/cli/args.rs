@@ -180,6 +180,10 @@ pub struct Optimize {
     /// End searches after SECONDS with the best plan until then. The plan then depends on the machine
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true, help_heading = heading::GOAL, hide_short_help = true)]
     pub time_limit: Option<Duration>,
+    /// Run branches of the model on N engines at once: threads, cores or queues that each run one node at a
+    /// time. The layout states each node's engine, and which nodes wait for which
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = heading::MACHINE, hide_short_help = true)]
+    pub engines: u32,
     /// Times and workspace that `memc profile` measured, instead of modelled ones
     #[arg(long, value_name = "P.json", help_heading = heading::MACHINE, hide_short_help = true)]
     pub profile: Option<PathBuf>,
@@ -538,6 +542,9 @@ pub struct Run {
     /// Number of runs
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub repeat: u32,
+    /// With a plan for several engines: sleep at random before kernels, and compare the results of all runs
+    #[arg(long)]
+    pub random_sleeps: bool,
     /// How plans are played
     #[command(flatten)]
     pub playing: Playing,

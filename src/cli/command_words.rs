@@ -53,6 +53,7 @@ fn words(arguments: &Optimize) -> Vec<String> {
     option("nchwc", some(arguments.nchwc.and_then(|blocks| blocks.0).map(|block| block.to_string())));
     option("micro-batches", some(arguments.micro_batches.map(|parts| parts.to_string())));
     option("max-value", some(arguments.max_value.map(|bytes| bytes.to_string())));
+    option("engines", some((arguments.engines > 1).then(|| arguments.engines.to_string())));
     option("profile", some(arguments.profile.as_ref().map(|path| path.display().to_string())));
     option("layout", arguments.layout.iter().map(|path| path.display().to_string()).collect());
     let runtime = match machine.runtime {

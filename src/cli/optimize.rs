@@ -156,6 +156,7 @@ pub fn request(arguments: &Optimize) -> Result<Request, Failure> {
     request.max_value = arguments.max_value.map(Bytes);
     request.pareto = arguments.pareto;
     request.last_token = arguments.last_token;
+    request.engines = arguments.engines;
     request.anchors = arguments.anchors;
     request.external_data.clone_from(&arguments.external_data);
     request.time_limit = arguments.time_limit;

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::OnceLock;
-use std::time::Instant;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use memc::Error;
 use memc_ir::{Diagnostic, Severity};
@@ -86,6 +87,20 @@ pub fn processor_nanoseconds() -> u64 {
     }
     #[cfg(not(target_os = "linux"))]
     nanoseconds()
+}
+
+/// Longest random sleep, in microseconds: about the time of a kernel.
+const LONGEST_SLEEP: u64 = 300;
+
+/// Sleeps for a random time before every other kernel, so that engines reach their waits in another order
+/// in each run.
+pub fn sleep_at_random(_step: usize) {
+    static CALLS: AtomicU64 = AtomicU64::new(0);
+    // Multiplying by 2^64 over the golden ratio spreads the numbers of the calls.
+    let drawn = CALLS.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    if drawn.is_multiple_of(2) {
+        std::thread::sleep(Duration::from_micros(drawn / 2 % LONGEST_SLEEP));
+    }
 }
 
 /// The clocks of measurements.

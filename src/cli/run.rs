@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use memc::Error;
-use memc_ir::Bytes;
+use memc_ir::{Bytes, Diagnostic, Severity};
 use memc_layout::Layout;
 use memc_onnx_proto::ModelFile;
 use memc_ort as play;
@@ -13,8 +13,8 @@ use play::{PlayOptions, Played, Player, Point, npz};
 use serde_json::json;
 
 use super::args::Run;
-use super::playing::{archive, layout, load, nanoseconds, refuse};
-use super::{Outcome, Voice, print, run_joint, run_sections, usage};
+use super::playing::{archive, layout, load, nanoseconds, refuse, sleep_at_random};
+use super::{Failure, Outcome, Voice, print, run_joint, run_sections, usage};
 use memc::Outputs;
 
 /// Largest number of printed rows of a list.
@@ -49,6 +49,7 @@ pub fn run(arguments: &Run, voice: &Voice) -> Outcome {
         poison_check: arguments.playing.poison_check,
         swap_folder: arguments.playing.swap_dir.clone(),
         clock: Some(nanoseconds),
+        delay: arguments.random_sleeps.then_some(sleep_at_random),
         ..PlayOptions::default()
     };
     let started = Instant::now();
@@ -56,9 +57,16 @@ pub fn run(arguments: &Run, voice: &Voice) -> Outcome {
     let start = started.elapsed().as_secs_f64() * 1e3;
     let mut times = Vec::new();
     let mut played = Played::default();
-    for _ in 0..arguments.repeat.max(1) {
+    let mut first = None;
+    for number in 1..=arguments.repeat.max(1) {
         played = player.play(&*given).map_err(refuse)?;
         times.push(played.nanoseconds as f64 / 1e6);
+        if arguments.random_sleeps {
+            let digest = play::digest(&player.outputs().map_err(refuse)?);
+            if *first.get_or_insert_with(|| digest.clone()) != digest {
+                return Err(unequal(number));
+            }
+        }
     }
     times.sort_by(f64::total_cmp);
     let median = times[times.len() / 2];
@@ -129,7 +137,14 @@ fn point(layout: &Layout, archive: Option<&Archive>, dims: &[(String, u64)]) -> 
     Ok(found)
 }
 
-/// Prints the memory and the transfers of a run.
+/// Refuses a plan whose results depend on the speed of its engines.
+fn unequal(run: u32) -> Failure {
+    let text = format!("the results of run {run} differ from those of the first run, on equal inputs");
+    let help = "`memc check` names the wait that the plan lacks; if it finds none, random numbers in the model may be the cause";
+    Failure { diagnostics: vec![Diagnostic::new("E0709", Severity::Error, text).with_help(help)], code: 1 }
+}
+
+/// Prints the memory, the engines and the transfers of a run.
 fn tell(played: &Played, voice: &Voice) {
     for arena in &played.arenas {
         voice.say(&format!("arena {}: {} planned, {} used", arena.space, Bytes(arena.planned), Bytes(arena.used)));
@@ -138,6 +153,10 @@ fn tell(played: &Played, voice: &Voice) {
         "{} nodes ran, {} had nothing to do, {} were computed as constants before the run",
         played.ran, played.skipped, played.constant
     ));
+    for (number, engine) in played.engines.iter().enumerate() {
+        let (busy, waited) = (engine.busy as f64 / 1e6, engine.waited as f64 / 1e6);
+        voice.say(&format!("engine {number}: {} steps, busy {busy:.3} ms, waited {waited:.3} ms", engine.steps));
+    }
     for link in &played.links {
         let (busy, waited) = (link.busy as f64 / 1e6, link.waited as f64 / 1e6);
         let (from, to) = (&link.from, &link.to);

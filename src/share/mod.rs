@@ -67,6 +67,9 @@ fn distinct(members: &[ShareMember]) -> Result<(), ShareError> {
     if members.len() < 2 {
         return Err(ShareError::Few { count: members.len() });
     }
+    if let Some(member) = members.iter().find(|member| member.layout.engines() > 1) {
+        return Err(ShareError::Engines { name: member.name.clone(), engines: member.layout.engines() });
+    }
     let mut seen: BTreeMap<&str, &ShareMember> = BTreeMap::new();
     for member in members {
         if let Some(other) = seen.insert(&member.name, member) {

@@ -18,6 +18,7 @@ mod dropout;
 mod empty;
 mod encoded_plans;
 mod encoded_weights;
+mod engines;
 mod examples;
 mod external_data;
 mod far_parts;

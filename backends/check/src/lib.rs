@@ -25,6 +25,7 @@ mod ctx;
 pub mod devices;
 pub mod empty;
 mod encodings;
+mod engines;
 mod entries;
 mod extents;
 mod fetches;
@@ -221,6 +222,7 @@ fn run(given: &Side<'_>, out: &mut Side<'_>, layout: &Layout, options: Options, 
     alias::check(&ctx, findings);
     placement::check(&ctx, findings);
     overlap::check(&ctx, findings);
+    engines::check(&ctx, findings);
     formula::check(layout, ctx.out.extents, findings);
     transfers::check(&ctx, findings);
     state::check(&ctx, findings);

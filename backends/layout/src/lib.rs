@@ -17,6 +17,7 @@ mod added;
 mod c_extents;
 mod c_header;
 pub mod devices;
+mod engines;
 mod expr;
 mod extents;
 mod far;
@@ -42,6 +43,7 @@ mod types;
 
 pub use added::{AddedNode, AddedOutput, Attribute, LastRow};
 pub use c_header::{CIdentifiers, c_identifiers, to_c_header};
+pub use engines::Sync;
 pub use expr::Expr;
 pub use fetches::{Fetch, FetchedPart, FetchedRows};
 pub use formula::formula;

@@ -1,9 +1,17 @@
-//! Facts besides offsets that a program needs to run a plan: inputs and outputs, tensors of each step,
-//! and counted workspace.
+//! Facts besides offsets that a program needs to run a plan: inputs and outputs, engines, tensors of each
+//! step, and counted workspace.
 
 use std::collections::BTreeMap;
 
 use crate::types::{Class, Layout, Tensor};
+
+impl Layout {
+    /// Returns the number of engines, at least 1. Linear in the steps.
+    pub fn engines(&self) -> u64 {
+        let numbers = self.schedule.iter().filter_map(|row| row.engine);
+        numbers.max().map_or(1, |largest| largest.saturating_add(1))
+    }
+}
 
 /// Returns the number of an element type in ONNX's `TensorProto.DataType`, or 0 for an unknown type.
 pub(crate) fn element_type(dtype: &str) -> u32 {

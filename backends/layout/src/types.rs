@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize, Serializer, ser::Error as _};
 
 use crate::added::{AddedOutput, LastRow};
+use crate::engines::Sync;
 use crate::fetches::Fetch;
 use crate::ranges::{Extents, FormulaRow, Limit};
 use crate::searches::{ParetoPoint, Solver, Trace};
@@ -38,6 +39,10 @@ pub struct Layout {
     pub schedule: Vec<ScheduledNode>,
     /// Every value of known size, and the workspace of kernels and bodies.
     pub tensors: Vec<Tensor>,
+    /// Waits between engines. Only they and the order of each engine's own steps order two steps. Absent if
+    /// the plan has one engine.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sync: Vec<Sync>,
     /// Tensors that leave their space and return.
     pub transfers: Vec<Transfer>,
     /// Values whose size cannot be derived.
@@ -54,8 +59,9 @@ pub struct Layout {
     pub baseline: Baseline,
     /// Cost of the plan in work and time.
     pub cost: Cost,
-    /// Modelled time of each step, in schedule order: operators run one after another. Transfers run in
-    /// parallel to them, and each direction of a link is its own engine. Absent if no time is modelled.
+    /// Modelled time of each step, in schedule order: operators of an engine run one after another. Transfers
+    /// run in parallel to them, and each direction of a link is its own engine. Absent if no time is
+    /// modelled.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub timeline: Vec<Busy>,
     /// Results of the searches for the plan. Absent if no search ran.
@@ -393,6 +399,10 @@ pub struct ScheduledNode {
     pub op: String,
     /// Domain of the operator; empty for the default domain.
     pub domain: String,
+    /// Engine that runs the node, from 0: a thread, a core or a queue. It runs its nodes in the order of
+    /// their steps. Absent from all rows if the plan has one engine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine: Option<u64>,
     /// Whether the node is a dead end that only pins a runtime's order. Absent from the file if false.
     #[serde(default, skip_serializing_if = "is_false")]
     pub anchor: bool,

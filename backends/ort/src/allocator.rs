@@ -3,9 +3,11 @@
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc, dealloc};
+use std::collections::HashMap;
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
 
 use ort::sys;
 
@@ -32,8 +34,25 @@ pub struct Tally {
     pub requests: u64,
 }
 
+/// Counts of all threads together, and of threads that count for themselves.
 #[derive(Debug, Default)]
 struct State {
+    shared: Count,
+    own: HashMap<ThreadId, Count>,
+}
+
+impl State {
+    /// Returns the count of the calling thread.
+    fn count(&mut self) -> &mut Count {
+        if self.own.is_empty() {
+            return &mut self.shared;
+        }
+        self.own.get_mut(&std::thread::current().id()).unwrap_or(&mut self.shared)
+    }
+}
+
+#[derive(Debug, Default)]
+struct Count {
     in_use: u64,
     start: u64,
     peak: u64,
@@ -121,29 +140,45 @@ impl CountingAllocator {
     /// The region must stay writable, and no other code may use it, until [`Self::end`].
     pub(crate) unsafe fn begin(&self, region: Option<(*mut u8, usize)>) {
         let mut state = self.state();
-        state.start = state.in_use;
-        state.peak = state.in_use;
-        state.requests = 0;
-        state.region = region.map(|(start, bytes)| Region { start: start as usize, bytes, blocks: Vec::new(), peak: 0 });
+        let count = state.count();
+        count.start = count.in_use;
+        count.peak = count.in_use;
+        count.requests = 0;
+        count.region = region.map(|(start, bytes)| Region { start: start as usize, bytes, blocks: Vec::new(), peak: 0 });
     }
 
     /// Ends the count and returns it.
     pub(crate) fn end(&self) -> Tally {
         let mut state = self.state();
-        let region = state.region.take();
+        let count = state.count();
+        let region = count.region.take();
         Tally {
-            peak: state.peak - state.start,
-            kept: state.in_use.saturating_sub(state.start),
+            peak: count.peak.saturating_sub(count.start),
+            kept: count.in_use.saturating_sub(count.start),
             planned_peak: region.as_ref().map_or(0, |region| region.peak as u64),
             planned_kept: region.map_or(0, |region| region.blocks.len()),
-            requests: state.requests,
+            requests: count.requests,
+        }
+    }
+
+    /// Gives the calling thread a count of its own until [`Self::join`].
+    pub(crate) fn part(&self) {
+        self.state().own.insert(std::thread::current().id(), Count::default());
+    }
+
+    /// Adds what the calling thread still uses to the count of all threads.
+    pub(crate) fn join(&self) {
+        let mut state = self.state();
+        if let Some(own) = state.own.remove(&std::thread::current().id()) {
+            state.shared.in_use += own.in_use;
         }
     }
 
     fn allocate(&self, size: usize) -> *mut u8 {
         let mut state = self.state();
-        state.requests += 1;
-        if let Some(address) = state.region.as_mut().and_then(|region| region.take(size.max(1))) {
+        let count = state.count();
+        count.requests += 1;
+        if let Some(address) = count.region.as_mut().and_then(|region| region.take(size.max(1))) {
             return ptr::with_exposed_provenance_mut(address);
         }
         // The size is stored in front of the block, because the C interface frees by address alone.
@@ -154,8 +189,8 @@ impl CountingAllocator {
             return ptr::null_mut();
         }
         prefer_large_pages(start, size);
-        state.in_use += size as u64;
-        state.peak = state.peak.max(state.in_use);
+        count.in_use += size as u64;
+        count.peak = count.peak.max(count.in_use);
         // SAFETY: the block has `ALIGNMENT` bytes in front of the returned address, enough for a
         // `usize`.
         unsafe {
@@ -169,7 +204,8 @@ impl CountingAllocator {
             return;
         }
         let mut state = self.state();
-        if state.region.as_mut().is_some_and(|region| region.give_back(block_start as usize)) {
+        let count = state.count();
+        if count.region.as_mut().is_some_and(|region| region.give_back(block_start as usize)) {
             return;
         }
         // SAFETY: the address came from `allocate`, so its size is stored in front of it, and
@@ -177,7 +213,7 @@ impl CountingAllocator {
         unsafe {
             let start = block_start.sub(ALIGNMENT);
             let size = start.cast::<usize>().read();
-            state.in_use = state.in_use.saturating_sub(size as u64);
+            count.in_use = count.in_use.saturating_sub(size as u64);
             if let Some(layout) = block(size) {
                 dealloc(start, layout);
             }

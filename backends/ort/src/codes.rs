@@ -186,7 +186,7 @@ impl Error {
             Self::MissingKernels { .. } => "E0703",
             Self::Claimed { .. } => "E0712",
             Self::OtherModel { .. } | Self::Schedule { .. } | Self::Tensor { .. } => "E0704",
-            Self::Alignment { .. } | Self::Unsupported { .. } => "E0704",
+            Self::Alignment { .. } | Self::Engines { .. } | Self::Unsupported { .. } => "E0704",
             Self::Weights { .. } | Self::Initializer { .. } => "E0705",
             Self::Input { .. } | Self::Given { .. } | Self::NoArray { .. } => "E0706",
             Self::Extent { .. } => "E0715",
@@ -226,9 +226,11 @@ impl Error {
                  is then unknown, and it lies outside the arena"
             }
             Self::OtherModel { .. } => "give the layout that was written with this model, or plan again",
-            Self::Schedule { .. } | Self::Tensor { .. } | Self::Alignment { .. } | Self::Unsupported { .. } => {
-                "plan again; `memc check` lists all violations"
-            }
+            Self::Schedule { .. }
+            | Self::Tensor { .. }
+            | Self::Alignment { .. }
+            | Self::Engines { .. }
+            | Self::Unsupported { .. } => "plan again; `memc check` lists all violations",
             Self::Weights { .. } => "put the weight files beside the model, with the names that it states",
             Self::Initializer { .. } => "the model is damaged: export it again",
             Self::Input { .. } | Self::Given { .. } => {

@@ -230,8 +230,14 @@ pub enum Error {
         /// The system's error.
         source: std::io::Error,
     },
-    /// The system cannot start a thread for a link.
-    #[error("the system refused to start a thread for the links between spaces")]
+    /// The engines of a plan, or its waits, are wrong.
+    #[error("the plan cannot be played on its engines: {reason}")]
+    Engines {
+        /// Description of the defect.
+        reason: String,
+    },
+    /// The system cannot start a thread for a link or an engine.
+    #[error("the system refused to start a thread for a link between spaces, or for an engine")]
     NoThread {
         /// The system's error.
         source: std::io::Error,

@@ -6,14 +6,26 @@ use memc_layout::Class;
 use crate::error::Error;
 use crate::memory::{ArenaMemory, Foreign, POISON};
 use crate::places::{Place, Places};
-use crate::step::Step;
+use crate::step::{Kind, Step};
 
 /// Number of free bytes that are examined on each side of a result.
 const NEIGHBORHOOD: usize = 64;
 
+/// What lies in the bytes of a span.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Owner {
+    /// A value of another plan.
+    Foreign,
+    /// A value, by its slot.
+    Slot(usize),
+    /// The workspace of a step.
+    Step(u64),
+}
+
 /// Bytes of an arena with their live range in the plan.
 #[derive(Clone, Copy, Debug)]
 struct Span {
+    owner: Owner,
     arena: usize,
     start: usize,
     end: usize,
@@ -35,6 +47,19 @@ pub(crate) struct Watch {
     names: Vec<String>,
     /// Number of steps of the schedule; values that are live to the end are not poisoned.
     steps: u64,
+    /// Uses of each span, if steps run on several engines; otherwise their positions decide.
+    uses: Option<Uses>,
+}
+
+/// Uses of spans by steps that run in no fixed order.
+#[derive(Debug)]
+struct Uses {
+    /// Spans that each step uses.
+    of_step: Vec<Vec<usize>>,
+    /// Number of steps that still have to use each span, and one more for a span that is live to the end.
+    open: Vec<usize>,
+    /// Whether a step has begun to use each span.
+    is_begun: Vec<bool>,
 }
 
 impl Watch {
@@ -42,17 +67,24 @@ impl Watch {
     pub(crate) fn new(places: &Places, steps: usize, foreign: &[Foreign]) -> Self {
         let mut spans = Vec::new();
         for bytes in foreign {
-            spans.push(Span { arena: bytes.arena, start: bytes.start, end: bytes.end, from: 0, to: u64::MAX });
+            spans.push(Span {
+                owner: Owner::Foreign,
+                arena: bytes.arena,
+                start: bytes.start,
+                end: bytes.end,
+                from: 0,
+                to: u64::MAX,
+            });
         }
-        for slot in &places.slots {
+        for (number, slot) in places.slots.iter().enumerate() {
             if let Place::Arena { arena, offset } = slot.place {
                 let (from, to) = (slot.live.start, slot.live.end);
-                spans.push(Span { arena, start: offset, end: offset + slot.bytes, from, to });
+                spans.push(Span { owner: Owner::Slot(number), arena, start: offset, end: offset + slot.bytes, from, to });
             }
         }
         for (step, work) in &places.workspace {
             let (start, end) = (work.offset, work.offset + work.bytes);
-            spans.push(Span { arena: work.arena, start, end, from: *step, to: *step + 1 });
+            spans.push(Span { owner: Owner::Step(*step), arena: work.arena, start, end, from: *step, to: *step + 1 });
         }
         Self {
             spans,
@@ -60,6 +92,53 @@ impl Watch {
             writes: Vec::new(),
             names: Vec::with_capacity(steps),
             steps: steps as u64,
+            uses: None,
+        }
+    }
+
+    /// Watches steps that run on several engines: bytes are live from the begin of their first use to the
+    /// end of their last one.
+    pub(crate) fn follow(&mut self, steps: &[Step<'_>]) {
+        let mut uses = Uses {
+            of_step: vec![Vec::new(); steps.len()],
+            open: vec![0; self.spans.len()],
+            is_begun: vec![false; self.spans.len()],
+        };
+        let running = || steps.iter().enumerate().filter(|(_, step)| step.kind != Kind::Constant);
+        for (number, span) in self.spans.iter().enumerate() {
+            let is_used = |position: usize, step: &Step<'_>| match span.owner {
+                Owner::Foreign => false,
+                Owner::Slot(slot) => step.inputs.contains(&slot) || step.outputs.contains(&slot),
+                Owner::Step(of) => of == position as u64,
+            };
+            for (position, _) in running().filter(|(position, step)| is_used(*position, step)) {
+                uses.of_step[position].push(number);
+                uses.open[number] += 1;
+            }
+            let is_made = |slot: usize| running().any(|(_, step)| step.outputs.contains(&slot));
+            uses.is_begun[number] = match span.owner {
+                Owner::Foreign => true,
+                Owner::Slot(slot) => !is_made(slot),
+                Owner::Step(_) => false,
+            };
+            uses.open[number] += usize::from(span.owner == Owner::Foreign || span.to >= self.steps);
+        }
+        self.uses = Some(uses);
+    }
+
+    /// Records that a step begins, on one of several engines.
+    pub(crate) fn begin(&mut self, position: usize) {
+        if let Some(uses) = &mut self.uses {
+            uses.of_step[position].iter().for_each(|span| uses.is_begun[*span] = true);
+        }
+    }
+
+    /// Whether the bytes of a span are in use at a step.
+    fn is_live(&self, number: usize, step: u64) -> bool {
+        let span = &self.spans[number];
+        match &self.uses {
+            Some(uses) => uses.is_begun[number] && uses.open[number] > 0,
+            None => span.from <= step && step < span.to,
         }
     }
 
@@ -67,7 +146,7 @@ impl Watch {
     pub(crate) fn wrote(&mut self, slot: usize, step: Option<usize>, places: &Places, arenas: &[ArenaMemory]) {
         if let Place::Arena { arena, offset } = places.slots[slot].place {
             let end = offset + places.slots[slot].bytes;
-            self.sums[slot] = Some((checksum(&arenas[arena].bytes()[offset..end]), self.writes.len()));
+            self.sums[slot] = Some((checksum(arenas[arena].part(offset, end)), self.writes.len()));
             if let Some(step) = step {
                 self.writes.push((step, arena, offset, end, false));
             }
@@ -87,7 +166,7 @@ impl Watch {
         let none = || Error::NoValue { step: position as u64, node: node.to_owned(), tensor: data.name.clone() };
         let (sum, since) = self.sums[slot].ok_or_else(none)?;
         let end = offset + data.bytes;
-        if checksum(&arenas[arena].bytes()[offset..end]) == sum {
+        if checksum(arenas[arena].part(offset, end)) == sum {
             return Ok(());
         }
         // Find the latest write that hit the value, for the message.
@@ -112,9 +191,9 @@ impl Watch {
         places: &Places,
         arenas: &mut [ArenaMemory],
     ) -> Result<(), Error> {
-        // Steps without a watch (constants) keep their place in the list of names.
-        self.names.resize(position, String::new());
-        self.names.push(step.name.clone());
+        // Steps without a watch (constants), or on another engine, keep their place in the list of names.
+        self.names.resize(self.names.len().max(position + 1), String::new());
+        self.names[position].clone_from(&step.name);
         for slot in &step.outputs {
             self.wrote(*slot, Some(position), places, arenas);
         }
@@ -126,7 +205,7 @@ impl Watch {
             let beside = [(offset.saturating_sub(NEIGHBORHOOD), offset), (end, (end + NEIGHBORHOOD).min(arenas[arena].size()))];
             for (from, to) in beside {
                 for (from, to) in self.free(arena, from, to, now) {
-                    if arenas[arena].bytes()[from..to].iter().any(|byte| *byte != POISON) {
+                    if arenas[arena].part(from, to).iter().any(|byte| *byte != POISON) {
                         return Err(Error::Guard { step: now, node: step.name.clone(), tensor: data.name.clone() });
                     }
                 }
@@ -139,9 +218,8 @@ impl Watch {
     /// Returns the parts of a range of bytes that no live value covers at a step.
     fn free(&self, arena: usize, from: usize, to: usize, step: u64) -> Vec<(usize, usize)> {
         let mut parts = vec![(from, to)];
-        for span in &self.spans {
-            let is_live = span.from <= step && step < span.to;
-            if !is_live || span.arena != arena || span.end <= from || to <= span.start {
+        for (number, span) in self.spans.iter().enumerate() {
+            if !self.is_live(number, step) || span.arena != arena || span.end <= from || to <= span.start {
                 continue;
             }
             parts = parts
@@ -153,15 +231,27 @@ impl Watch {
         parts
     }
 
+    /// Ends the uses of a step, and returns the spans that no later step uses.
+    fn dying(&mut self, position: usize) -> Vec<Span> {
+        let next = position as u64 + 1;
+        let Some(uses) = &mut self.uses else {
+            return self.spans.iter().filter(|span| span.to == next && next < self.steps).copied().collect();
+        };
+        let mut dying = Vec::new();
+        for span in &uses.of_step[position] {
+            uses.open[*span] -= 1;
+            if uses.open[*span] == 0 {
+                dying.push(self.spans[*span]);
+            }
+        }
+        dying
+    }
+
     fn bury(&mut self, position: usize, arenas: &mut [ArenaMemory]) {
         let next = position as u64 + 1;
-        if next >= self.steps {
-            return;
-        }
-        let dying: Vec<Span> = self.spans.iter().filter(|span| span.to == next).copied().collect();
-        for span in dying {
+        for span in self.dying(position) {
             for (from, to) in self.free(span.arena, span.start, span.end, next) {
-                arenas[span.arena].bytes_mut()[from..to].fill(POISON);
+                arenas[span.arena].bury(from, to);
                 self.writes.push((position, span.arena, from, to, true));
             }
         }

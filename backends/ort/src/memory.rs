@@ -241,6 +241,20 @@ impl ArenaMemory {
         &self.block.bytes()[self.guard..self.guard + self.size]
     }
 
+    /// Returns the bytes between two offsets. Other threads may write other bytes meanwhile.
+    pub(crate) fn part(&self, start: usize, end: usize) -> &[u8] {
+        let (start, end) = (start.min(self.size), end.min(self.size));
+        // SAFETY: the range is inside the block, whose bytes are initialized.
+        unsafe { std::slice::from_raw_parts(self.address(start), end.saturating_sub(start)) }
+    }
+
+    /// Fills the bytes between two offsets with poison. Other threads may write other bytes meanwhile.
+    pub(crate) fn bury(&mut self, start: usize, end: usize) {
+        let (start, end) = (start.min(self.size), end.min(self.size));
+        // SAFETY: as above, and no plan uses these bytes at this time.
+        unsafe { self.address(start).write_bytes(POISON, end.saturating_sub(start)) };
+    }
+
     /// Returns the bytes of the arena for writing.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: the range is inside the block, whose bytes are initialized. Plans that share an arena take

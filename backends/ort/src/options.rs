@@ -42,6 +42,9 @@ pub struct PlayOptions {
     /// Whether kernels wait for each transfer as soon as it starts, so that nothing overlaps. Measures
     /// the time that overlapping saves.
     pub serial_transfers: bool,
+    /// Called on each engine before the kernel of a step, by its position: tests of plans for several engines
+    /// let it sleep.
+    pub delay: Option<fn(usize)>,
     /// Clock for measuring runs and waits: nanoseconds since any fixed moment. The library has no clock
     /// of its own.
     pub clock: Option<fn() -> u64>,

@@ -56,6 +56,17 @@ pub struct LinkUse {
     pub waited: u64,
 }
 
+/// Use of one engine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EngineUse {
+    /// Number of steps that it ran.
+    pub steps: usize,
+    /// Time for which it ran kernels, in nanoseconds; 0 without a clock.
+    pub busy: u64,
+    /// Time for which it waited for other engines, in nanoseconds; 0 without a clock.
+    pub waited: u64,
+}
+
 /// Costs of playing a plan once. The outputs stay in their places:
 /// [`Player::outputs`](crate::Player::outputs).
 #[derive(Debug, Default)]
@@ -78,6 +89,8 @@ pub struct Played {
     pub moved: usize,
     /// Each link between spaces that moved bytes.
     pub links: Vec<LinkUse>,
+    /// Each engine; empty if there is one.
+    pub engines: Vec<EngineUse>,
     /// Nodes that ran with memory allocated by the runtime.
     pub outside: Vec<Outside>,
     /// Workspace of each node that requested some.

@@ -5,12 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::arrays::Array;
 use crate::content::Content;
+use crate::engines::{self, Engines};
 use crate::error::Error;
 use crate::guards::Watch;
 use crate::inputs::Inputs;
 use crate::memory::{ArenaMemory, Foreign};
 use crate::options::{Clocks, KernelTime, PlayOptions};
-use crate::played::{NodeWork, Outside, Played};
+use crate::played::Played;
+use crate::running::{Run, kernel, record, region};
 use crate::stage::Stage;
 use crate::step::{Kind, Step};
 use crate::transfer::Transfers;
@@ -24,19 +26,11 @@ pub struct Player<'r> {
     transfers: Option<Transfers>,
     steps: Vec<Step<'r>>,
     stage: Stage<'r>,
+    engines: Option<Engines>,
     inputs: Vec<String>,
     outputs: Vec<String>,
     /// Last step that touches each slot.
     last_touch: Vec<usize>,
-}
-
-/// A run under way.
-#[derive(Debug)]
-pub(crate) struct Run {
-    played: Played,
-    watch: Option<Watch>,
-    /// Time at which it began, in nanoseconds.
-    before: u64,
 }
 
 /// Other plans in the arenas of a run.
@@ -58,14 +52,14 @@ type After<'a, 'r> = dyn FnMut(&Step<'r>, &Stage<'r>, KernelTime) -> Result<(), 
 impl<'r> Player<'r> {
     pub(crate) fn of(
         options: PlayOptions,
-        transfers: Option<Transfers>,
+        (transfers, engines): (Option<Transfers>, Option<Engines>),
         steps: Vec<Step<'r>>,
         stage: Stage<'r>,
         inputs: Vec<String>,
         outputs: Vec<String>,
     ) -> Self {
         let last_touch = last_touches(&steps, &stage, &outputs);
-        Self { options, transfers, steps, stage, inputs, outputs, last_touch }
+        Self { options, transfers, steps, stage, engines, inputs, outputs, last_touch }
     }
 
     /// Fills the graph inputs at their places, and plays the plan once.
@@ -74,7 +68,13 @@ impl<'r> Player<'r> {
     /// An input is missing or has the wrong type or shape, a kernel fails, or a check finds the plan
     /// wrong.
     pub fn play(&mut self, inputs: &dyn Inputs) -> Result<Played, Error> {
-        self.play_with(inputs, &mut |_, _, _| Ok(()))
+        if self.engines.is_none() {
+            return self.play_with(inputs, &mut |_, _, _| Ok(()));
+        }
+        let mut run = self.begin(inputs, &Beside::default())?;
+        let Self { steps, engines, options, stage, .. } = self;
+        let steps = engines.as_ref().map_or(Ok(()), |engines| engines::play(steps, engines, options, stage, &mut run));
+        self.end(run, steps)
     }
 
     /// Ends the player and returns its arenas.
@@ -123,7 +123,7 @@ impl<'r> Player<'r> {
         Ok(first)
     }
 
-    /// Plays the plan and calls `after` for each step when its kernel has run.
+    /// Plays the plan on one engine and calls `after` for each step when its kernel has run.
     ///
     /// # Errors
     /// As for [`Self::play`], and those of `after`.
@@ -178,10 +178,7 @@ impl<'r> Player<'r> {
         }
         let mut time = KernelTime::default();
         match self.steps[position].kind {
-            Kind::Run => {
-                played.ran += 1;
-                time = self.run(position, played)?;
-            }
+            Kind::Run => time = self.run(position, played)?,
             Kind::Transfer => played.moved += 1,
             Kind::Skip | Kind::Constant => played.skipped += 1,
         }
@@ -221,51 +218,25 @@ impl<'r> Player<'r> {
         }
     }
 
-    /// Runs the kernel of a step and records its memory use. Returns the kernel's time.
+    /// Runs the kernel of a step on this thread and records its memory use. Returns the kernel's time.
     fn run(&mut self, position: usize, played: &mut Played) -> Result<KernelTime, Error> {
         let (step, stage) = (&self.steps[position], &mut self.stage);
-        let work = stage.places.workspace.get(&(position as u64)).filter(|_| step.bound.is_some());
-        let region = work.map(|work| (stage.arenas[work.arena].address(work.offset), work.bytes));
+        let (runtime, region) = (stage.runtime, region(step, position, stage));
+        let timed = || {
+            let before = self.options.times(true);
+            let outcome = kernel(step, position, stage);
+            let after = self.options.times(false);
+            let time = KernelTime {
+                wall: after.wall.saturating_sub(before.wall),
+                processor: after.processor.saturating_sub(before.processor),
+            };
+            (outcome, time)
+        };
         // SAFETY: `Places` checked that the workspace is inside its arena; the plan gives it to this
         // step alone.
-        unsafe { stage.runtime.begin_count(region) };
-        let before = self.options.times(true);
-        let outcome = match &step.bound {
-            Some(bound) => bound.run().map_err(|error| step.blame(position, stage, error)),
-            None => step.run_loose(position, stage),
-        };
-        let after = self.options.times(false);
-        let time = KernelTime {
-            wall: after.wall.saturating_sub(before.wall),
-            processor: after.processor.saturating_sub(before.processor),
-        };
-        let tally = stage.runtime.end_count();
+        let ((outcome, time), tally) = unsafe { runtime.counting(region, timed) };
         outcome?;
-        if tally.planned_kept > 0 {
-            return Err(Error::WorkspaceKept { step: position as u64, node: step.name.clone() });
-        }
-        // Record the results outside the arenas and the workspace beyond the plan.
-        played.requests += tally.requests;
-        let mut bytes = step.outputs.iter().try_fold(0, |sum, slot| Ok::<_, Error>(sum + stage.loose_bytes(*slot)?))?;
-        if step.is_apart {
-            bytes += step.outputs.iter().map(|slot| stage.places.slots[*slot].bytes as u64).sum::<u64>();
-        }
-        if step.bound.is_none() || (step.has_bodies && tally.peak > 0) {
-            let reason = match step.has_bodies {
-                true => "its bodies need more than was planned for them",
-                false if step.is_apart => {
-                    "its kernel reads an operand again after the plan overwrote it (not in plans of `--runtime player`)"
-                }
-                false if bytes > 0 => "the size of its results is unknown before they are computed",
-                false => "it reads or writes values without a fixed place",
-            };
-            played.outside.push(Outside { node: step.name.clone(), op: step.op.clone(), reason, bytes });
-        }
-        let beyond = tally.peak.saturating_sub(tally.kept.min(bytes));
-        if tally.planned_peak > 0 || beyond > 0 {
-            let (node, op) = (step.name.clone(), step.op.clone());
-            played.workspace.push(NodeWork { node, op, planned: tally.planned_peak, beyond });
-        }
+        record(step, position, stage, tally, played)?;
         if step.bound.is_none() {
             // Free the results of the runtime that no later step touches.
             let dead = step.inputs.iter().chain(&step.outputs).filter(|slot| self.last_touch[**slot] == position);

@@ -10,6 +10,7 @@ use sha2::{Digest as _, Sha256};
 use crate::arrays::hex;
 use crate::audit::audit;
 use crate::cut::Cutter;
+use crate::engines::Engines;
 use crate::error::Error;
 use crate::memory::ArenaMemory;
 use crate::options::{PlayOptions, reference};
@@ -109,12 +110,13 @@ impl<'r> Player<'r> {
         if !options.any_model {
             audit(&stage.places, &steps, &outputs)?;
         }
+        let engines = Engines::of(layout)?;
         // Start the links, make the sessions, and bind them to the values.
         let transfers = Transfers::new(&stage, &mut steps, layout, &options)?;
         make_sessions(&stage, &mut steps, &cutter, &nodes, folder, reference(layout))?;
         run_constants(&mut stage, &steps)?;
         bind(&stage, &mut steps)?;
-        Ok(Self::of(options, transfers, steps, stage, inputs, outputs))
+        Ok(Self::of(options, (transfers, engines), steps, stage, inputs, outputs))
     }
 }
 

@@ -22,6 +22,8 @@ const WIDTH: usize = 72;
 const ROWS: usize = 16;
 /// Maximum number of spaces with a row of their own.
 const SPACES: usize = 4;
+/// Maximum number of engines with their numbers of nodes.
+const MAX_SHOWN_ENGINES: u64 = 16;
 /// Maximum number of reasons why outputs share no storage with state.
 const REASONS: usize = 3;
 /// Maximum number of searches with a row.
@@ -138,6 +140,12 @@ fn head(facts: &Facts) -> Vec<String> {
     if let Some(row) = layout.fetches.first() {
         let (stay, moved) = (bytes(callers.near_weights), bytes(callers.fetched));
         lines.push(format!("weights  {stay} stay in {}, {moved} fetched from {} ({})", row.to, row.from, layout.fetches.len()));
+    }
+    if layout.engines() > 1 {
+        let steps = |engine: u64| layout.schedule.iter().filter(|row| row.engine == Some(engine)).count().to_string();
+        let steps: Vec<String> = (0..layout.engines().min(MAX_SHOWN_ENGINES)).map(steps).collect();
+        let waits = counted(layout.sync.len(), "wait");
+        lines.push(format!("engines  {} run {} nodes, {waits}", layout.engines(), steps.join(" + ")));
     }
     if !layout.state.is_empty() {
         lines.push(format!("state    {} overwritten by their new values", counted(layout.state.len(), "value")));

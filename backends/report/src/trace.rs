@@ -1,16 +1,16 @@
 //! Writes a plan as a trace for the viewers of Chrome and Perfetto.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use memc_layout::{Busy, Layout, LiveCurve, SpaceCurve};
 use serde_json::{Value, json};
 
-/// Row of operators. Links have the following numbers.
+/// Row of operators of the first engine. Other engines and links have the following numbers.
 const OPERATORS: u64 = 1;
 
-/// Returns the plan as trace events in JSON. There is a row for operators and a row for each used
-/// direction of each link. Each space has a counter of live bytes, with its budget and capacity. Each
-/// moved tensor has a bar from its store to its load.
+/// Returns the plan as trace events in JSON. There is a row for the operators of each engine and a
+/// row for each used direction of each link. Each space has a counter of live bytes, with its budget and
+/// capacity. Each moved tensor has a bar from its store to its load.
 ///
 /// Times are the layout's timeline. A layout without a timeline gets 1 us a step. The trace then shows
 /// order and memory, not speed, and `otherData` says so.
@@ -19,14 +19,20 @@ pub fn trace(layout: &Layout) -> String {
     let links = links(layout);
     let mut events = vec![
         json!({"ph": "M", "pid": 1, "name": "process_name", "args": {"name": format!("memc plan for {}", layout.target.name)}}),
-        row_name(OPERATORS, "operators"),
     ];
-    // Rows of links follow the row of operators.
+    let used: BTreeSet<u64> = layout.schedule.iter().map(|row| row.engine.unwrap_or(0)).collect();
+    let of_engine: BTreeMap<u64, u64> = used.into_iter().zip(OPERATORS..).collect();
+    events.extend(of_engine.iter().map(|(engine, row)| match of_engine.len() {
+        1 => row_name(*row, "operators"),
+        _ => row_name(*row, &format!("operators of engine {engine}")),
+    }));
+    let engines = of_engine.len().max(1) as u64;
+    // Rows of links follow the rows of operators.
     let mut rows: BTreeMap<(&str, &str), u64> = BTreeMap::new();
     for route in links.values() {
         rows.entry(*route).or_insert(0);
     }
-    for (row, ((from, to), number)) in (OPERATORS + 1..).zip(&mut rows) {
+    for (row, ((from, to), number)) in (OPERATORS + engines..).zip(&mut rows) {
         *number = row;
         events.push(row_name(row, &format!("link {from} to {to}")));
     }
@@ -34,15 +40,16 @@ pub fn trace(layout: &Layout) -> String {
     let again = recomputing(layout);
     events.extend((0u64..).zip(&layout.schedule).map(|(step, node)| {
         let busy = clock.busy(step);
-        let row = links.get(&step).and_then(|route| rows.get(route)).copied().unwrap_or(OPERATORS);
-        let category = if row == OPERATORS { if again.contains_key(&step) { "recompute" } else { "step" } } else { "transfer" };
+        let link = links.get(&step).and_then(|route| rows.get(route)).copied();
+        let row = link.or_else(|| of_engine.get(&node.engine.unwrap_or(0)).copied()).unwrap_or(OPERATORS);
+        let category = if link.is_none() { if again.contains_key(&step) { "recompute" } else { "step" } } else { "transfer" };
         json!({
             "ph": "X", "pid": 1, "tid": row, "ts": micros(busy.start_ns), "dur": micros(busy.ns()), "cat": category, "name": node.node,
             "args": {"op": node.op, "domain": node.domain, "step": step, "recompute_of": again.get(&step)},
         })
     }));
     // Moved tensors, as bars from store to load.
-    let away = OPERATORS + 1 + rows.len() as u64;
+    let away = OPERATORS + engines + rows.len() as u64;
     if !layout.transfers.is_empty() {
         events.push(row_name(away, "away"));
     }
@@ -112,6 +119,9 @@ impl<'a> Clock<'a> {
         for step in 0..layout.schedule.len() as u64 {
             let busy = clock.busy(step);
             if links.contains_key(&step) {
+                clock.issued.push(now);
+            } else if layout.engines() > 1 {
+                now = now.max(busy.start_ns);
                 clock.issued.push(now);
             } else {
                 clock.issued.push(busy.start_ns.max(now));

@@ -276,6 +276,16 @@ pub(super) const WARNINGS: &[CodeInfo] = &[
         action: "No action is needed. `memc passes tie` says which weights stay separate.",
     },
     CodeInfo {
+        code: "W0309",
+        title: "the plan runs on one engine",
+        fault: Fault::Nobody,
+        meaning: "`--engines` runs branches of a model at once. Nodes in a chain have no branches; other models would need more than 1.10 times \
+            the arena of one engine, or have ranges of dimensions, values without a size, a farther space or nodes with side effects. The plan \
+            for one engine is kept.",
+        example: "memc optimize chain.onnx -o out.onnx --engines 2",
+        action: "No action is needed. The message states the reason; `memc passes engines` describes the limits.",
+    },
+    CodeInfo {
         code: "W0314",
         title: "a session with default options undoes the plan",
         fault: Fault::Nobody,

@@ -12,6 +12,7 @@ pub const REGISTRY: &[&PassInfo] = &[
     &memc_passes::dce::INFO,
     &memc_passes::direct::INFO,
     &memc_passes::encode_weights::INFO,
+    &memc_passes::engines::INFO,
     &memc_passes::fold::INFO,
     &memc_passes::in_place::INFO,
     &memc_passes::last_token::INFO,

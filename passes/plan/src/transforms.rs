@@ -2,7 +2,8 @@
 
 use memc_ir::Module;
 use memc_passes::{
-    Options, Transform, Turn, cache, encode_weights, last_token, mask_blocks, micro_batch, nchwc, rows, settle, tie, weight_parts,
+    Options, Transform, Turn, cache, encode_weights, engines, last_token, mask_blocks, micro_batch, nchwc, rows, settle, tie,
+    weight_parts,
 };
 
 /// All transforms, in the order in which they run within a turn.
@@ -82,6 +83,14 @@ pub const TRANSFORMS: &[Transform] = &[
         turn: Turn::Last,
         applies: |module, _| !module.domain().is_empty(),
         option: None,
+        leave_out: None,
+    },
+    Transform {
+        pass: &engines::INFO,
+        passes: "engines",
+        turn: Turn::Last,
+        applies: |_, options| options.engines > 1,
+        option: Some("--engines"),
         leave_out: None,
     },
 ];

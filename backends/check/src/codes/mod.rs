@@ -1,6 +1,7 @@
-//! Codes E05xx, and E064x for joint files: kinds of violations, each with a stable code, a name, and a page
-//! that `memc explain` prints.
+//! Codes E05xx, E064x for joint files, and E065x for engines: kinds of violations, each with a stable code,
+//! a name, and a page that `memc explain` prints.
 
+mod engines;
 mod files;
 mod joints;
 mod meaning;
@@ -228,6 +229,12 @@ pub enum Kind {
     JointConstant,
     /// A sum or a bound of a joint file is wrong.
     JointNumber,
+    /// The engines of a plan, or its waits, are wrong.
+    Engine,
+    /// A step may start before its operand is made.
+    EngineOrder,
+    /// Two engines may use the same bytes at once.
+    Race,
 }
 
 /// A kind with its name and its page.
@@ -257,8 +264,8 @@ const fn entry(
 }
 
 /// All entries, grouped by file, in the order of their codes.
-const GROUPS: [&[Entry]; 6] =
-    [files::ENTRIES, tensors::ENTRIES, places::ENTRIES, meaning::ENTRIES, sections::ENTRIES, joints::ENTRIES];
+const GROUPS: [&[Entry]; 7] =
+    [files::ENTRIES, tensors::ENTRIES, places::ENTRIES, meaning::ENTRIES, sections::ENTRIES, joints::ENTRIES, engines::ENTRIES];
 
 /// Returns all kinds in the order of their codes.
 pub fn all() -> impl Iterator<Item = &'static Entry> {
@@ -295,7 +302,7 @@ mod tests {
         // A removed kind leaves its code unused.
         let mut last = "E0500";
         // E0601 and further ones are codes of the text form.
-        let is_free = |code: &str| code < "E0600" || ("E0640".."E0650").contains(&code);
+        let is_free = |code: &str| code < "E0600" || ("E0640".."E0660").contains(&code);
         for (position, entry) in all().enumerate() {
             assert_eq!(entry.kind as usize, position, "{}", entry.name);
             assert!(entry.info.code.len() == 5 && last < entry.info.code && is_free(entry.info.code), "{}", entry.name);

@@ -30,6 +30,8 @@ pub(super) fn check(joint: &Joint, members: &[MemberFiles], findings: &mut Findi
             }
         }
     }
+    let several = joint.members.iter().zip(members).filter(|(_, files)| files.layout.engines() > 1);
+    several.for_each(|(member, _)| add(format!("`{}` is planned for several engines, whose steps have no order", member.name)));
     let names: BTreeSet<&str> = joint.members.iter().map(|member| member.name.as_str()).collect();
     if names.len() != joint.members.len() {
         add("two members have one name".to_owned());

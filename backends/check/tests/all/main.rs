@@ -2,6 +2,7 @@
 
 mod damage;
 mod encodings;
+mod engines;
 mod fields;
 mod fixture;
 mod hostile;

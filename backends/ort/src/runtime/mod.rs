@@ -278,12 +278,30 @@ impl Runtime {
         self.core.allocator.end()
     }
 
+    /// Runs `work` with a count of its own for the calling thread.
+    pub(crate) fn apart<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.core.allocator.part();
+        let result = work();
+        self.core.allocator.join();
+        result
+    }
+
+    /// Runs `work` and counts the allocations of its sessions; requests that fit are served from the
+    /// planned workspace.
+    ///
+    /// # Safety
+    /// As for [`Self::begin_count`].
+    pub(crate) unsafe fn counting<T>(&self, region: Option<(*mut u8, usize)>, work: impl FnOnce() -> T) -> (T, Tally) {
+        // SAFETY: the caller's promise.
+        unsafe { self.begin_count(region) };
+        let result = work();
+        (result, self.end_count())
+    }
+
     /// Runs `work` and counts the sessions' allocations meanwhile.
     pub fn counted<T>(&self, work: impl FnOnce() -> T) -> (T, Tally) {
         // SAFETY: there is no workspace.
-        unsafe { self.begin_count(None) };
-        let result = work();
-        (result, self.end_count())
+        unsafe { self.counting(None, work) }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Integration tests of this crate, from outside: one binary, so that the crate is linked once.
 
 mod damages;
+mod engines;
 mod kinds;
 mod plays;
 mod random_ranges;

@@ -24,6 +24,7 @@ const PLANS: &[(&str, bool)] = &[
     ("added", true),
     ("last", true),
     ("rewritten", true),
+    ("engines", true),
     ("caches", false),
     ("coded", false),
 ];

@@ -136,6 +136,7 @@ pub fn training(steps: u64) -> Layout {
             ),
             op: ["MatMul", "MatMul", "Softmax", "MatMul", "LayerNormalization", "Gelu"][step as usize % 6].to_owned(),
             domain: String::new(),
+            engine: None,
             anchor: false,
             reads: Vec::new(),
             writes: Vec::new(),

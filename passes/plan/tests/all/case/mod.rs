@@ -144,6 +144,7 @@ fn options<'a>(name: &str, words: &mut impl Iterator<Item = &'a str>) -> (Option
                 options.encode.weights = codes.into_iter().find(|code| code.name() == value);
                 options.tuning.encode.least_weights = Bytes(0);
             }
+            "--engines" => options.engines = value.parse().unwrap(),
             "--nchwc" => options.rewrite.nchwc = Some(value.parse().unwrap()),
             "--micro-batches" => settings.parts = Some(value.parse().unwrap()),
             "--max-fold-bytes" => options.max_fold_bytes = Bytes(value.parse().unwrap()),
