@@ -94,7 +94,7 @@ pub(crate) fn layout(module: &Module, exported: &Exported, context: &Context<'_>
     let writer = Writer::new(module, exported, context);
     let tensors = writer.tensors();
     let weights = tensors.iter().filter(|tensor| tensor.class == file::Class::Constant && tensor.alias.is_none());
-    let weights = weights.map(|tensor| tensor.bytes).fold(0, u64::saturating_add);
+    let weights = weights.map(|tensor| tensor.bytes).fold(analysis::body_constants(module).0, u64::saturating_add);
     let mut layout = file::Layout {
         schema: file::VERSION.to_owned(),
         memc_version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -345,6 +345,34 @@ impl<'m> Rewriter<'m> {
         into.nodes.splice(at..at, nodes);
         outputs
     }
+    /// Moves all nodes, constants and results of a graph into a new body, which a node must then take as an
+    /// attribute. The formal inputs of the graph stay, and the nodes read them from the body.
+    pub fn enclose(&mut self, graph: GraphId, name: &str) -> GraphId {
+        self.edits += 1;
+        let emptied = &mut self.module.graphs[graph];
+        let (nodes, constants) = (std::mem::take(&mut emptied.nodes), std::mem::take(&mut emptied.constants));
+        let outputs = std::mem::take(&mut emptied.outputs);
+        let body = GraphData { name: name.to_owned(), nodes, constants, outputs, ..GraphData::default() };
+        let body = self.module.graphs.push(body);
+        for node in self.module.graphs[body].nodes.clone() {
+            self.module.nodes[node].graph = body;
+        }
+        for value in self.module.graphs[body].constants.clone() {
+            if let Definition::Constant(_, constant) = self.module.values[value].definition {
+                self.module.values[value].definition = Definition::Constant(body, constant);
+            }
+        }
+        for value in self.module.graphs[body].outputs.clone() {
+            for site in &mut self.uses[value] {
+                if let Use::Output(of, position) = *site
+                    && of == graph
+                {
+                    *site = Use::Output(body, position);
+                }
+            }
+        }
+        body
+    }
     /// Gives a value another name.
     pub fn rename(&mut self, value: Value, name: String) {
         self.edits += 1;

@@ -45,6 +45,7 @@ mod rewritten_models;
 mod rows;
 mod rows_ranges;
 mod rules;
+mod scan;
 mod sections;
 mod sessions;
 mod share;

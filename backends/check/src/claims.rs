@@ -6,6 +6,7 @@ use memc_ir::{EntityId as _, Payload};
 use memc_layout::{AliasKind, Class};
 
 use crate::baseline;
+use crate::bodies;
 use crate::codes::Kind;
 use crate::ctx::{Ctx, Steps};
 use crate::findings::{At, Findings, exact};
@@ -203,7 +204,7 @@ fn counts(ctx: &Ctx<'_>, recomputed: u64, findings: &mut Findings, summary: &mut
 
 fn weights(ctx: &Ctx<'_>, findings: &mut Findings, summary: &mut Summary) {
     let constants = ctx.layout.tensors.iter().filter(|tensor| tensor.class == Class::Constant && tensor.alias.is_none());
-    let found = constants.fold(0u64, |sum, tensor| sum.saturating_add(tensor.bytes));
+    let found = constants.fold(bodies::constants(&ctx.out.module), |sum, tensor| sum.saturating_add(tensor.bytes));
     if found != ctx.layout.weights {
         let message = format!("the constants have {}; the layout states {}", exact(found), exact(ctx.layout.weights));
         findings.add(Kind::Weights, At::default(), message);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Mutex;
 
-use memc_ir::{Atom, DimExpr, Factor, Limit, Range};
+use memc_ir::{Atom, DimExpr, Domain, Factor, Limit, Range};
 use memc_layout::Layout;
 use memc_onnx_import::ImportOptions;
 
@@ -117,6 +117,28 @@ impl Extents {
             range.max = Some(most.saturating_sub(beyond).max(range.min));
         }
         Some(Self { ranges, limits: self.limits.clone(), equal: self.equal.clone(), answers: Mutex::default() })
+    }
+
+    /// Returns these extents with a dimension of at least one position as those `before` one position, this
+    /// one, and those `after` it, and that sum. `None` if other extents are tied to the dimension, or a name
+    /// is taken.
+    pub(crate) fn around_one(&self, name: &str, before: &str, after: &str) -> Option<(Self, DimExpr)> {
+        let mut ranges = self.ranges.clone();
+        let range = ranges.remove(name).filter(|range| range.min > 0)?;
+        let is_named = |of: &DimExpr| of.symbols().iter().any(|symbol| symbol.as_ref() == name);
+        let is_tied = self.limits.iter().map(|limit| &limit.of).chain(self.equal.values()).any(is_named);
+        (!is_tied).then_some(())?;
+        let others = Range { min: 0, max: range.max.and_then(|most| most.checked_sub(1)), step: 1 };
+        for other in [before, after] {
+            ranges.insert(other.to_owned(), others).is_none().then_some(())?;
+        }
+        let sum = DimExpr::symbol(before).add(&DimExpr::constant(1))?.add(&DimExpr::symbol(after))?;
+        Some((Self { ranges, limits: self.limits.clone(), equal: self.equal.clone() }, sum))
+    }
+
+    /// Returns the domain of a module with these extents.
+    pub(crate) fn domain(&self) -> Domain {
+        Domain { ranges: self.ranges.clone(), limits: self.limits.clone() }
     }
 
     /// Returns the extents of dimensions that equal an expression.

@@ -50,6 +50,7 @@ mod positions;
 mod repeat;
 mod report;
 mod rows;
+mod scanned;
 mod schedule;
 mod scratch;
 mod shaped;

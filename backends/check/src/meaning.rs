@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use memc_ir::{Definition, Value};
+use memc_layout::Layout;
 
 use crate::Options;
 use crate::codes::Kind;
@@ -13,6 +14,7 @@ use crate::findings::{At, Findings};
 use crate::flat;
 use crate::numbering::{Moves, Names, Numbering, Numbers};
 use crate::report::Summary;
+use crate::scanned;
 use crate::side::Side;
 
 /// Option of a layout that promises equal bits.
@@ -53,7 +55,10 @@ pub(crate) fn check(ctx: &Ctx<'_>, options: Options, findings: &mut Findings, su
         let moved = || {
             let mut numbering = Numbering::moving(Moves::Any);
             let theirs = numbering.model(given, 0, Names { original: &|_| None, wide: &|_| None, fixed: &|_| None });
-            let rewritten = rewrites(ctx, given, &theirs, &mut Findings::default());
+            let mut rewritten = rewrites(ctx, given, &theirs, &mut Findings::default());
+            let number = |name: &str| given.named.get(name).map(|value| theirs.values[*value]);
+            let scanned = scanned::proven(ctx, given, &pairs_of_rewrites(ctx.layout));
+            rewritten.extend(scanned.into_iter().filter_map(|(name, value)| Some((value, number(&name)?))));
             let fixed = |value: Value| rewritten.get(&value).copied();
             let ours = numbering.model(out, 1, Names { fixed: &fixed, ..names });
             changed([given, out], &theirs, &ours)
@@ -160,6 +165,10 @@ fn rewrites(ctx: &Ctx<'_>, model: &Side<'_>, theirs: &Numbers, findings: &mut Fi
             refuse("", format!("it is the fragment of row {number}, or a rule has no uses"));
         }
         for pair in &row.outputs {
+            // A name of a body has no number of its own: rows are compared by `scanned`.
+            if model.named.contains_key(&pair.given) && scanned::has_result(ctx.out, &pair.written) {
+                continue;
+            }
             let values = model.named.get(&pair.given).zip(ctx.out.named.get(&pair.written));
             let Some((given, written)) = values.filter(|(_, written)| ctx.out.producer[**written].is_some()) else {
                 refuse(&pair.written, format!("`{}` and `{}` are no results of the two models", pair.given, pair.written));
@@ -174,6 +183,12 @@ fn rewrites(ctx: &Ctx<'_>, model: &Side<'_>, theirs: &Numbers, findings: &mut Fi
         }
     }
     numbers
+}
+
+/// Returns the names of equal values that the layout states: of the input model, and of the output model.
+fn pairs_of_rewrites(layout: &Layout) -> Vec<(&str, &str)> {
+    let pairs = layout.rewrites.iter().flat_map(|row| &row.outputs);
+    pairs.map(|pair| (pair.given.as_str(), pair.written.as_str())).collect()
 }
 
 /// Names the outputs whose numbers differ.

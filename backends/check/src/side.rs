@@ -150,6 +150,23 @@ impl<'f> Side<'f> {
         Self { outside: self.outside.clone(), ..Self::of(self.file, self.extents, module, elements, Vec::new()) }
     }
 
+    /// Returns this side with an expression in place of a free dimension, whose symbols have these extents.
+    pub(crate) fn substituted<'e>(&self, name: &str, of: &DimExpr, extents: &'e Extents) -> Side<'e>
+    where
+        'f: 'e,
+    {
+        let mut module = self.module.clone();
+        let equal = BTreeMap::from([(name.to_owned(), of.clone())]);
+        let values: Vec<Value> = module.values().keys().collect();
+        for value in values {
+            let ty = module.ty(value).map_dims(&|dim| dim.substitute(&equal));
+            module.set_type(value, ty);
+        }
+        module.set_domain(extents.domain());
+        let elements = memc_ops::infer(&mut module).data;
+        Side { outside: self.outside.clone(), ..Side::of(self.file, extents, module, elements, Vec::new()) }
+    }
+
     fn of(
         file: &'f ModelFile,
         extents: &'f Extents,

@@ -225,6 +225,10 @@ fn callers(layout: &Layout) -> Callers {
         };
         *sum = sum.saturating_add(tensor.bytes);
     }
+    // Constants of bodies have no rows of their own.
+    let own = layout.tensors.iter().filter(|tensor| tensor.class == Class::Constant && tensor.alias.is_none());
+    let own = own.fold(0u64, |sum, tensor| sum.saturating_add(tensor.bytes));
+    callers.near_weights = callers.near_weights.saturating_add(layout.weights.saturating_sub(own));
     callers.fetched = layout.fetches.iter().fold(0, |sum, row| sum.saturating_add(row.bytes));
     callers
 }

@@ -4,7 +4,7 @@
 use memc_ir::text::{parse, print, print_node};
 use memc_ir::{
     Attribute, ConstData, ConstOrigin, Dim, DimExpr, ElementType, EntityId, Module, ModuleBuilder, NewNode, Node, Operator,
-    Origin, Payload, Rewriter, TensorType, ValueType,
+    Origin, Payload, Rewriter, TensorType, Use, ValueType,
 };
 
 fn read(text: &str) -> Module {
@@ -307,4 +307,27 @@ fn nesting_is_limited() {
 fn errors_are_not_endless() {
     assert_eq!(messages(&"?\n".repeat(10_000)).len(), 64);
     assert_eq!(messages(&"{".repeat(10_000)).len(), 1);
+}
+
+#[test]
+fn an_enclosed_graph_is_inlined_again() {
+    let mut module = read("graph @g {\ninput %x : f32[1]\nconst %w : f32[1] = [2.0]\n%h = Add(%x, %w) : f32[1]\nreturn %h\n}");
+    let main = module.main();
+    let mut rewriter = Rewriter::new(&mut module);
+    let body = rewriter.enclose(main, "body");
+    let graphs = [main, body].map(|graph| rewriter.module().graph(graph));
+    assert_eq!(graphs.map(|graph| [graph.nodes.len(), graph.constants.len(), graph.outputs.len()]), [[0; 3], [1; 3]]);
+    let result = rewriter.module().graph(body).outputs[0];
+    assert_eq!(rewriter.uses(result), [Use::Output(body, 0)]);
+    let attributes = vec![("then_branch".to_owned(), Attribute::Graph(body))];
+    let operator = Operator::onnx("If", 21);
+    let new = NewNode { operator, name: "if".to_owned(), inputs: Vec::new(), attributes, origin: Origin::Text };
+    let holder = rewriter.insert(main, None, new, &[]);
+    let outputs = rewriter.inline(holder, body);
+    rewriter.set_outputs(main, outputs);
+    assert!(rewriter.erase(holder));
+    rewriter.finish();
+    let printed = print(&module);
+    assert!(printed.contains("  const %w : f32[1] = [2.0]\n  %h = Add(%x, %w) : f32[1] origin(inlined \"if\")\n"), "{printed}");
+    assert_canonical(&printed);
 }

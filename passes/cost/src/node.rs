@@ -112,8 +112,32 @@ pub fn makes_nothing(module: &Module, node: Node) -> bool {
     results.peek().is_some() && results.all(|value| dims(value).contains(&Dim::Known(0)))
 }
 
+/// Returns the modelled time of a Scan: that of its body for each position that it reads, and one call more;
+/// `None` for other nodes, and if extents are unknown.
+fn scan_nanos(module: &Module, node: Node, machine: &Machine, depth: usize) -> Option<Nanos> {
+    let data = module.node(node);
+    if *data.operator.name != *"Scan" || !data.operator.domain.is_empty() || depth >= MAX_DEPTH {
+        return None;
+    }
+    let (_, body) = data.bodies().next()?;
+    let read = usize::try_from(data.int("num_scan_inputs", 0)).ok().filter(|read| *read > 0)?;
+    let first = data.inputs.get(data.inputs.len().checked_sub(read)?).copied().flatten()?;
+    let axis = data.ints("scan_input_axes").and_then(|axes| axes.first()).copied().unwrap_or(0);
+    let trips = module.largest(first)?.known_dims()?.get(usize::try_from(axis).ok()?).copied()?;
+    let nodes = module.graph(body).nodes.iter();
+    let once: f64 = nodes.map(|inner| nanos_within(module, *inner, machine, depth + 1).0).sum();
+    Some(Nanos(machine.overhead.0 + trips as f64 * once))
+}
+
 /// Returns the modelled time of a node on a machine; [`UNKNOWN_NANOS`] if extents are unknown.
 pub fn nanos(module: &Module, node: Node, machine: &Machine) -> Nanos {
+    nanos_within(module, node, machine, 0)
+}
+
+fn nanos_within(module: &Module, node: Node, machine: &Machine, depth: usize) -> Nanos {
+    if let Some(time) = scan_nanos(module, node, machine, depth) {
+        return time;
+    }
     if let Some(line) = line(module, node, machine) {
         let known = if makes_nothing(module, node) { Some(Amounts::default()) } else { amounts(module, node, machine) };
         return Nanos(known.map_or(UNKNOWN_NANOS, |amounts| line.time(&amounts)));

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 
 use memc_ir::{
-    Attribute, ConstData, ConstOrigin, Dim, DimExpr, ElementType, Module, NewNode, Node, Operator, Origin, Payload, Rewriter,
-    TensorType, Value, ValueType,
+    Attribute, ConstData, ConstOrigin, Dim, DimExpr, ElementType, GraphId, Module, NewNode, Node, Operator, Origin, Payload,
+    Rewriter, TensorType, Value, ValueType,
 };
 use memc_ops::Stretch;
 
@@ -117,6 +117,17 @@ impl<'m> Maker<'m> {
     /// Returns a node of an operator in ONNX's own domain.
     pub fn onnx(&self, operator: &str, inputs: impl IntoIterator<Item: Into<Option<Value>>>, attributes: Attributes) -> NewNode {
         self.node(Operator::onnx(operator, self.version), inputs, attributes)
+    }
+
+    /// Inserts a node of a body right before `before`, or at the end.
+    pub fn insert_into(
+        &mut self,
+        body: GraphId,
+        before: Option<Node>,
+        new: NewNode,
+        results: &[Option<(String, ValueType)>],
+    ) -> Node {
+        self.rewriter.insert(body, before, new, results)
     }
 
     /// Inserts a node right before `before`, or at the end.

@@ -14,6 +14,7 @@ mod peak;
 mod pool;
 pub mod registry;
 pub mod rewrite;
+mod scan;
 mod score;
 mod search;
 pub mod split;

@@ -23,6 +23,7 @@ pub const REGISTRY: &[&PassInfo] = &[
     &crate::budget::near::INFO,
     &crate::rewrite::INFO,
     &memc_passes::rows::INFO,
+    &crate::scan::INFO,
     &memc_passes::schedule::INFO,
     &memc_passes::settle::INFO,
     &crate::split::INFO,

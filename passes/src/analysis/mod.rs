@@ -13,7 +13,7 @@ pub mod state;
 pub mod windows;
 
 pub use buffers::Buffer;
-pub use class::{StorageClass, classes, near_constants};
+pub use class::{StorageClass, body_constants, classes, near_constants};
 pub use dependence::predecessors;
 pub use forward::{Forward, forward};
 pub use liveness::Liveness;

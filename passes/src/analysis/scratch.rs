@@ -1,6 +1,8 @@
 //! Workspace of nodes: the needs of their kernels, and the arenas of their bodies.
 
-use memc_ir::{Bytes, DimExpr, GraphId, Module, Node, Scratch, Step};
+use std::collections::BTreeMap;
+
+use memc_ir::{Bytes, DimExpr, GraphId, Module, Node, Scratch, Step, Value};
 use memc_ops::{Profile, Typed};
 use memc_solve::place;
 
@@ -58,18 +60,24 @@ pub fn bodies(module: &Module, node: Node, options: &Options) -> Vec<(String, By
 /// Returns the arena of a body planned by itself, in its own order: all values that it defines, and the
 /// arenas of nested bodies.
 ///
-/// Values of a body share no bytes, and values of unknown size are left out (the runtime allocates
-/// them).
+/// Values of a body share bytes where the plan has aliases for them, which only bodies that memc wrote have.
+/// Rows that a Scan reads along the first axis have bytes of its operand. Values of unknown size are left
+/// out (the runtime allocates them).
 fn body_arena(module: &Module, body: GraphId, options: &Options) -> Bytes {
     let liveness = Liveness::of(module, body, options.profile);
     let data = module.graph(body);
-    let mut problem = place::Problem::default();
+    let rows: &[Value] = if reads_rows_in_place(module, body) { &data.inputs } else { &[] };
+    let mut owners: BTreeMap<Value, (Step, Step, Bytes)> = BTreeMap::new();
     let results = data.nodes.iter().flat_map(|node| module.node(*node).results());
     for value in data.inputs.iter().copied().chain(results) {
-        if let (Some(size), Some(range)) = (module.size(value), liveness.range(value)) {
-            problem.buffers.push(buffer(range.start, range.end, size, options));
+        let owner = module.plan.owner(value).0;
+        if let (Some(size), Some(range)) = (module.size(value), liveness.range(value).filter(|_| !rows.contains(&owner))) {
+            let (start, end, most) = owners.entry(owner).or_insert((range.start, range.end, size));
+            (*start, *end, *most) = ((*start).min(range.start), (*end).max(range.end), (*most).max(size));
         }
     }
+    let mut problem = place::Problem::default();
+    problem.buffers.extend(owners.into_values().map(|(start, end, size)| buffer(start, end, size, options)));
     for (index, node) in data.nodes.iter().enumerate() {
         let table = || kernel(module, *node, options.profile);
         let own = options.cost.declared(module, *node).or_else(table).unwrap_or_default();
@@ -81,6 +89,15 @@ fn body_arena(module: &Module, body: GraphId, options: &Options) -> Bytes {
     // A body that is too large to be placed counts as the sum of its buffers, an upper bound.
     let sum = problem.buffers.iter().fold(0u64, |sum, buffer| sum.saturating_add(buffer.size));
     Bytes(outcome.ok().and_then(|outcome| outcome.value).unwrap_or(sum))
+}
+
+/// Returns whether a body is that of a Scan without state which reads all operands along their first axis.
+fn reads_rows_in_place(module: &Module, body: GraphId) -> bool {
+    let Some(node) = module.graph(body).parent.map(|node| module.node(node)) else { return false };
+    let is_scan = *node.operator.name == *"Scan" && node.operator.domain.is_empty();
+    is_scan
+        && node.attribute("scan_input_axes").is_none()
+        && usize::try_from(node.int("num_scan_inputs", 0)) == Ok(node.inputs.len())
 }
 
 fn buffer(start: Step, end: Step, size: Bytes, options: &Options) -> place::Buffer {

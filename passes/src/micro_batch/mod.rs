@@ -1,11 +1,14 @@
 //! `micro-batch`: computes the batch in equal parts, one after another, and joins their results.
 
+mod apart;
 mod division;
 mod drawn;
 mod follow;
 
 use memc_edit::{are_computable, has_made};
 use memc_ir::{Module, Stage};
+
+pub use apart::are_apart;
 
 use crate::parts::{Weights, write};
 use crate::pass::{Changed, PassContext, PassError, PassInfo};

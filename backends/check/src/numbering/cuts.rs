@@ -188,6 +188,34 @@ impl<'s> Numbering<'s> {
         }
     }
 
+    /// Returns the number of one row of a value, or of all positions along an axis that make up one row: its
+    /// extent is a multiple of `batch`, and `before` is the number of rows before. Also returns the type of
+    /// the row. `None` if there is no such axis, or more than one.
+    pub(crate) fn row_of(
+        &mut self,
+        side: &Side<'_>,
+        value: Value,
+        number: u32,
+        [batch, before]: [&DimExpr; 2],
+    ) -> Option<(u32, Known)> {
+        let extents = side.extents;
+        let dims = dims(side, value)?;
+        let mut multiples = dims.iter().enumerate().filter_map(|(axis, extent)| Some((axis, extent.div_exact(batch)?)));
+        let (axis, times) = multiples.find(|(axis, _)| dims[*axis].as_constant() != Some(0))?;
+        multiples.next().is_none().then_some(())?;
+        let mut place = whole(&dims);
+        place[axis] = Span::from(before.mul(&times)?, &times, extents)?;
+        let ty = typed(side.known[value].as_ref()?.element, &counts(&place, extents)?, extents)?;
+        Some((self.select(number, &dims, place, extents)?, ty))
+    }
+
+    /// Returns the number of a value of one row without the axis of rows.
+    pub(crate) fn without_rows(&mut self, number: u32, row: &Known, extents: &Extents) -> Option<u32> {
+        let dims = row.dim_exprs()?;
+        let to = typed(row.element, dims.split_first()?.1, extents)?;
+        Some(self.reshape(number, row, &to))
+    }
+
     /// Returns the number of the joined parts of one value.
     pub(super) fn joined(&mut self, operands: &[u32], axis: usize, extents: &Extents) -> Option<u32> {
         let (base, mut place) = self.cuts.parts.get(operands.first()?)?.clone();

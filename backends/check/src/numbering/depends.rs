@@ -192,6 +192,21 @@ pub(super) fn need(cut: &Cut<'_>, axis: usize, range: &Span) -> Option<Need> {
                 axis => plain(vec![Some(axis + 1 - count), None]),
             }
         }
+        // Axes of images and of channels before the spatial ones, each pair by itself.
+        "GlobalAveragePool" | "GlobalLpPool" | "GlobalMaxPool" if axis < 2 => only_first(axis),
+        // Only images are apart: channels are joined or normalized together, or change places.
+        "ConvTranspose" | "DepthToSpace" | "GroupNormalization" | "InstanceNormalization" | "LRN" | "SpaceToDepth"
+            if axis == 0 =>
+        {
+            only_first(0)
+        }
+        "Resize" => {
+            let keeps =
+                node.string("coordinate_transformation_mode") != Some("tf_crop_and_resize") && node.ints("axes").is_none();
+            (keeps && *first()?.get(axis)? == cut.result[axis]).then_some(())?;
+            let stated = cut.operands.get(3).copied().flatten().map(|_| 3);
+            Some(Need { axes: cut.whole_but(0, axis), window: None, stated })
+        }
         name if name.starts_with("Reduce") || matches!(name, "ArgMax" | "ArgMin") => only_first(cut.unreduced(axis)?),
         "Conv" | "AveragePool" | "MaxPool" | "LpPool" => match axis {
             0 => only_first(0),

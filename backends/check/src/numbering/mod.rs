@@ -120,7 +120,7 @@ pub(crate) struct Names<'n, 's> {
     pub(crate) original: &'n dyn Fn(Value) -> Option<&'s str>,
     /// Returns the value that a rounded one stands for.
     pub(crate) wide: &'n dyn Fn(Value) -> Option<Value>,
-    /// Returns the number of the value of the other model that a rewritten one stands for.
+    /// Returns the number of the value of the other model that a rewritten one, or an input, stands for.
     pub(crate) fixed: &'n dyn Fn(Value) -> Option<u32>,
 }
 
@@ -156,7 +156,7 @@ impl<'s> Numbering<'s> {
             let number = self.intern(Key::Input { name: data.name.clone(), default });
             self.codec.input(number, side, *input);
             self.note(number, side, *input, None);
-            walk.values.set(*input, number);
+            walk.values.set(*input, (names.fixed)(*input).unwrap_or(number));
         }
         self.constants(&mut walk, &main.constants);
         for value in &main.constants {

@@ -103,3 +103,21 @@ fn types_have_rates_of_their_own() {
     };
     assert!(time("f16[1000]") > 10.0 * time("f32[1000]"));
 }
+
+#[test]
+fn a_scan_takes_the_time_of_its_body_for_each_row() {
+    let times = |rows: u64| {
+        let text = format!(
+            "mem 1\nir_version 10\nopset \"\" 21\n\ngraph @g {{\n  input %a : f32[{rows},1000]\n  \
+             %y = Scan(%a) {{body = graph @b {{\n    input %r : f32[1000]\n    %s = Exp(%r) : f32[1000]\n    return %s\n  }}, \
+             num_scan_inputs = 1}} : f32[{rows},1000]\n  return %y\n}}\n"
+        );
+        let module = text::parse(&text).unwrap();
+        let scan = module.graph(module.main()).nodes[0];
+        let (_, body) = module.node(scan).bodies().next().unwrap();
+        [scan, module.graph(body).nodes[0]].map(|node| CostModel::default().nanos(&module, node).0)
+    };
+    let ([one, body], [many, _]) = (times(1), times(64));
+    assert!(body > 0.0 && (many - one - 63.0 * body).abs() < 1.0, "{one} and {many} beside {body}");
+    assert!(one > body, "the call of the Scan takes time, too");
+}

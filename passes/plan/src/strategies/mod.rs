@@ -9,6 +9,7 @@ mod own;
 mod recompute;
 mod regions;
 mod regions_and_recompute;
+mod scan;
 
 use memc_passes::PipelineError;
 
@@ -28,11 +29,11 @@ pub(crate) struct Strategy {
 }
 
 /// Number of the strategies that do not read plans of requests with fewer limits.
-pub(crate) const FIRST: usize = 3;
+pub(crate) const FIRST: usize = 4;
 
 /// All strategies, in the order in which they run: whether a later strategy is worth running depends on
 /// the plans of earlier ones.
-pub(crate) const STRATEGIES: [Strategy; 20] = [
+pub(crate) const STRATEGIES: [Strategy; 21] = [
     Strategy {
         name: "order",
         summary: "orders the nodes as given, rewritten, and with split regions, without recomputation",
@@ -46,6 +47,12 @@ pub(crate) const STRATEGIES: [Strategy; 20] = [
         seek: recompute::merge_again,
     },
     Strategy { name: "batch", summary: "computes the batch in 2, 4, 8, ... parts", is_worth: batch::is_worth, seek: batch::seek },
+    Strategy {
+        name: "scan",
+        summary: "computes the rows of a free batch one after another, in the body of a Scan",
+        is_worth: scan::is_worth,
+        seek: scan::seek,
+    },
     Strategy {
         name: "front",
         summary: "takes over the plan of the request without its limits, and of the slowdown without the limit",
