@@ -16,6 +16,7 @@ use memc_ir::{Module, Node, Value};
 use memc_layout::{Class, Io, StatedBy, Tensor};
 use memc_ops::{Profile, Typed};
 
+use crate::bodies;
 use crate::ctx::{Ctx, Steps};
 use crate::levels::{Held, highest, levels};
 use crate::report::BaselineSummary;
@@ -100,7 +101,7 @@ pub(crate) fn derive(ctx: &Ctx<'_>) -> BaselineSummary {
 }
 
 /// Returns two sizes of the input model's constants, in bytes: initializers alone, and initializers
-/// plus the results of nodes without operands.
+/// plus the results of nodes without operands and the constants of bodies.
 pub(crate) fn weights(ctx: &Ctx<'_>) -> (u64, u64) {
     let side = ctx.given;
     let bytes = |value: Value| side.known[value].as_ref().map_or(0, |known| known.bytes());
@@ -108,7 +109,8 @@ pub(crate) fn weights(ctx: &Ctx<'_>) -> (u64, u64) {
     let least = of(&mut side.values.iter().copied().filter(|value| side.is_initializer(*value)));
     let sources = side.rows.iter().filter(|row| row.reads.is_empty());
     let made = of(&mut sources.flat_map(|row| side.module.node(row.node).results()));
-    (least, least.saturating_add(made))
+    let bodies = bodies::constants(&side.module);
+    (least, least.saturating_add(made).saturating_add(bodies))
 }
 
 /// Returns the stated size of a value that depends on free dimensions, if both models have it.
