@@ -116,7 +116,7 @@ impl Extents {
             range.min = range.min.min(most);
             range.max = Some(most.saturating_sub(beyond).max(range.min));
         }
-        Some(Self { ranges, limits: self.limits.clone(), equal: self.equal.clone(), answers: Mutex::default() })
+        Some(Self { ranges, limits: self.limits.clone(), equal: self.equal.clone(), ..Self::default() })
     }
 
     /// Returns these extents with a dimension of at least one position as those `before` one position, this
@@ -133,7 +133,7 @@ impl Extents {
             ranges.insert(other.to_owned(), others).is_none().then_some(())?;
         }
         let sum = DimExpr::symbol(before).add(&DimExpr::constant(1))?.add(&DimExpr::symbol(after))?;
-        Some((Self { ranges, limits: self.limits.clone(), equal: self.equal.clone() }, sum))
+        Some((Self { ranges, limits: self.limits.clone(), equal: self.equal.clone(), ..Self::default() }, sum))
     }
 
     /// Returns the domain of a module with these extents.
