@@ -251,6 +251,8 @@ pub enum ImportError {
         shape: String,
         /// The extent.
         extent: i64,
+        /// Options with which no extent is negative; none if none are known.
+        proposal: Vec<String>,
     },
     /// An operator does not fit its operands with the bound dimensions, but fits without them (the
     /// request's fault).
@@ -265,6 +267,11 @@ pub enum ImportError {
         /// Options with which the model fits; none if none are known.
         proposal: Vec<String>,
     },
+}
+
+/// Returns the end of a help line that proposes options.
+fn as_with(proposal: &[String]) -> String {
+    if proposal.is_empty() { String::new() } else { format!(", as with {}", proposal.join(" and ")) }
 }
 
 fn contradiction(bindings: &[String]) -> String {
@@ -338,7 +345,7 @@ impl ImportError {
             Self::EqualNegative { .. } => "give larger extents to the dimensions of the expression".to_owned(),
             Self::TooLarge { .. } => "end the ranges at smaller extents".to_owned(),
             Self::NoExtents { .. } => "raise the limits, or begin the ranges at smaller extents".to_owned(),
-            Self::Negative { .. } => "begin the range at a larger extent".to_owned(),
+            Self::Negative { proposal, .. } => format!("begin the range at a larger extent{}", as_with(proposal)),
             Self::UnknownDimension { known, .. } if known.is_empty() => {
                 "all dimensions of this model are fixed; leave out `--dim`".to_owned()
             }
@@ -348,8 +355,7 @@ impl ImportError {
             Self::FeedExtents { .. } => "give arrays of the shapes that the model states".to_owned(),
             Self::Conflict { .. } => "give the inputs of one call, and leave out `--dim` options that contradict them".to_owned(),
             Self::Contradiction { proposal, .. } => {
-                let with = if proposal.is_empty() { String::new() } else { format!(", as with {}", proposal.join(" and ")) };
-                format!("give extents that fit the operands of this node{with}")
+                format!("give extents that fit the operands of this node{}", as_with(proposal))
             }
             Self::Range { .. } => "bind the dimension to an extent of its range".to_owned(),
             Self::UnknownDimension { name, known } => {

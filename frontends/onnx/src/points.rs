@@ -11,9 +11,10 @@ use crate::ties;
 /// Most points of the domain at which the model is checked.
 const MAX_POINTS: usize = 24;
 
-/// Steps that may be proposed, and numbers of extents that may be skipped: networks halve images up to five
-/// times, a few six times.
+/// Steps that may be proposed: networks halve images up to five times, a few six times.
 const STEPS: [u64; 6] = [2, 4, 8, 16, 32, 64];
+/// Numbers of extents that may be skipped: a frame of sound has 400 to 2,048 samples.
+const SKIPS: [u64; 12] = [2, 4, 8, 16, 32, 64, 128, 256, 384, 512, 1024, 4096];
 
 /// Checks that sizes are possible, and that every operator fits its operands, at corners of the domain and
 /// at points between them. `stated` is the module before inference. Takes up to 24 inferences of the
@@ -33,15 +34,20 @@ pub(crate) fn check(stated: &Module, module: &Module, inference: &Inference) -> 
         }
     }
     let check = |domain: &Domain| points(domain).iter().try_for_each(|point| check_at(point, stated, module, inference));
-    check(domain).map_err(|error| match error {
-        ImportError::Contradiction { bindings, reason, line, .. } => {
-            let mut proposal: Vec<String> = ties::pairs(stated).iter().map(ties::Tie::option).collect();
-            if proposal.is_empty() {
-                proposal = narrowed(domain, &|domain| check(domain).is_ok());
+    check(domain).map_err(|mut error| {
+        match &mut error {
+            ImportError::Contradiction { proposal, .. } => {
+                *proposal = ties::pairs(stated).iter().map(ties::Tie::option).collect()
             }
-            ImportError::Contradiction { bindings, reason, line, proposal }
+            ImportError::Negative { .. } => {}
+            _ => return error,
         }
-        other => other,
+        if let ImportError::Contradiction { proposal, .. } | ImportError::Negative { proposal, .. } = &mut error
+            && proposal.is_empty()
+        {
+            *proposal = narrowed(domain, &|domain| check(domain).is_ok());
+        }
+        error
     })
 }
 
@@ -52,7 +58,7 @@ fn check_at(point: &BTreeMap<String, u64>, stated: &Module, module: &Module, inf
         let negative = |dim: &memc_ir::Dim| dim.expr()?.bind(point)?.as_constant().filter(|extent| *extent < 0);
         if let Some(extent) = dims.iter().find_map(negative) {
             let shape = data.ty.tensor().map(TensorType::to_string).unwrap_or_default();
-            return Err(ImportError::Negative { at: at(), name: data.name.clone(), shape, extent });
+            return Err(ImportError::Negative { at: at(), name: data.name.clone(), shape, extent, proposal: Vec::new() });
         }
     }
     let mut bound = stated.at(point);
@@ -100,9 +106,9 @@ fn narrowed(domain: &Domain, fits: &dyn Fn(&Domain) -> bool) -> Vec<String> {
         changed.ranges.values_mut().for_each(|range| *range = change(*range));
         changed
     };
-    let later = STEPS.iter().map(|count| each(&|range| begun_later(range, *count)));
-    let stepped = STEPS.iter().map(|step| each(&|range| multiples(range, *step)));
-    let Some(mut found) = later.chain(stepped).find(|changed| fits(changed)) else { return Vec::new() };
+    let later = SKIPS.iter().map(|count| (*count, each(&|range| begun_later(range, *count))));
+    let stepped = STEPS.iter().map(|step| (1, each(&|range| multiples(range, *step))));
+    let Some((most, mut found)) = later.chain(stepped).find(|(_, changed)| fits(changed)) else { return Vec::new() };
     for (name, range) in &domain.ranges {
         let with = |range: Range, found: &Domain| {
             let mut other = found.clone();
@@ -110,8 +116,6 @@ fn narrowed(domain: &Domain, fits: &dyn Fn(&Domain) -> bool) -> Vec<String> {
             Some(other).filter(fits)
         };
         // Skip as few extents as possible; ranges with a larger step come back whole or not at all.
-        let is_later = found.ranges.get(name).is_some_and(|other| other.step == range.step);
-        let most = if is_later { STEPS[STEPS.len() - 1] } else { 1 };
         let (mut least, mut enough) = (0, most);
         while least < enough {
             let skipped = least.midpoint(enough);
