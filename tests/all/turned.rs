@@ -146,3 +146,33 @@ fn kernels_round_elements_alike_at_all_places() {
     assert_eq!(moved(memc_check::PLACELESS), "");
     assert!(moved(&["Relu=Abs"]).starts_with("Relu "), "the comparison finds differences");
 }
+
+#[test]
+fn casts_that_bring_truth_values_back_are_proven_to_be_nothing() {
+    let to = |kind: i64| vec![int("to", kind)];
+    let mask = |kind: i64| {
+        let nodes = vec![
+            node("Less", &["x", "limit"], &["m"]),
+            stated(node("Cast", &["m"], &["i"]), to(kind)),
+            stated(node("Cast", &["i"], &["c"]), to(9)),
+            node("Unsqueeze", &["c", "first"], &["b"]),
+            node("Where", &["b", "x", "limit"], &["y"]),
+        ];
+        with(nodes, |graph| {
+            graph.input = vec![fixed("x", &[6, 4])];
+            graph.output = vec![fixed("y", &[1, 6, 4])];
+            let mut first = raw("first", &[1], &[0; 8]);
+            first.data_type = Some(DataType::Int64 as i32);
+            graph.initializer = vec![floats("limit", &[4]), first];
+        })
+    };
+    let model = mask(7);
+    let planned = exact(&model);
+    let out = ModelFile::from_bytes(planned.model.to_vec()).unwrap();
+    let operators: Vec<&str> = out.graph().node.iter().map(|node| node.op_type()).collect();
+    assert!(!operators.contains(&"Cast") && is_proven(&planned, &model), "{operators:?}");
+    let mut other = model.clone();
+    let less = other.graph.as_mut().unwrap().node.iter_mut().find(|node| node.op_type() == "Less").unwrap();
+    less.input.swap(0, 1);
+    assert!(!is_proven(&planned, &other), "the mask is another one");
+}

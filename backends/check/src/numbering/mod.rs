@@ -13,6 +13,7 @@
 //!   (`cuts.rs`), and joined results of what the node computes from joined operands (`joins.rs`).
 //! - The name of its first result distinguishes a node whose results may differ at each run.
 
+mod casts;
 mod cuts;
 mod depends;
 pub mod fused;
@@ -94,6 +95,8 @@ pub(crate) struct Numbering<'s> {
     codec: Codec,
     cuts: Cuts<'s>,
     joins: Joins<'s>,
+    /// For the number of a Cast to a type that has all values: number and type of its operand.
+    casts: HashMap<u32, (u32, ElementType)>,
     /// For the number of dequantized numbers: their integers.
     integers_behind: HashMap<u32, Integers>,
 }
@@ -208,6 +211,7 @@ impl<'s> Numbering<'s> {
             self.note(number, side, value, instance.is_none().then_some((row, &part)));
             if result == 0 && instance.is_none() {
                 self.note_integers(side, row, value, (number, &part));
+                self.note_cast(side, row, value, (number, &part));
             }
             let wide = (names.wide)(value).map(|wide| walk.values[wide]).filter(|wide| *wide != ABSENT);
             walk.values.set(value, (names.fixed)(value).or(wide).unwrap_or(number));
@@ -236,6 +240,9 @@ impl<'s> Numbering<'s> {
             && let Some(position) = side.unchanged(row)
         {
             return part.operands.get(position).copied();
+        }
+        if let Some(base) = self.cast_back(side, row, value, part) {
+            return Some(base);
         }
         if let Some(cut) = self.cut(side, row, value, part) {
             return Some(cut);
