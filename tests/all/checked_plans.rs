@@ -2,6 +2,7 @@
 //! each plan.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use crate::command::python;
 use crate::models_made;
 
 use memc::{Planned, Request, Runtime, plan};
@@ -270,17 +271,8 @@ for names in sys.argv[1:]:
                 print(activation, kernel, group, one[~same][:3], other[~same][:3])
 "#;
 
-/// Returns the lines that the comparison of fused kernels prints.
-fn apart(activations: &[&str]) -> String {
-    let python = std::env::var("MEMC_PYTHON")
-        .expect("MEMC_PYTHON names no Python with onnx and onnxruntime: run the tests with `cargo xtask test`");
-    let ran = std::process::Command::new(python).args(["-c", FUSED]).args(activations).output().expect("python starts");
-    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
-    String::from_utf8(ran.stdout).unwrap()
-}
-
 #[test]
 fn fused_kernels_equal_their_nodes() {
-    assert_eq!(apart(memc_check::ACTIVATIONS), "");
-    assert!(apart(&["Relu=Sigmoid"]).starts_with("Relu "), "the comparison finds differences");
+    assert_eq!(python(FUSED, memc_check::ACTIVATIONS), "");
+    assert!(python(FUSED, &["Relu=Sigmoid"]).starts_with("Relu "), "the comparison finds differences");
 }

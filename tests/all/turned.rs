@@ -1,6 +1,7 @@
 //! Transpositions and reshapes that exact plans move: `check` follows them by a list of its own.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use crate::command::python;
 use crate::models_made::{bytes, fixed, floats, int, ints, node, raw, stated, with};
 
 use memc::{Planned, Request, plan};
@@ -132,19 +133,10 @@ for names in sys.argv[1:]:
             print(name, shape, order, one[~same][:3], two[~same][:3])
 "#;
 
-/// Returns the lines that the comparison of kernels prints.
-fn moved(kernels: &[&str]) -> String {
-    let python = std::env::var("MEMC_PYTHON")
-        .expect("MEMC_PYTHON names no Python with onnx and onnxruntime: run the tests with `cargo xtask test`");
-    let ran = std::process::Command::new(python).args(["-c", KERNELS]).args(kernels).output().expect("python starts");
-    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
-    String::from_utf8(ran.stdout).unwrap()
-}
-
 #[test]
 fn kernels_round_elements_alike_at_all_places() {
-    assert_eq!(moved(memc_check::PLACELESS), "");
-    assert!(moved(&["Relu=Abs"]).starts_with("Relu "), "the comparison finds differences");
+    assert_eq!(python(KERNELS, memc_check::PLACELESS), "");
+    assert!(python(KERNELS, &["Relu=Abs"]).starts_with("Relu "), "the comparison finds differences");
 }
 
 #[test]

@@ -9,6 +9,15 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Folders made in this process so far.
 static MADE: AtomicU32 = AtomicU32::new(0);
 
+/// Runs a program of Python with the packages of the tests; returns its output.
+pub fn python(program: &str, arguments: &[&str]) -> String {
+    let python = std::env::var("MEMC_PYTHON")
+        .expect("MEMC_PYTHON names no Python with onnx and onnxruntime: run the tests with `cargo xtask test`");
+    let ran = Command::new(python).args(["-c", program]).args(arguments).output().expect("python starts");
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    String::from_utf8(ran.stdout).unwrap()
+}
+
 /// A folder that is removed at the end.
 pub struct Folder(PathBuf);
 
