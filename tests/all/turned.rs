@@ -134,6 +134,16 @@ for names in sys.argv[1:]:
 "#;
 
 #[test]
+fn operands_in_another_order_are_not_proven() {
+    let sum = |order: &[i64]| {
+        let turn = stated(node("Transpose", &["x"], &["s"]), vec![ints("perm", order)]);
+        channels_last(vec![turn, node("Add", &["t", "s"], &["u"])], &[0, 3, 1, 2])
+    };
+    let planned = exact(&sum(&[0, 2, 3, 1]));
+    assert!(is_proven(&planned, &sum(&[0, 2, 3, 1])) && !is_proven(&planned, &sum(&[0, 3, 2, 1])));
+}
+
+#[test]
 fn kernels_round_elements_alike_at_all_places() {
     assert_eq!(python(KERNELS, memc_check::PLACELESS), "");
     assert!(python(KERNELS, &["Relu=Abs"]).starts_with("Relu "), "the comparison finds differences");
