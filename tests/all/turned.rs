@@ -2,9 +2,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use crate::command::python;
-use crate::models_made::{bytes, fixed, floats, int, ints, node, raw, stated, with};
+use crate::models_made::{bytes, fixed, floats, int, ints, node, raw, stated, symbolic, with};
 
-use memc::{Planned, Request, plan};
+use memc::{Extent, Planned, Request, plan};
 use memc_onnx_proto::ModelFile;
 use memc_onnx_proto::onnx::tensor_proto::DataType;
 use memc_onnx_proto::onnx::{ModelProto, NodeProto};
@@ -161,15 +161,16 @@ fn casts_that_bring_truth_values_back_are_proven_to_be_nothing() {
             node("Where", &["b", "x", "limit"], &["y"]),
         ];
         with(nodes, |graph| {
-            graph.input = vec![fixed("x", &[6, 4])];
-            graph.output = vec![fixed("y", &[1, 6, 4])];
+            graph.input = vec![symbolic("x", &["n", "4"])];
+            graph.output = vec![symbolic("y", &["1", "n", "4"])];
             let mut first = raw("first", &[1], &[0; 8]);
             first.data_type = Some(DataType::Int64 as i32);
             graph.initializer = vec![floats("limit", &[4]), first];
         })
     };
     let model = mask(7);
-    let planned = exact(&model);
+    let request = Request::new().exact(true).dim("n", "1..8".parse::<Extent>().unwrap());
+    let planned = plan(&ModelFile::from_bytes(bytes(&model)).unwrap(), &request).unwrap();
     let out = ModelFile::from_bytes(planned.model.to_vec()).unwrap();
     let operators: Vec<&str> = out.graph().node.iter().map(|node| node.op_type()).collect();
     assert!(!operators.contains(&"Cast") && is_proven(&planned, &model), "{operators:?}");
