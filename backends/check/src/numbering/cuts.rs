@@ -37,7 +37,7 @@ pub(crate) enum Moves {
 #[derive(Default)]
 pub(super) struct Cuts<'s> {
     pub(super) moves: Moves,
-    /// Extents of a value, and the node that makes it as its only result.
+    /// Extents of a value, and the node that makes it.
     pub(super) made: HashMap<u32, Made<'s>>,
     /// For the number of positions: the number of the whole value.
     pub(super) parts: HashMap<u32, (u32, Place)>,
@@ -48,8 +48,18 @@ pub(super) struct Cuts<'s> {
 #[derive(Clone)]
 pub(super) struct Made<'s> {
     pub(super) dims: Vec<DimExpr>,
-    pub(super) by: Option<(&'s Side<'s>, usize, Part)>,
+    /// `None` for results of nodes with several ones that do not share their rows.
+    pub(super) by: Option<By<'s>>,
     pub(super) raw: Option<Raw>,
+}
+
+/// A node, by its row in a model, and the position of one of its results.
+#[derive(Clone)]
+pub(super) struct By<'s> {
+    pub(super) side: &'s Side<'s>,
+    pub(super) row: usize,
+    pub(super) part: Part,
+    pub(super) result: usize,
 }
 
 fn whole(dims: &[DimExpr]) -> Place {
@@ -101,8 +111,12 @@ impl<'s> Numbering<'s> {
             return;
         }
         let Some(dims) = dims(side, value) else { return };
-        let is_only = |row: usize| side.module.node(side.rows[row].node).results().count() == 1;
-        let by = by.filter(|(row, _)| is_only(*row)).map(|(row, part)| (side, row, part.clone()));
+        let by = by.and_then(|(row, part)| {
+            let data = side.module.node(side.rows[row].node);
+            let is_alone = data.results().count() == 1 || depends::has_equal_rows(data);
+            let result = data.outputs.iter().position(|result| *result == Some(value)).filter(|_| is_alone)?;
+            Some(By { side, row, part: part.clone(), result })
+        });
         self.cuts.made.insert(number, Made { dims, by, raw: None });
     }
 
@@ -275,15 +289,15 @@ impl<'s> Numbering<'s> {
             let raw = cut_bytes(raw, place)?;
             return Some(self.constant(Content::Raw(raw)));
         }
-        let (side, row, part) = made.by?;
-        let data = side.module.node(side.rows[row].node);
+        let by = made.by?;
+        let data = by.side.module.node(by.side.rows[by.row].node);
         if is_onnx(data, "Concat") {
-            return self.moved_join(side, row, &part, place);
+            return self.moved_join(by.side, by.row, &by.part, place);
         }
         if is_onnx(data, "Pad") {
-            return self.moved_pad(side, row, &part, place);
+            return self.moved_pad(by.side, by.row, &by.part, place);
         }
-        self.moved_node(side, row, &part, (base, &made.dims), place)
+        self.moved_node(&by, (base, &made.dims), place)
     }
 
     fn moved_join(&mut self, side: &'s Side<'s>, row: usize, part: &Part, place: &Place) -> Option<u32> {
@@ -339,14 +353,9 @@ impl<'s> Numbering<'s> {
 
     /// Follows a cut through a node by the list of `depends`. Axes that it does not move along are
     /// cut after the node.
-    fn moved_node(
-        &mut self,
-        side: &'s Side<'s>,
-        row: usize,
-        part: &Part,
-        (base, result): (u32, &[DimExpr]),
-        place: &Place,
-    ) -> Option<u32> {
+    fn moved_node(&mut self, by: &By<'s>, (base, result): (u32, &[DimExpr]), place: &Place) -> Option<u32> {
+        let By { side, row, part, .. } = by;
+        let (side, row) = (*side, *row);
         let node = side.rows[row].node;
         let data = side.module.node(node);
         if side.unrepeatable(row) || (self.cuts.moves == Moves::Exact && !depends::moves(data)) {
@@ -403,7 +412,7 @@ impl<'s> Numbering<'s> {
                 Some(pads) => self.head_with(side, row, &["pads", "auto_pad"], ("pads", Attribute::Ints(pads))),
                 None => part.head,
             };
-            self.result(side, row, head, operands)
+            self.result(side, (row, by.result), head, operands)
         };
         if number >= before {
             self.cuts.parts.entry(number).or_insert_with(|| (base, made.clone()));

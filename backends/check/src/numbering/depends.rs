@@ -9,6 +9,9 @@ use memc_ops::normalize_axis;
 
 use super::span::Span;
 
+/// Domain of ONNX Runtime's own operators.
+const RUNTIME: &str = "com.microsoft";
+
 /// What positions of one axis of a result need.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Need {
@@ -103,7 +106,18 @@ const MOVES: [&str; 9] = ["Concat", "Expand", "Flatten", "Gather", "Identity", "
 /// Operators that keep the elements in their order under other extents.
 const RESHAPES: [&str; 4] = ["Flatten", "Reshape", "Squeeze", "Unsqueeze"];
 /// Operators over all axes from the attribute `axis` on, each place of the other axes by itself.
-const NORMS: [&str; 2] = ["LayerNormalization", "RMSNormalization"];
+const NORMS: [&str; 3] = ["LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization"];
+
+/// Products of rows with a packed weight, of ONNX Runtime's own domain.
+const PACKED: [&str; 2] = ["MatMulBnb4", "MatMulNBits"];
+/// Normalizations of rows of a sum of two operands, of ONNX Runtime's own domain. All results have these
+/// rows.
+const SKIPS: [&str; 2] = ["SkipLayerNormalization", "SkipSimplifiedLayerNormalization"];
+
+/// Returns whether [`need`] holds for each result of a node with several ones.
+pub(super) fn has_equal_rows(node: &NodeData) -> bool {
+    &*node.operator.domain == RUNTIME && SKIPS.contains(&&*node.operator.name)
+}
 
 /// Returns whether an ONNX operator computes each element from the elements at its place.
 pub(super) fn is_by_place(name: &str) -> bool {
@@ -120,11 +134,13 @@ pub(super) fn reshapes(node: &NodeData) -> bool {
     node.operator.domain.is_empty() && RESHAPES.contains(&&*node.operator.name)
 }
 
-/// Returns what positions `range` of an axis of a node's only result need; `None` if the list does not say.
+/// Returns what positions `range` of an axis of a node's only result need, or of each result where
+/// [`has_equal_rows`]; `None` if the list does not say.
 pub(super) fn need(cut: &Cut<'_>, axis: usize, range: &Span) -> Option<Need> {
     let (node, rank) = (cut.node, cut.result.len());
     if !node.operator.domain.is_empty() {
-        return None;
+        let axes = cut.rows_of_runtime(axis)?;
+        return Some(Need { axes, window: None, stated: None });
     }
     let plain = |axes: Vec<Option<usize>>| Some(Need { axes, window: None, stated: None });
     let first = || cut.operands.first().copied().flatten();
@@ -223,6 +239,23 @@ pub(super) fn need(cut: &Cut<'_>, axis: usize, range: &Span) -> Option<Need> {
 }
 
 impl Cut<'_> {
+    /// Axis of each operand along an axis of rows of the results, for operators of ONNX Runtime's own domain.
+    fn rows_of_runtime(&self, axis: usize) -> Option<Vec<Option<usize>>> {
+        let (operator, rank) = (&self.node.operator, self.result.len());
+        let has_rank = |at: usize| self.operands.get(at).copied().flatten().is_some_and(|dims| dims.len() == rank);
+        (&*operator.domain == RUNTIME && axis + 1 < rank && has_rank(0)).then_some(())?;
+        let mut axes = self.whole_but(0, axis);
+        match &*operator.name {
+            name if PACKED.contains(&name) => {}
+            name if SKIPS.contains(&name) => {
+                *axes.get_mut(1)? = self.repeated(1, axis)?;
+                self.operands[2..].iter().all(|dims| dims.is_none_or(|dims| dims.len() <= 1)).then_some(())?;
+            }
+            _ => return None,
+        }
+        Some(axes)
+    }
+
     /// One operand along an axis, the others whole.
     fn whole_but(&self, operand: usize, axis: usize) -> Vec<Option<usize>> {
         (0..self.operands.len()).map(|at| Some(axis).filter(|_| at == operand)).collect()

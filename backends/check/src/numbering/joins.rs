@@ -5,19 +5,16 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::cuts::{expressions, fixed, numbers};
+use super::cuts::{By, expressions, fixed, numbers};
 use super::depends::{self, Cut};
 use super::span::Span;
-use super::{Moves, Numbering, Part};
+use super::{Moves, Numbering};
 use crate::content::{Content, Raw};
-use crate::side::Side;
 
-/// A node that computes a value as its only result.
+/// A node that computes a value.
 #[derive(Clone)]
 pub(super) struct Maker<'s> {
-    side: &'s Side<'s>,
-    row: usize,
-    part: Part,
+    by: By<'s>,
     /// Extents of the operands, and of the result.
     operands: Vec<Option<Vec<u64>>>,
     dims: Vec<u64>,
@@ -32,9 +29,12 @@ impl<'s> Numbering<'s> {
     pub(super) fn joined_results(&mut self, results: &[u32], axis: usize) -> Option<u32> {
         let makers: Vec<Maker<'s>> = results.iter().map(|number| self.maker(*number)).collect::<Option<_>>()?;
         let first = makers.first().filter(|_| makers.len() > 1)?;
-        let (side, row) = (first.side, first.row);
-        let is_like =
-            |maker: &Maker<'_>| maker.part.head == first.part.head && maker.part.operands.len() == first.part.operands.len();
+        let By { side, row, part, result } = &first.by;
+        let (side, row) = (*side, *row);
+        let is_like = |maker: &Maker<'_>| {
+            let own = &maker.by.part;
+            own.head == part.head && own.operands.len() == part.operands.len() && maker.by.result == *result
+        };
         makers.iter().all(is_like).then_some(())?;
         let ranges = ranges(&makers, axis)?;
         let data = side.module.node(side.rows[row].node);
@@ -56,24 +56,25 @@ impl<'s> Numbering<'s> {
             })
         };
         // Join the operands that differ, or of which a part needs positions, as equal parts of a constant.
-        let part = needs(first, ranges.first()?).unwrap_or_default();
+        let along_of = needs(first, ranges.first()?).unwrap_or_default();
         let mut whole = first.clone();
         *whole.dims.get_mut(axis)? = ranges.last()?.end;
         let mut cut: Vec<Option<usize>> = vec![None; data.inputs.len()];
-        for position in 0..whole.part.operands.len() {
-            let own: Vec<u32> = makers.iter().map(|maker| maker.part.operands[position]).collect();
+        for position in 0..whole.by.part.operands.len() {
+            let own: Vec<u32> = makers.iter().map(|maker| maker.by.part.operands[position]).collect();
             let along = match own.iter().all(|number| *number == own[0]) {
-                true => part.get(position).copied().flatten(),
-                false => Some(self.axis_of_parts(&own, &ranges).or_else(|| part.get(position).copied().flatten())?),
+                true => along_of.get(position).copied().flatten(),
+                false => Some(self.axis_of_parts(&own, &ranges).or_else(|| along_of.get(position).copied().flatten())?),
             };
             let Some(along) = along else { continue };
-            whole.part.operands[position] = self.joined(&own, along, side.extents).or_else(|| self.joined_bytes(&own, along))?;
+            whole.by.part.operands[position] =
+                self.joined(&own, along, side.extents).or_else(|| self.joined_bytes(&own, along))?;
             *whole.operands.get_mut(position)?.as_mut()?.get_mut(along)? = ranges.last()?.end;
             *cut.get_mut(position)? = Some(along);
         }
         ranges.iter().all(|range| needs(&whole, range).as_ref() == Some(&cut)).then_some(())?;
-        let (head, operands) = (whole.part.head, whole.part.operands.clone());
-        let number = self.result(side, row, head, operands);
+        let (head, operands) = (whole.by.part.head, whole.by.part.operands.clone());
+        let number = self.result(side, (row, *result), head, operands);
         self.joins.entry(number).or_insert(whole);
         Some(number)
     }
@@ -84,10 +85,10 @@ impl<'s> Numbering<'s> {
             return Some(joined.clone());
         }
         let made = self.cuts.made.get(&number)?;
-        let (side, row, part) = made.by.clone()?;
-        let inputs = &side.module.node(side.rows[row].node).inputs;
-        let operands = inputs.iter().map(|value| Some(fixed(side, (*value)?)?.dims.clone())).collect();
-        Some(Maker { side, row, part, operands, dims: numbers(&made.dims)? })
+        let by = made.by.clone()?;
+        let inputs = &by.side.module.node(by.side.rows[by.row].node).inputs;
+        let operands = inputs.iter().map(|value| Some(fixed(by.side, (*value)?)?.dims.clone())).collect();
+        Some(Maker { by, operands, dims: numbers(&made.dims)? })
     }
 
     /// Returns the number of constants joined along an axis before which all extents are 1.

@@ -59,7 +59,7 @@ impl<'s> Numbering<'s> {
         let is_only = data.results().count() == 1 && data.operator.domain.is_empty();
         if is_only && MOVES.contains(&&*data.operator.name) {
             let operands = std::iter::once(known.number).chain(part.operands.iter().skip(1).copied()).collect();
-            let number = self.result(side, row, part.head, operands);
+            let number = self.result(side, (row, 0), part.head, operands);
             return Some(Integers { number, ..known });
         }
         let is_view = is_only && matches!(&*data.operator.name, "Flatten" | "Reshape" | "Squeeze" | "Unsqueeze");

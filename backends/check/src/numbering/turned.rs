@@ -22,9 +22,9 @@ const MOST_BYTES: usize = 1 << 26;
 
 impl<'s> Numbering<'s> {
     /// Returns the number of a node's first result from the numbers of its operands.
-    pub(super) fn result(&mut self, side: &'s Side<'s>, row: usize, head: u32, operands: Vec<u32>) -> u32 {
-        self.placed(side, row, head, &operands)
-            .unwrap_or_else(|| self.intern(Key::Result { head, operands, result: 0, instance: None }))
+    pub(super) fn result(&mut self, side: &'s Side<'s>, (row, result): (usize, usize), head: u32, operands: Vec<u32>) -> u32 {
+        let placed = if result == 0 { self.placed(side, row, head, &operands) } else { None };
+        placed.unwrap_or_else(|| self.intern(Key::Result { head, operands, result, instance: None }))
     }
 
     /// Returns the number of a transposition, or of a node's first result if a transposition or a reshape of
@@ -121,7 +121,7 @@ impl<'s> Numbering<'s> {
         let value = side.module.node(side.rows[row].node).results().next()?;
         let to = side.known[value].as_deref()?.clone();
         let from = typed(to.element, &first.dim_exprs()?, side.extents)?;
-        let number = self.result(side, row, head, vec![base]);
+        let number = self.result(side, (row, 0), head, vec![base]);
         Some(self.reshape(number, &from, &to))
     }
 

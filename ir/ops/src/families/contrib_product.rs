@@ -198,11 +198,14 @@ pub const OPERATORS: &[OpInfo] = &[
     matrix("GemmFloat8", eight_bit_float).split(SplitAxes::None),
     matrix("MatMulBlockQuantizedFp4Weight", weight_rows),
     matrix("MatMulBlockQuantizedFp8Weight", weight_rows),
-    matrix("MatMulBnb4", packed_weight),
+    matrix("MatMulBnb4", packed_weight).split(SplitAxes::Rule(rules::packed_product)),
     matrix("MatMulFpQ4", shape_operand),
     matrix("MatMulInteger16", sixteen_bit),
     matrix("MatMulIntegerToFloat", to_float).runs("MatMulInteger").workspace(contrib_workspace::quantized_product),
-    matrix("MatMulNBits", packed_weight).rounds().workspace(contrib_workspace::packed_product),
+    matrix("MatMulNBits", packed_weight)
+        .rounds()
+        .workspace(contrib_workspace::packed_product)
+        .split(SplitAxes::Rule(rules::packed_product)),
     matrix("MatMulNBitsMlp", packed_mlp),
     matrix("MatMulNBitsQkv", packed_qkv),
     microsoft("MoE", like_first).work(Work::Flops(experts_flops)),

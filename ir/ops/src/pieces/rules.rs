@@ -55,6 +55,30 @@ pub(crate) fn all_but_last(share: &Share<'_>) -> Option<Pieces> {
     (axis + 1 < rank && vectors && alone(share)).then(|| share.made(share.only(0, axis), Piece::Along(axis)))
 }
 
+/// Splits the rows of a product with a packed weight: operand 0 along any axis but the last. No axis of the
+/// other operands (weight, scales, zero points, addend) lies along rows.
+pub(crate) fn packed_product(share: &Share<'_>) -> Option<Pieces> {
+    let axis = share.along(0)?;
+    (axis + 1 < share.input(0)?.len() && alone(share)).then(|| share.made(share.only(0, axis), Piece::Along(axis)))
+}
+
+/// Splits a normalization of a sum of two operands along any axis but the last, with its statistics and the
+/// sum. The second operand may be repeated; all others are vectors.
+pub(crate) fn skip_normalized(share: &Share<'_>) -> Option<Pieces> {
+    let dims = share.input(0)?;
+    let skip = share.input(1)?;
+    let axis = share.along(0).or_else(|| (share.along(1)? + dims.len()).checked_sub(skip.len()))?;
+    let vectors = (2..share.count()).all(|index| share.input(index).is_none_or(|dims| dims.len() <= 1));
+    (axis + 1 < dims.len() && vectors).then_some(())?;
+    let mut operands = share.only(0, axis);
+    match (axis + skip.len()).checked_sub(dims.len()) {
+        Some(own) if skip[own] == dims[axis] => operands[1] = Piece::Along(own),
+        Some(own) if skip[own] != 1 => return None,
+        _ => {}
+    }
+    Some(share.made(operands, Piece::Along(axis)))
+}
+
 /// Splits the batch axis of operand 0, if all other operands are constants and result 0 is the only
 /// result (further results of pooling are indices over the whole batch).
 pub(crate) fn batch(share: &Share<'_>) -> Option<Pieces> {

@@ -260,6 +260,25 @@ fn layers_are_normalized_before_their_axis() {
 }
 
 #[test]
+fn rows_of_packed_products_and_of_sums_with_skips_are_apart() {
+    let packed =
+        |data: &str, result: &str| asked("com.microsoft::MatMulNBits", 1, &[data, "u8[6,1,4]", "f32[6]"], &[], &[result]);
+    assert_eq!(packed("f32[2,8,8] @1", "f32[2,8,6]"), "1 w w -> 1");
+    assert_eq!(packed("f32[2,8,8] @0", "f32[2,8,6]"), "0 w w -> 0");
+    assert_eq!(packed("f32[2,8,8] @2", "f32[2,8,6]"), "-");
+    let skip = |operands: &[&str], results: &[&str]| {
+        let operands: Vec<&str> = operands.iter().copied().chain(["f32[4]"]).collect();
+        asked("com.microsoft::SkipLayerNormalization", 1, &operands, &[], results)
+    };
+    let all = ["f32[2,8,4]", "f32[2,8,1]", "f32[2,8,1]", "f32[2,8,4]"];
+    assert_eq!(skip(&["f32[2,8,4] @1", "f32[2,8,4]"], &all), "1 1 w -> 1 1 1 1");
+    assert_eq!(skip(&["f32[2,8,4]", "f32[8,4] @0"], &all), "1 0 w -> 1 1 1 1");
+    assert_eq!(skip(&["f32[2,8,4] @0", "f32[1,8,4]"], &all), "0 w w -> 0 0 0 0");
+    assert_eq!(skip(&["f32[2,8,4] @0", "f32[8,4]"], &all), "0 w w -> 0 0 0 0");
+    assert_eq!(skip(&["f32[2,8,4] @2", "f32[2,8,4]"], &all), "-");
+}
+
+#[test]
 fn losses_are_cut_only_if_every_label_counts_equally() {
     let ignore = ("ignore_index", Attribute::Int(-1));
     let sum = ("reduction", Attribute::String("sum".into()));
