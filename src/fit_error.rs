@@ -19,6 +19,16 @@ pub enum FitError {
     /// The caches have no dimension of their own for their rows.
     #[error("the caches do not grow along one open dimension by another one")]
     Rows,
+    /// A node may give other results if the caches have rows that are not valid.
+    #[error(
+        "`{name}` ({operator}) depends on the number of rows of caches and masks, of which some are not valid in full caches"
+    )]
+    Valid {
+        /// Name of the node.
+        name: String,
+        /// Its operator.
+        operator: String,
+    },
     /// The model has no positions for the rows of the context.
     #[error("the table `{table}` has {rows} positions, and the context has {context}")]
     Positions {
@@ -50,7 +60,7 @@ impl FitError {
     pub(crate) fn code(&self) -> &'static str {
         match self {
             Self::Open { .. } => "E0114",
-            Self::Caches | Self::Rows => "E0366",
+            Self::Caches | Self::Rows | Self::Valid { .. } => "E0366",
             Self::Short { .. } => "E0365",
             Self::Positions { .. } => "E0368",
         }
@@ -71,6 +81,10 @@ impl FitError {
             Self::Caches => "name the pairs: `--state 'NEW*=OLD*'`".to_owned(),
             Self::Rows => {
                 "leave the rows of the caches and the new rows symbolic, or state them with `--dim` instead of `--context`"
+                    .to_owned()
+            }
+            Self::Valid { .. } => {
+                "export the decoder with the number of valid rows as a sum over its mask; or bind all dimensions with `--dim`"
                     .to_owned()
             }
             Self::Positions { rows, .. } => format!("`--context {rows}` is the most that the model has positions for"),

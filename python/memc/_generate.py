@@ -6,6 +6,8 @@ import os
 
 # Names by which exporters call the inputs that are no caches.
 _POSITIONS, _MASKS, _IDS = ("position",), ("mask", "seen"), ("ids", "token")
+# Operators whose kernels unpack a whole weight in each run unless the session packs it at load.
+_PACKED = ("MatMulNBits",)
 # Patterns of names of new and old caches.
 _CACHES = (("present", "past"), ("present", "past_key_values"))
 
@@ -33,8 +35,9 @@ def generate(model, tokens, count=16, *, layout=None, end=None, chunk=None, sess
     if not tokens or count < 1:
         raise ValueError("a prompt of at least one token, and at least one new token, are needed")
     path, layout = _opened(model, layout)
-    session = session or open_session(path)
-    loop = _InPlace(session, layout, feeds) if layout and layout.get("caches") else _Growing(session, feeds)
+    session = session or open_session(path, layout)
+    is_in_place = layout and (layout.get("caches") or layout.get("state"))
+    loop = _InPlace(session, layout, feeds) if is_in_place else _Growing(session, feeds)
     if loop.capacity is not None and len(tokens) + count - 1 > loop.capacity:
         raise ValueError(
             f"{len(tokens)} tokens and {count} new ones need caches of {len(tokens) + count - 1} rows; these have {loop.capacity}"
@@ -53,10 +56,11 @@ def generate(model, tokens, count=16, *, layout=None, end=None, chunk=None, sess
         runs.append(1)
 
 
-def open_session(path, threads=None):
+def open_session(path, layout=None, threads=None):
     """Returns a session that runs the nodes as planned, and does not copy weights: they are used where the file is
-    mapped, without copies in forms of the kernels (prepacking). An arena keeps the memory of a run for the next one:
-    without it, the C library may hold several times as much."""
+    mapped, without copies in forms of the kernels (prepacking), unless the layout has a kernel that would unpack a
+    whole weight in each run. An arena keeps the memory of a run for the next one: without it, the C library may hold
+    several times as much."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -64,7 +68,8 @@ def open_session(path, threads=None):
     options.execution_order = onnxruntime.ExecutionOrder.PRIORITY_BASED
     options.enable_mem_pattern = False
     options.enable_mem_reuse = False
-    options.add_session_config_entry("session.disable_prepacking", "1")
+    if layout and not any(row["op"] in _PACKED for row in layout["schedule"]):
+        options.add_session_config_entry("session.disable_prepacking", "1")
     options.add_session_config_entry("session.use_device_allocator_for_initializers", "1")
     if threads is not None:
         options.intra_op_num_threads = threads
@@ -130,18 +135,28 @@ class _Loop:
 
 
 class _InPlace(_Loop):
-    """Runs a decoder whose caches have one buffer each, which is input and output of a run."""
+    """Runs a decoder whose caches have one buffer each, which is input and output of a run. An input counts the valid
+    rows, or the mask has zeros for the others."""
 
     def __init__(self, session, layout, feeds):
         import numpy
         import onnxruntime
 
-        rows = layout["caches"]
-        super().__init__(session, [(row["output"], row["input"]) for row in rows], rows[0]["count"], feeds)
-        self.capacity, self.chunk = rows[0]["capacity"], rows[0]["rows"]
+        rows = layout.get("caches")
+        if rows:
+            super().__init__(session, [(row["output"], row["input"]) for row in rows], rows[0]["count"], feeds)
+            self.capacity, self.chunk = rows[0]["capacity"], rows[0]["rows"]
+        else:
+            super().__init__(session, [(row["result"], row["tensor"]) for row in layout["state"]], None, feeds)
+            self.capacity = self.mask.shape[-1] if self.mask is not None else None
+            if not isinstance(self.capacity, int):
+                raise ValueError("no input is a mask with a number of rows, which tells how many rows of the caches are valid")
+            largest = {row["name"]: row["shape"] for row in layout["tensors"]}
+            self.chunk = largest[self.ids.name][-1]
         kinds = {"tensor(float)": numpy.float32, "tensor(float16)": numpy.float16}
         inputs = {value.name: value for value in session.get_inputs()}
-        self.number = {"tensor(int64)": numpy.int64, "tensor(int32)": numpy.int32}[inputs[self.count].type]
+        if self.count is not None:
+            self.number = {"tensor(int64)": numpy.int64, "tensor(int32)": numpy.int32}[inputs[self.count].type]
         self.buffers = {}
         for _, old in self.pairs:
             shape = [extent if isinstance(extent, int) else 1 for extent in inputs[old].shape]
@@ -154,7 +169,8 @@ class _InPlace(_Loop):
 
         binding = self.session.io_binding()
         arrays = self.own(tokens, self.capacity)
-        arrays[self.count] = numpy.array(self.rows, self.number)
+        if self.count is not None:
+            arrays[self.count] = numpy.array(self.rows, self.number)
         for name, array in arrays.items():
             binding.bind_cpu_input(name, array)
         for new, old in self.pairs:

@@ -138,3 +138,53 @@ def decoder(layers=2, heads=2, width=8, words=13):
     outputs.insert(0, helper.make_tensor_value_info("logits", TensorProto.FLOAT, [1, "seq", words]))
     graph = helper.make_graph(nodes, "decoder", inputs, outputs, constants)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+
+
+def grouped_decoder(layers=2, heads=4, groups=2, width=8, words=13, valid="mask"):
+    """Returns a decoder whose attention kernel keeps the caches in its buffers, as bytes. The kernel learns the number
+    of valid rows from the sum of the mask, or from its extent."""
+    import numpy
+    from onnx import TensorProto, helper, numpy_helper
+
+    generator, hidden, runtime = numpy.random.default_rng(5), heads * width, "com.microsoft"
+    constants, nodes, caches = [], [], ([], [])
+
+    def constant(name, array):
+        constants.append(numpy_helper.from_array(numpy.asarray(array), name))
+        return name
+
+    def weight(name, *shape):
+        return constant(name, (0.5 * generator.standard_normal(shape)).astype(numpy.float32))
+
+    def node(op, operands, *results, **attributes):
+        nodes.append(helper.make_node(op, operands, list(results), **attributes))
+        return results[0]
+
+    value, one = helper.make_tensor_value_info, constant("one", numpy.array([1]))
+    extents = node("Shape", ["attention_mask"], "extents")
+    total = node("Gather", [extents, constant("second", numpy.int64(1))], "total")
+    counted = node("ReduceSum", ["attention_mask", one], "counted", keepdims=0)
+    if valid == "extent":
+        counted = node("Unsqueeze", [total, constant("first", numpy.array([0]))], "counted_extent")
+    last = node("Cast", [node("Sub", [counted, one], "last64")], "last", to=TensorProto.INT32)
+    total = node("Cast", [total], "total32", to=TensorProto.INT32)
+    angle = numpy.arange(64)[:, None] * 0.3 ** numpy.arange(width // 2)[None]
+    turns = [constant(name, of(angle).astype(numpy.float32)) for name, of in (("cosines", numpy.cos), ("sines", numpy.sin))]
+    x = node("Gather", [weight("words", words, hidden), "input_ids"], "x")
+    for layer in range(layers):
+        heads_of = {"q": heads, "key": groups, "value": groups}
+        rows = [node("MatMul", [x, weight(f"w_{kind}_{layer}", hidden, width * count)], f"{kind}_{layer}") for kind, count in heads_of.items()]
+        names = [[f"{time}.{layer}.{kind}" for kind in ("key", "value")] for time in ("past_key_values", "present")]
+        for values, some, extent in zip(caches, names, ("past_sequence_length", "total_sequence_length")):
+            values += [value(name, TensorProto.FLOAT, ["batch_size", groups, extent, width]) for name in some]
+        operands = [*rows, *names[0], last, total, *turns]
+        sizes = {"num_heads": heads, "kv_num_heads": groups, "do_rotary": 1}
+        mixed = node("GroupQueryAttention", operands, f"mixed_{layer}", *names[1], domain=runtime, **sizes)
+        x = node("Add", [x, node("MatMul", [mixed, weight(f"w_o_{layer}", hidden, hidden)], f"out_{layer}")], f"x_{layer}")
+    node("MatMul", [x, weight("head", hidden, words)], "logits")
+    ids = value("input_ids", TensorProto.INT64, ["batch_size", "sequence_length"])
+    mask = value("attention_mask", TensorProto.INT64, ["batch_size", "total_sequence_length"])
+    logits = value("logits", TensorProto.FLOAT, ["batch_size", "sequence_length", words])
+    graph = helper.make_graph(nodes, "decoder", [ids, mask, *caches[0]], [logits, *caches[1]], constants)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(runtime, 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()

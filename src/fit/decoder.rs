@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use memc_ir::{Dim, DimExpr, Limit, Module, Node, Range, Value};
+use memc_ir::{DimExpr, Limit, Module, Node, Range, Value};
 use memc_onnx_import::{ImportOptions, Imported, import, open_dimensions};
 use memc_onnx_proto::ModelFile;
 use memc_passes::StateNames;
 use memc_passes::cache::past_of;
 
+use super::buffered::{Buffered, symbols};
 use crate::error::Error;
 use crate::fit_error::FitError;
 use crate::request::Request;
@@ -29,6 +30,8 @@ pub(super) struct Decoder {
     batch: BTreeSet<String>,
     /// Dimensions that equal the rows after a run.
     total: BTreeSet<String>,
+    /// Whether the caches have full extents in all runs, and a mask states the rows that are valid.
+    is_full: bool,
     context: u64,
 }
 
@@ -46,16 +49,25 @@ impl Decoder {
             import.dims.contains_key(name) || import.ranges.contains_key(name) || import.equal.contains_key(name)
         };
         let mut free: BTreeSet<String> = open_dimensions(file)?.into_iter().filter(|name| !is_stated(name)).collect();
-        let rows: BTreeSet<(String, String)> = pairs.iter().filter_map(|(old, new)| rows(module, *old, *new)).collect();
-        let [(past, new)] = Vec::from_iter(rows).try_into().map_err(|_| FitError::Rows)?;
+        let buffered = Buffered::of(module, &pairs);
+        let [past, new] = match &buffered {
+            Some(buffered) => [only(&buffered.rows)?, only(&buffered.new)?],
+            None => {
+                let rows: BTreeSet<[String; 2]> = pairs.iter().filter_map(|(old, new)| rows(module, *old, *new)).collect();
+                only(&rows)?
+            }
+        };
         if let Some((table, rows)) = positions(&imported, &[&past, &new]).filter(|(_, rows)| *rows < context) {
             return Err(FitError::Positions { table, rows, context }.into());
         }
         free.retain(|name| *name != past && *name != new);
-        let first = |value: &Value| Some(symbol(module.ty(*value).tensor()?.shape.as_ref()?.first()?)?.to_owned());
+        let first = |value: &Value| symbols(module, *value).into_iter().next().flatten();
         let batch: BTreeSet<String> = pairs.iter().filter_map(|(old, _)| first(old)).filter(|name| free.contains(name)).collect();
         free.retain(|name| !batch.contains(name));
-        Ok(Self { past, new, batch, total: free, context })
+        if let Some(buffered) = &buffered {
+            buffered.check(&imported, &free.iter().cloned().chain([past.clone()]).collect())?;
+        }
+        Ok(Self { past, new, batch, total: free, is_full: buffered.is_some(), context })
     }
 
     /// Largest number of rows that a run may add.
@@ -64,10 +76,15 @@ impl Decoder {
     }
 
     /// States all dimensions but that of the new rows, which has this many at most: for each number of rows
-    /// from an empty cache to the context if the new rows are a range, else for the last run.
+    /// from an empty cache to the context if the new rows are a range, else for the last run. Caches that are
+    /// always full have the context's rows.
     pub(super) fn bind(&self, request: &mut Request, rows: u64, is_free: bool) {
         let import = &mut request.import;
         import.dims.extend(self.batch.iter().map(|name| (name.clone(), 1)));
+        if self.is_full {
+            import.dims.extend(self.total.iter().chain([&self.past]).map(|name| (name.clone(), self.context)));
+            return;
+        }
         let after = DimExpr::symbol(&self.past).add(&DimExpr::symbol(&self.new));
         let Some(after) = after.filter(|_| is_free || import.ranges.contains_key(&self.new)) else {
             import.dims.insert(self.past.clone(), self.context.saturating_sub(rows));
@@ -99,12 +116,17 @@ fn pairs(module: &Module, request: &mut Request) -> Result<Vec<(Value, Value)>, 
 }
 
 /// Dimensions of the rows of a cache before a run and of those that a run adds.
-fn rows(module: &Module, old: Value, new: Value) -> Option<(String, String)> {
+fn rows(module: &Module, old: Value, new: Value) -> Option<[String; 2]> {
     let (before, after) = (module.ty(old).tensor()?, module.ty(new).tensor()?);
     let axis = past_of(before, after)?;
     let extent = |shape: &memc_ir::Shape| shape.as_ref()?.get(axis)?.expr();
     let (before, after) = (extent(&before.shape)?, extent(&after.shape)?);
-    Some((before.as_symbol()?.to_owned(), after.sub(&before)?.as_symbol()?.to_owned()))
+    Some([before.as_symbol()?.to_owned(), after.sub(&before)?.as_symbol()?.to_owned()])
+}
+
+/// The only item of a set.
+fn only<T: Clone + Ord>(all: &BTreeSet<T>) -> Result<T, FitError> {
+    all.first().filter(|_| all.len() == 1).cloned().ok_or(FitError::Rows)
 }
 
 /// The shortest table in which the model looks up positions, and its rows: a constant, with indices from an
@@ -138,11 +160,4 @@ fn positions(imported: &Imported, symbols: &[&str]) -> Option<(String, u64)> {
         (is_lookup && is_position(index)).then(|| (module.value(table).name.clone(), rows))
     };
     module.graph(module.main()).nodes.iter().filter_map(table).min_by_key(|(_, rows)| *rows)
-}
-
-fn symbol(dim: &Dim) -> Option<&str> {
-    match dim {
-        Dim::Symbolic(of) => of.as_symbol(),
-        _ => None,
-    }
 }

@@ -2,6 +2,7 @@
 //! caller holds.
 
 mod bracket;
+mod buffered;
 mod decoder;
 
 use memc_ir::{Nanos, Range};

@@ -35,7 +35,7 @@ pub use describe::{describe, table_text};
 pub use driver::{Inference, claimed, elements_of, infer, infer_assuming};
 pub use elements::{Table, Tables, table_of};
 pub use fact::{Data, Fact, Item, MAX_ITEMS};
-pub use families::training::new_values;
+pub use families::training::{buffer_extent, new_values};
 pub use gradient::{Gradient, gradient, gradient_named};
 pub use held::held_constant;
 pub use indices::{IndexRule, PoolAxis, PoolWindows, pool_windows};

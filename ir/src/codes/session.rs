@@ -37,7 +37,8 @@ pub(super) const ERRORS: &[CodeInfo] = &[
         title: "the model has no caches for a context",
         fault: Fault::Request,
         meaning: "`memc fit --context N` keeps caches of N rows in place. Its caches are graph inputs with the rows so far and graph outputs with the \
-            new rows appended; no pairs of names fit, or the rows so far and the new rows are no open dimensions.",
+            new rows appended; no pairs of names fit, or the rows so far and the new rows are no open dimensions. Where an attention kernel \
+            writes new rows into its caches, these are full in all runs, and no node but sums over the mask may depend on the number of rows.",
         example: "memc fit encoder.onnx --ram 1GB --context 2048",
         action: "Name the pairs with `--state 'NEW*=OLD*'`, or leave out `--context` and state extents with `--dim`.",
     },

@@ -67,6 +67,13 @@ pub fn new_values(data: &NodeData) -> Vec<(usize, usize)> {
     }
 }
 
+/// Returns the operand that states the extent of the buffers into which a node writes new rows; `None` for
+/// all operators without such buffers.
+pub fn buffer_extent(data: &NodeData) -> Option<usize> {
+    let is_grouped = *data.operator.domain == *"com.microsoft" && *data.operator.name == *"GroupQueryAttention";
+    is_grouped.then_some(6)
+}
+
 /// The operators of this family. Gradient refers to tensors of its graph by name, so it stays unchanged.
 pub const OPERATORS: &[OpInfo] = &[
     OpInfo::of(DOMAIN, "Adagrad", three_lists).work(Work::PerInputElement(12)),
