@@ -54,20 +54,24 @@ def table(heads, rows):
 
 
 def sessions():
-    rows = read("sessions.csv")
+    rows = [row for row in read("sessions.csv") if not row["budget"]]
     share = lambda row, name: int(row[f"{name}_bytes"]) / int(row["plain_bytes"])
     timed = [row for row in rows if row["fast_time"]]
     ways = ["settings", "planned", "fast", "smallest"]
-    cells = [[row["model"], size(row["plain_bytes"]), *(size(row[f"{way}_bytes"]) for way in ways),
-              *(row[f"{way}_time"] or "-" for way in ways)] for row in rows]
+    shown = lambda text: size(text) if text else "-"
+    time = lambda text: f"{float(text):.2f}" if text else "-"
+    cells = [[row["model"], size(row["plain_bytes"]), *(shown(row[f"{way}_bytes"]) for way in ways),
+              *(shown(row[f"{way}_rest"]) for way in ("plain", "smallest")), *(time(row[f"{way}_time"]) for way in ways)] for row in rows]
     mean = ["geometric mean, share of plain", "1.00", *(f"{geometric(share(row, way) for row in rows):.2f}" for way in ways),
+            "1.00", f"{geometric(int(row['smallest_rest']) / int(row['plain_rest']) for row in rows):.2f}",
             *(f"{geometric(float(row[f'{way}_time']) for row in timed):.2f}" for way in ways)]
     return ["## Memory and time in a stock ONNX Runtime session", "",
-            f"{len(rows)} models that Python packages ship. *plain*: the given model, default options. *settings*: the given model, options of "
-            "`fast`. *planned*: memc's model, default options. *fast*, *smallest*: memc's model by the recipes of `memc optimize --runtime ort "
-            "--session python`. Bytes: most that the CPU allocator asks for beyond a session at rest. Time: processor time of one thread, as a "
-            f"share of plain ({len(timed)} models).", "",
-            *table(["model", "plain", *ways, *(f"time, {way}" for way in ways)], [*cells, mean])]
+            f"{len(rows)} models that Python packages ship. *plain*: the given model, default options. *settings*: the given model, the best of "
+            "the options that users can set without memc. *planned*, *fast*, *smallest*: memc's model for `--session plain`, `fast` and "
+            "`smallest`, in a session as `memc optimize` prints it. Bytes: most that the CPU allocator asks for in runs, beyond a session at "
+            "rest; *at rest*: what the session holds before, weights included. Time: processor time of one thread, as a share of plain "
+            f"({len(timed)} models).", "",
+            *table(["model", "plain", *ways, "at rest, plain", "at rest, smallest", *(f"time, {way}" for way in ways)], [*cells, mean])]
 
 
 def counts(differences):

@@ -110,7 +110,7 @@ fn one(lengths: &Lengths, old: Value, new: Value) -> Result<(Cache, [DimExpr; 2]
     if !data.operator.domain.is_empty() || &*data.operator.name != "Concat" || data.graph != module.main() {
         let more = match memc_ops::new_values(data).is_empty() {
             true => "",
-            false => ": it writes into a buffer if the file gives the rows of both one dimension",
+            false => ": it writes into the buffer of a full cache; bind the rows of both to one number with `--dim`",
         };
         return refuse(&format!("{} computes it, not Concat{more}", data.operator));
     }
