@@ -375,6 +375,46 @@ fn bad_requests_are_refused_and_nothing_is_written() {
 }
 
 #[test]
+fn layers_and_bodies_that_are_not_unrolled_are_refused_by_name() {
+    let folder = Folder::new("train-recurrent");
+    let layer = |attributes: Vec<_>, steps: Option<i64>| {
+        let mut attributes = attributes;
+        attributes.push(int("hidden_size", 3));
+        let nodes = vec![stated(node("LSTM", &["x", "w", "r"], &["s"]), attributes), node("Relu", &["s"], &["y"])];
+        let mut model = with(nodes, |graph| {
+            graph.input = vec![fixed("x", &[steps.unwrap_or(4), 2, 3])];
+            if steps.is_none() {
+                graph.input = vec![models_made::symbolic("x", &["steps", "batch", "columns"])];
+            }
+            graph.output = vec![ValueInfoProto { name: Some("y".into()), ..Default::default() }];
+            graph.initializer = vec![floats("w", &[1, 12, 3]), floats("r", &[1, 12, 3])];
+        });
+        set_version(&mut model, 17);
+        folder.write("in.onnx", bytes(&model));
+        folder.memc("train in.onnx -o step.onnx --loss mse --labels t")
+    };
+    layer(vec![], Some(4)).done();
+    std::fs::remove_file(folder.path("step.onnx")).unwrap();
+    for (attributes, steps, words) in [
+        (vec![models_made::float("clip", 1.0)], Some(4), "`clip` and `input_forget` are not covered"),
+        (vec![], Some(4096), "it has 4096 steps"),
+        (vec![], None, "the number of its steps is not known"),
+    ] {
+        let ran = layer(attributes, steps).refused(1, "E0332");
+        assert!(ran.err.contains("LSTM") && ran.err.contains("Relu") && ran.err.contains(words), "{}", ran.err);
+        assert!(!folder.names().contains(&"step.onnx".to_owned()));
+    }
+    // A Loop on the way is refused with its path.
+    let branch = models_made::branch(vec![node("Neg", &["h"], &["n"])], "n");
+    let nodes = vec![node("MatMul", &["x", "w"], &["h"]), models_made::either(&branch, "e"), node("Add", &["e", "h"], &["y"])];
+    let mut model = small(nodes);
+    model.graph.as_mut().unwrap().input.push(models_made::flag());
+    folder.write("in.onnx", bytes(&model));
+    let ran = folder.memc("train in.onnx -o step.onnx --loss mse --labels t").refused(1, "E0332");
+    assert!(ran.err.contains("If") && ran.err.contains("on the path Add"), "{}", ran.err);
+}
+
+#[test]
 fn a_value_with_a_name_of_the_step_makes_room() {
     let folder = Folder::new("train-names");
     let model = with(vec![node("MatMul", &["x", "w"], &["loss"]), node("Relu", &["loss"], &["new.w"])], |graph| {

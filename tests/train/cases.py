@@ -282,6 +282,46 @@ def resizes():
     yield Case("Resize by scales", [scaled], x, constants={"f": scales})
 
 
+def recurrent():
+    for name, gates in [("LSTM", 4), ("GRU", 3), ("RNN", 1)]:
+        forms = [({}, ""), ({"direction": "reverse"}, ""), ({"direction": "bidirectional"}, "bh"), ({"layout": 1}, "bh")]
+        if name == "LSTM":
+            forms += [({}, "bhp"), ({"activations": ["Sigmoid", "Sigmoid", "Tanh"]}, "b")]
+        if name == "GRU":
+            forms += [({"linear_before_reset": 1}, "bh"), ({"linear_before_reset": 1, "direction": "bidirectional"}, "")]
+        if name == "RNN":
+            forms += [({"activations": ["Sigmoid"]}, "b")]
+        for attributes, parts in forms:
+            for results in (["s", "", ""], ["", "h", ""], ["s", "h", "c"]):
+                results = results if name == "LSTM" else results[:2]
+                steps, batch, inputs, hidden = 3, 2, 4, 3
+                directions = 2 if attributes.get("direction") == "bidirectional" else 1
+                turned = attributes.get("layout") == 1
+                x = (batch, steps, inputs) if turned else (steps, batch, inputs)
+                state = (batch, directions, hidden) if turned else (directions, batch, hidden)
+                weights = {"x": numbers(90, *x), "w": numbers(91, directions, gates * hidden, inputs, high=0.8),
+                           "r": numbers(92, directions, gates * hidden, hidden, high=0.8)}
+                if "b" in parts:
+                    weights["b"] = numbers(93, directions, 2 * gates * hidden)
+                operands = ["x", "w", "r", "b" if "b" in parts else "", ""]
+                for letter, operand in [("h", "h0"), ("h", "c0")][: 2 if name == "LSTM" else 1]:
+                    if letter in parts:
+                        weights[operand] = numbers(94, *state)
+                    operands.append(operand if letter in parts else "")
+                if "p" in parts:
+                    weights["p"] = numbers(95, directions, 3 * hidden)
+                    operands.append("p")
+                while not operands[-1]:
+                    operands.pop()
+                named = [result for result in results if result]
+                while not results[-1]:
+                    results = results[:-1]
+                layer = h.make_node(name, operands, results, hidden_size=hidden, **attributes)
+                flat = [h.make_node("Reshape", [result, "flat"], [f"{result}_flat"]) for result in named]
+                joined = h.make_node("Concat", [f"{result}_flat" for result in named], ["y"], axis=0)
+                yield Case(f"{name} {attributes} {parts} {named}", [layer, *flat, joined], weights, constants={"flat": ints(-1)})
+
+
 def all_cases():
-    for family in [unary, binary, products, reductions, softmaxes, losses, shapes, indexing, convolutions, pools, normalizations, resizes]:
+    for family in [recurrent, unary, binary, products, reductions, softmaxes, losses, shapes, indexing, convolutions, pools, normalizations, resizes]:
         yield from family()

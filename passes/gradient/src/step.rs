@@ -10,6 +10,7 @@ use crate::emit::Emit;
 use crate::error::{GradientError, Refusal};
 use crate::loss::{self, Loss};
 use crate::optimizer::{self, Clip, Optimizer, Updates};
+use crate::recurrent;
 use crate::trainable::Trainable;
 use crate::walk::Paths;
 
@@ -142,6 +143,9 @@ impl Assembly<'_, '_> {
         let is_evaluation = self.options.emitted == Emitted::Evaluation;
         let norms = if is_evaluation { Norms::Eval } else { self.options.norms };
         let batch = batch_norms::expand(&mut self.emit, norms, &values)?;
+        if !is_evaluation {
+            recurrent::expand(&mut self.emit, &values)?;
+        }
         let scale = self.scale()?;
         let labels = self.options.labels.as_deref();
         let built = loss::build(&mut self.emit, &self.options.loss, labels, scale)?;

@@ -8,6 +8,7 @@ mod losses;
 mod normalization;
 mod pooling;
 mod products;
+mod recurrent;
 mod reduction;
 mod resize;
 mod shape;
@@ -64,6 +65,7 @@ const FAMILIES: &[&[CodeRule]] = &[
     normalization::RULES,
     pooling::RULES,
     products::RULES,
+    recurrent::RULES,
     reduction::RULES,
     resize::RULES,
     shape::RULES,
