@@ -59,6 +59,11 @@ fn optimizers_follow_their_formulas() {
 }
 
 #[test]
+fn gradients_and_optimizers_are_those_of_another_library() {
+    script("reference.py", &Folder::new("reference"), &[]);
+}
+
+#[test]
 fn gradients_of_convolutions_are_their_transposes() {
     script("convolutions.py", &Folder::new("convolutions"), &[Path::new("120")]);
 }
