@@ -598,6 +598,7 @@ impl<'a> Writer<'a> {
             decoded: encoded.decoded.clone(),
             form: encoded.form.name().to_owned(),
             exact: encoded.form.is_exact(),
+            error: encoded.form.error(),
         };
         self.context.claims.encoded().filter(is_written).map(row).collect()
     }

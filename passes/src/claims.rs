@@ -236,9 +236,9 @@ impl IntoIterator for Claims {
 pub struct Encoded {
     /// Name of the value.
     pub of: String,
-    /// Names of its codes.
+    /// Names of its codes; none if other values give it back.
     pub codes: Vec<String>,
-    /// Name of the value that is made from the codes.
+    /// Name of the value that is made from the codes, or from the other values.
     pub decoded: String,
     /// Kind of the code.
     pub form: Form,

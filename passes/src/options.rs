@@ -110,11 +110,13 @@ pub enum Lossy {
     BF16,
     /// Integers of 8 bits with a scale for each row: about a quarter of the bytes.
     Int8,
+    /// Values computed back from results, which rounds them: no bytes of their own.
+    Inverse,
 }
 
 impl Lossy {
     /// All forms.
-    pub const ALL: [Self; 3] = [Self::F16, Self::BF16, Self::Int8];
+    pub const ALL: [Self; 4] = [Self::F16, Self::BF16, Self::Int8, Self::Inverse];
 
     /// Returns the name in options and in the layout file.
     pub fn name(self) -> &'static str {
@@ -122,6 +124,7 @@ impl Lossy {
             Self::F16 => "f16",
             Self::BF16 => "bf16",
             Self::Int8 => "int8",
+            Self::Inverse => "inverse",
         }
     }
 }

@@ -216,9 +216,10 @@ pub struct Optimize {
     /// changing a bit of any result; `off` forbids codes
     #[arg(long, value_enum, default_value_t = Codes::Exact, hide_possible_values = true, value_name = "off|exact", help_heading = heading::CHANGES, hide_short_help = true)]
     pub encode: Codes,
-    /// Lossy codes for values of the forward pass that gradients read again: half precision, bfloat16, or
-    /// 8 bits with a scale for each row (repeatable). The loss keeps every bit; gradients do not
-    #[arg(long, value_enum, hide_possible_values = true, value_name = "f16|bf16|int8", conflicts_with = "exact", help_heading = heading::CHANGES, hide_short_help = true)]
+    /// Lossy codes for values of the forward pass that gradients read again: half precision, bfloat16, 8
+    /// bits with a scale for each row, or no code where results give values back (repeatable). The loss keeps
+    /// every bit; gradients do not
+    #[arg(long, value_enum, hide_possible_values = true, value_name = "f16|bf16|int8|inverse", conflicts_with = "exact", help_heading = heading::CHANGES, hide_short_help = true)]
     pub lossy: Vec<LossyForm>,
     /// Names of values without lossy codes; `*` stands for any text (repeatable)
     #[arg(long, value_name = "PATTERN", requires = "lossy", help_heading = heading::CHANGES, hide_short_help = true)]
@@ -288,6 +289,8 @@ pub enum LossyForm {
     Bf16,
     /// Eight bits and a scale for each row
     Int8,
+    /// Computed back from results
+    Inverse,
 }
 
 impl From<LossyForm> for Lossy {
@@ -296,6 +299,7 @@ impl From<LossyForm> for Lossy {
             LossyForm::F16 => Self::F16,
             LossyForm::Bf16 => Self::BF16,
             LossyForm::Int8 => Self::Int8,
+            LossyForm::Inverse => Self::Inverse,
         }
     }
 }

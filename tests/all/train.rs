@@ -64,6 +64,11 @@ fn gradients_and_optimizers_are_those_of_another_library() {
 }
 
 #[test]
+fn a_leapfrog_net_goes_back_within_a_small_budget() {
+    script("leapfrog.py", &Folder::new("leapfrog"), &[]);
+}
+
+#[test]
 fn gradients_of_convolutions_are_their_transposes() {
     script("convolutions.py", &Folder::new("convolutions"), &[Path::new("120")]);
 }

@@ -6,6 +6,8 @@
 //! - a cast to a narrower type and back, if the range of the value fits into the narrower type;
 //! - eight elements of a boolean value in one byte;
 //! - the low bytes of positions of a MaxPool, relative to their windows.
+//!
+//! A value may also follow from the result of a node that reads it (`inverses.rs`).
 
 use std::collections::HashMap;
 
@@ -24,8 +26,9 @@ type Range = (i128, i128);
 
 /// Computation of a number, as far as codes consist of it. Operands are numbers.
 #[derive(Clone, Debug)]
-enum Made {
+pub(crate) enum Made {
     Cast(u32),
+    Neg(u32),
     Add(u32, u32),
     Sub(u32, u32),
     Mul(u32, u32),
@@ -63,7 +66,7 @@ pub(crate) struct Computed<'a> {
 
 impl Computed<'_> {
     /// Returns the type that the operators imply or the model states, never that of the layout.
-    fn ty(&self) -> Option<Known> {
+    pub(crate) fn ty(&self) -> Option<Known> {
         Known::of(self.side.module.ty(self.value).tensor()?)
     }
     /// Returns the position of the result.
@@ -72,18 +75,19 @@ impl Computed<'_> {
         data.outputs.iter().position(|output| *output == Some(self.value))
     }
     /// Returns the name of an ONNX operator, or `None` for other domains.
-    fn operator(&self) -> Option<&str> {
+    pub(crate) fn operator(&self) -> Option<&str> {
         let data = self.side.module.node(self.side.rows[self.row].node);
         data.operator.domain.is_empty().then_some(&*data.operator.name)
     }
     /// Whether the node has no attributes. Older arithmetic had an attribute that aligned its operands.
-    fn is_plain(&self) -> bool {
+    pub(crate) fn is_plain(&self) -> bool {
         self.side.module.node(self.side.rows[self.row].node).attributes.is_empty()
     }
     fn made(&self) -> Made {
         let node = self.side.rows[self.row].node;
         match (self.operator(), self.operands) {
             (Some("Cast"), [of]) => Made::Cast(*of),
+            (Some("Neg"), [of]) if self.is_plain() => Made::Neg(*of),
             (Some("Add"), [a, b]) if self.is_plain() => Made::Add(*a, *b),
             (Some("Sub"), [a, b]) if self.is_plain() => Made::Sub(*a, *b),
             (Some("Mul"), [a, b]) if self.is_plain() => Made::Mul(*a, *b),
@@ -142,12 +146,16 @@ impl Codec {
                 self.widened(*code, &ty).or_else(|| self.positions(*code, &ty))
             }
             ("Greater", [spread, threshold]) if computed.is_plain() => self.bits(*spread, *threshold, &computed.ty()?),
-            _ => None,
+            _ => self.given_back(computed, false),
         }
     }
 
-    fn made(&self, number: u32) -> Option<&Made> {
+    pub(crate) fn made(&self, number: u32) -> Option<&Made> {
         self.facts.get(&number).map(|facts| &facts.made)
+    }
+    /// Returns the type of a value.
+    pub(crate) fn known(&self, number: u32) -> Option<&Known> {
+        self.facts.get(&number).map(|facts| &facts.ty)
     }
     fn element(&self, number: u32) -> Option<ElementType> {
         self.facts.get(&number).map(|facts| facts.ty.element)
@@ -157,7 +165,7 @@ impl Codec {
         let ty = &self.facts.get(&number)?.ty;
         (ty.element == element).then_some(&ty.dims)
     }
-    fn raw(&self, number: u32) -> Option<&Raw> {
+    pub(crate) fn raw(&self, number: u32) -> Option<&Raw> {
         self.facts.get(&number)?.constant.as_ref()
     }
     /// Returns the range of a value of integers, or of whole numbers cast from integers.

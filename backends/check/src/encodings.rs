@@ -7,14 +7,19 @@ use memc_ir::{ElementType, Value};
 use memc_layout::Encoding;
 use memc_ops::View;
 
+use crate::codec::{Codec, Computed};
 use crate::codes::Kind;
 use crate::ctx::Ctx;
 use crate::findings::{At, Findings};
+use crate::inverses::may_state;
 use crate::numbering::Numbers;
 
 /// Maximum number of values between a wide value and its code, or between the code and the decoded
 /// value. Encodings of one value take about ten nodes.
 const MAX_CHAIN: usize = 64;
+
+/// Form of values that follow from the result of a node that reads them.
+const INVERSE: &str = "inverse";
 
 /// Option of a layout that names the lossy forms, separated by commas or spaces.
 const LOSSY: &str = "lossy";
@@ -52,6 +57,12 @@ fn pair<'a>(ctx: &Ctx<'a>, row: &'a Encoding) -> Result<Pair<'a>, String> {
     let out = ctx.out;
     let value = |name: &String| out.named.get(name).copied().ok_or_else(|| format!("belongs to `{name}`, which is no value"));
     let (of, decoded) = (value(&row.of)?, value(&row.decoded)?);
+    if row.form == INVERSE {
+        return inverse(ctx, row, of, decoded);
+    }
+    if row.error.is_some() {
+        return Err("has an error, although its form is no inverse".to_owned());
+    }
     let code: Vec<Value> = row.code.iter().map(value).collect::<Result<_, _>>()?;
     if code.is_empty() || code.contains(&of) || code.contains(&decoded) || of == decoded {
         return Err("has no code of its own".to_owned());
@@ -82,6 +93,37 @@ fn pair<'a>(ctx: &Ctx<'a>, row: &'a Encoding) -> Result<Pair<'a>, String> {
     let reads = |step: &usize| out.rows[ctx.order[*step]].reads.contains(&of);
     let encoded_at = encoding.steps.iter().copied().find(reads).unwrap_or_default();
     Ok(Pair { row, of, decoded, encoded_at, encoding: encoding.steps })
+}
+
+/// Returns the pair of a row without a code. Its value is read first where it is given back.
+fn inverse<'a>(ctx: &Ctx<'a>, row: &'a Encoding, of: Value, decoded: Value) -> Result<Pair<'a>, String> {
+    let out = ctx.out;
+    if !row.code.is_empty() || of == decoded || row.exact == row.error.is_some() {
+        return Err("is given back, so it has no code, and an error if it rounds".to_owned());
+    }
+    if out.known[of].is_none() || out.known[of] != out.known[decoded] {
+        return Err("has another type than the wide value".to_owned());
+    }
+    match out.producer[decoded].filter(|row| !out.unrepeatable(*row)) {
+        Some(made) => Ok(Pair { row, of, decoded, encoded_at: ctx.step_of[made], encoding: BTreeSet::new() }),
+        None => Err("is not made by a node that may run again".to_owned()),
+    }
+}
+
+/// Checks that values which return rounded follow from results of nodes that read them, and that the rows
+/// state the error. `numbers` take rounded values for the wide ones.
+pub(crate) fn rounding(ctx: &Ctx<'_>, pairs: &[Pair<'_>], numbers: &Numbers, codec: &Codec, findings: &mut Findings) {
+    for pair in pairs.iter().filter(|pair| !pair.row.exact && pair.row.form == INVERSE) {
+        let Some(row) = ctx.out.producer[pair.decoded] else { continue };
+        let computed = Computed { side: ctx.out, row, value: pair.decoded, operands: &numbers.parts[row].operands };
+        let is_product = computed.operator() == Some("Mul");
+        let is_given_back = codec.given_back(computed, true) == Some(numbers.values[pair.of]);
+        if !is_given_back || !may_state(pair.row.error, is_product) {
+            let what = if is_given_back { "does not have the stated error" } else { "is not provably given back" };
+            let message = format!("`{}`, in place of `{}`, {what}", pair.row.decoded, pair.row.of);
+            findings.add(Kind::EncodingUnproven, At::tensor(&pair.row.decoded), message);
+        }
+    }
 }
 
 /// Steps of nodes that compute values, and the values at which the path ends.

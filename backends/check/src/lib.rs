@@ -36,6 +36,7 @@ mod formula;
 mod header;
 mod in_place;
 mod interface;
+mod inverses;
 pub mod joint;
 mod kernels;
 mod last_rows;

@@ -40,6 +40,7 @@ pub(crate) fn check(ctx: &Ctx<'_>, options: Options, findings: &mut Findings, su
     let again =
         (!rounded.is_empty()).then(|| numbering.model(ctx.out, 1, Names { original: &original, wide: &wide, fixed: &|_| None }));
     let near = again.as_ref().unwrap_or(&ours);
+    encodings::rounding(ctx, &pairs, near, &numbering.codec, findings);
     let recomputed = copies(ctx, given, &theirs, near, findings);
     let rewritten = rewrites(ctx, given, &theirs, findings);
     if options.equivalence {

@@ -120,20 +120,26 @@ pub struct Layout {
     pub layouts: Vec<Bucket>,
 }
 
-/// A value that is kept as a smaller code between two uses.
+/// A value that is kept as a smaller code between two uses, or that other values give back.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Encoding {
     /// Wide tensor that is encoded.
     pub of: String,
-    /// Tensors that hold its code. They are computed from it and from constants.
+    /// Tensors that hold its code. They are computed from it and from constants. Empty for `inverse`.
     pub code: Vec<String>,
-    /// Tensor that is computed from the code and from constants, of equal type and shape.
+    /// Tensor that is computed from the code and from constants, of equal type and shape; for `inverse`
+    /// from the result of a node that reads the wide tensor, and from the other operands of that node.
     pub decoded: String,
-    /// Name of the form: `bits`, `pool-position`, `narrow`; `f16`, `bf16` or `int8` for rounded values.
+    /// Name of the form: `bits`, `pool-position`, `narrow`; `f16`, `bf16` or `int8` for rounded values;
+    /// `inverse` for values that follow from results.
     pub form: String,
     /// Whether the decoded tensor has the bits of the wide one.
     pub exact: bool,
+    /// Relative error of an inverse that rounds, measured on normal numbers: root of the sum of squared
+    /// errors, as a share of that of the squared numbers. Errors of a chain of inverses add up.
+    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "optional_number")]
+    pub error: Option<f64>,
 }
 
 /// A matrix of weights in few bits: each number is about its code times its scale.

@@ -33,7 +33,7 @@ fn phrase(key: &str, value: &str) -> Option<String> {
         ("budget", _) => format!("budget {}", sizes(value)),
         ("dims", _) => format!("with {}", value.replace(',', ", ")),
         ("effort", _) => format!("search effort {}", grouped(value)),
-        ("lossy", _) => format!("values rounded to {}", value.replace([',', ' '], ", ")),
+        ("lossy", _) => lossy(value),
         ("link", _) => value.split(' ').map(link).collect::<Vec<_>>().join(", "),
         ("max_fold_bytes", _) => format!("constants folded up to {}", sizes(value)),
         ("max_value", _) => format!("values up to {}", sizes(value)),
@@ -50,6 +50,14 @@ fn phrase(key: &str, value: &str) -> Option<String> {
         _ => format!("{} {value}", key.replace('_', " ")),
     };
     Some(said)
+}
+
+/// Tells the lossy forms of values.
+fn lossy(value: &str) -> String {
+    let (inverse, rounded): (Vec<&str>, Vec<&str>) = value.split([',', ' ']).partition(|form| *form == "inverse");
+    let rounded = (!rounded.is_empty()).then(|| format!("values rounded to {}", rounded.join(", ")));
+    let inverse = inverse.first().map(|_| "values computed back from results".to_owned());
+    rounded.into_iter().chain(inverse).collect::<Vec<_>>().join(", ")
 }
 
 /// Formats sizes of budgets: `1048576`, `host=1048576`, or per cent.
@@ -102,6 +110,8 @@ mod tests {
         assert_eq!(said("effort", "20000"), "search effort 20,000");
         assert_eq!(said("link", "host=16000000000B/s,10000ns"), "host linked at 16 GB/s after 10.0 us");
         assert_eq!(said("lossy", "f16,int8"), "values rounded to f16, int8");
+        assert_eq!(said("lossy", "inverse"), "values computed back from results");
+        assert_eq!(said("lossy", "bf16,inverse"), "values rounded to bf16, values computed back from results");
         assert_eq!(said("new_option", "7"), "new option 7");
     }
 }

@@ -7,6 +7,7 @@ use memc_ir::{Bytes, ElementType};
 use crate::algebra::{Algebra, AtZero, Neutral};
 use crate::gradient::{Gradient, gradient_named};
 use crate::info::{Gathers, InPlace, Linear, OpInfo, Reads, Repeat, Rounding, Scalar, SplitAxes, View, Work};
+use crate::inverse::{Inverse, inverse_named};
 use crate::profile::{Kernels, Overwrites, Profile, ort_kernel};
 use crate::table::all;
 
@@ -80,6 +81,7 @@ pub fn describe(info: &OpInfo) -> String {
         ("reads", reads_words(info.reads)),
         ("optional", (!info.optional.is_empty()).then(|| format!("a node may omit results {}", list(info.optional)))),
         ("indices", info.indices.map(|_| INDICES.to_owned())),
+        ("inverse", inverse_named(info.domain, info.name).map(|inverse| inverse_words(inverse).to_owned())),
     ];
     for (name, words) in few {
         if let Some(words) = words {
@@ -102,6 +104,16 @@ const REACHES: &str = "rows of images can be computed apart; each part reads the
 const INDICES: &str = "integer results are positions: at least 0, and less than an extent of operand 0 or than its elements";
 /// Words for operators with results of unit scale.
 const UNIT_SCALE: &str = "the rounding error of a result near zero is that of a number near 1";
+
+fn inverse_words(inverse: Inverse) -> &'static str {
+    match inverse {
+        Inverse::Sum => "an operand is the result minus the other operand",
+        Inverse::Difference => "operand 0 is the result plus operand 1, operand 1 is operand 0 minus the result",
+        Inverse::Product => "an operand is the result divided by the other operand, if that is a constant power of two",
+        Inverse::Negation => "the operand is the negated result",
+        Inverse::Permutation => "the operand is the result with its axes in their old order",
+    }
+}
 
 fn gradient_words(info: &OpInfo) -> &'static str {
     match gradient_named(info.domain, info.name) {

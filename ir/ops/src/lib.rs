@@ -19,6 +19,7 @@ pub mod gradient;
 pub mod held;
 pub mod indices;
 pub mod info;
+pub mod inverse;
 pub mod kind;
 pub mod pieces;
 pub mod profile;
@@ -40,6 +41,7 @@ pub use gradient::{Gradient, gradient, gradient_named};
 pub use held::held_constant;
 pub use indices::{IndexRule, PoolAxis, PoolWindows, pool_windows};
 pub use info::{Gathers, InPlace, InferFn, Linear, OpInfo, Reads, Repeat, Rounding, Scalar, SplitAxes, Typed, View, Work};
+pub use inverse::{Inverse, inverse, inverse_named};
 pub use kind::KernelKind;
 pub use pieces::{
     Piece, Pieces, Reach, ReachRule, Share, Stretch, Taken, holds_zeros, pieces, pieces_between, pieces_giving, pieces_in_blocks,

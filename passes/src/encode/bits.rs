@@ -39,5 +39,5 @@ pub(super) fn recipe(ty: &TensorType, version: i64) -> Option<Recipe> {
         step("Greater", &[Operand::Step(0), Operand::Constant(3)], ElementType::Bool, &planes),
         step("Reshape", &[Operand::Step(1), Operand::Constant(4)], ElementType::Bool, &dims),
     ];
-    Some(Recipe { form: Form::Bits, constants, encode, decode, codes: vec![3] })
+    Some(Recipe { form: Form::Bits, constants, encode, decode, codes: vec![3], others: Vec::new() })
 }

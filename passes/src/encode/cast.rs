@@ -31,5 +31,5 @@ pub(super) fn float(ty: &TensorType, element: ElementType, version: i64) -> Opti
 fn there_and_back(ty: &TensorType, form: Form, element: ElementType) -> Option<Recipe> {
     let dims = ty.known_dims()?;
     let (encode, decode) = (cast(Operand::Value, element, &dims), cast(Operand::Code(0), ty.element, &dims));
-    Some(Recipe { form, constants: Vec::new(), encode: vec![encode], decode: vec![decode], codes: vec![0] })
+    Some(Recipe { form, constants: Vec::new(), encode: vec![encode], decode: vec![decode], codes: vec![0], others: Vec::new() })
 }

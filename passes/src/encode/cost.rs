@@ -44,7 +44,7 @@ pub(super) fn way(steps: &[Step], nodes: &[Node], results: &[Operand], module: &
             let slot = match owned {
                 Operand::Value => 0,
                 Operand::Step(made) => slot_of[made],
-                Operand::Code(_) | Operand::Constant(_) => return None,
+                Operand::Code(_) | Operand::Other(_) | Operand::Constant(_) => return None,
             };
             (last_use(owned) == Some(at) && slots[slot].last == at).then_some(slot)
         });

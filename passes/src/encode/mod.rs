@@ -5,11 +5,12 @@
 mod bits;
 mod cast;
 mod cost;
+mod inverse;
 mod position;
 mod rows;
 
 use memc_edit::{Attributes, Maker};
-use memc_ir::{Alias, AliasKind, Bytes, ConstData, ElementType, Module, Node, TensorType, Value, ValueType};
+use memc_ir::{Alias, AliasKind, Bytes, ConstData, ElementType, Module, Node, SecondaryMap, TensorType, Use, Value, ValueType};
 
 use crate::options::{Lossy, Options};
 
@@ -28,6 +29,19 @@ pub enum Form {
     Float(ElementType),
     /// Integers of eight bits with a scale for each row.
     Rows,
+    /// No code: other values give the value back, bit for bit or rounded.
+    Inverse(Accuracy),
+}
+
+/// How exactly a value is computed back from others.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Accuracy {
+    /// Bit for bit.
+    Exact,
+    /// With the rounding error of a sum or difference, and of its inverse.
+    Rounded,
+    /// Bit for bit, unless a number leaves the range of normal numbers.
+    InRange,
 }
 
 impl Form {
@@ -41,13 +55,24 @@ impl Form {
             Self::Float(ElementType::Bfloat16) => "bf16",
             Self::Float(_) => "f16",
             Self::Rows => "int8",
+            Self::Inverse(_) => "inverse",
         }
     }
 
     /// Returns whether decoding gives back every bit of the value.
     #[must_use]
     pub fn is_exact(self) -> bool {
-        !matches!(self, Self::Float(_) | Self::Rows)
+        !matches!(self, Self::Float(_) | Self::Rows | Self::Inverse(Accuracy::Rounded | Accuracy::InRange))
+    }
+
+    /// Returns the measured relative error of an inverse that rounds; `None` for other forms.
+    #[must_use]
+    pub fn error(self) -> Option<f64> {
+        match self {
+            Self::Inverse(Accuracy::Rounded) => Some(inverse::measured_error()),
+            Self::Inverse(Accuracy::InRange) => Some(0.0),
+            _ => None,
+        }
     }
 }
 
@@ -58,6 +83,8 @@ enum Operand {
     Value,
     /// A code, by its position, when it is decoded.
     Code(usize),
+    /// Another value of the module, by its position, when it is decoded.
+    Other(usize),
     /// Result of an earlier step of the same list.
     Step(usize),
     /// A constant of the recipe.
@@ -84,6 +111,8 @@ pub struct Recipe {
     decode: Vec<Step>,
     /// Encoding steps whose results are the codes.
     codes: Vec<usize>,
+    /// Values of the module that decoding reads, beside codes.
+    others: Vec<Value>,
 }
 
 impl Recipe {
@@ -99,13 +128,20 @@ impl Recipe {
         self.codes().map(size).fold(Bytes(0), Bytes::saturating_add)
     }
 
+    /// Returns the values of the module that decoding reads in place of a code: those that give the value
+    /// back.
+    #[must_use]
+    pub fn others(&self) -> &[Value] {
+        &self.others
+    }
+
     /// Returns the costs of encoding and decoding a value, by the model of time. O(nodes of the module),
     /// because a copy of the module takes the nodes.
     #[must_use]
     pub fn costs(&self, scratch: &mut Module, options: &Options, value: Value) -> [Way; 2] {
         let mut writer = Writer::new(scratch);
         let (encoding, codes) = writer.encode(self, value);
-        let (decoding, _) = writer.decode(self, value, &codes);
+        let (decoding, _) = writer.decode(self, value, &codes, &self.others);
         writer.finish();
         let made = owner(&self.decode, Operand::Step(self.decode.len().saturating_sub(1)));
         let codes: Vec<Operand> = self.codes.iter().map(|at| Operand::Step(*at)).collect();
@@ -128,16 +164,24 @@ fn owner(steps: &[Step], operand: Operand) -> Operand {
 }
 
 /// Returns the recipes for a value, exact ones first. `is_late` says whether a lossy code may stand for
-/// it.
+/// it; `uses` are those of all values.
 #[must_use]
-pub fn recipes(module: &Module, options: &Options, value: Value, is_late: bool) -> Vec<Recipe> {
+pub fn recipes(
+    module: &Module,
+    options: &Options,
+    uses: &SecondaryMap<Value, Vec<Use>>,
+    value: Value,
+    is_late: bool,
+) -> Vec<Recipe> {
     let Some(ty) = module.ty(value).tensor().filter(|ty| ty.size().is_some_and(|size| size >= options.tuning.encode.least))
     else {
         return Vec::new();
     };
     let version = module.opsets.get("").copied().unwrap_or_default();
     let mut found = Vec::new();
+    let inverses = inverse::recipes(module, uses, value);
     if options.encode.exact {
+        found.extend(inverses.iter().filter(|recipe| recipe.form.is_exact()).cloned());
         found.extend(bits::recipe(ty, version));
         let position = position::recipe(module, value, version);
         // The byte in a window is smaller than any narrow index.
@@ -146,7 +190,11 @@ pub fn recipes(module: &Module, options: &Options, value: Value, is_late: bool) 
         found.extend(narrow);
     }
     if is_late {
+        if options.encode.lossy.contains(&Lossy::Inverse) {
+            found.extend(inverses.into_iter().filter(|recipe| !recipe.form.is_exact()));
+        }
         found.extend(options.encode.lossy.iter().filter_map(|lossy| match lossy {
+            Lossy::Inverse => None,
             Lossy::F16 => cast::float(ty, ElementType::Float16, version),
             Lossy::BF16 => cast::float(ty, ElementType::Bfloat16, version),
             Lossy::Int8 => rows::recipe(module, value, version),
@@ -189,15 +237,17 @@ impl<'m> Writer<'m> {
 
     /// Appends the nodes that encode a value; returns them and the codes.
     pub fn encode(&mut self, recipe: &Recipe, value: Value) -> (Vec<Node>, Vec<Value>) {
-        let made = self.steps(recipe, &recipe.encode, value, &[], "code");
+        let made = self.steps(recipe, &recipe.encode, value, (&[], &[]), "code");
         let codes = recipe.codes.iter().map(|step| made[*step].1).collect();
         (made.into_iter().map(|(node, _)| node).collect(), codes)
     }
 
-    /// Appends the nodes that make a value from its codes; returns them and the value. `original` names
-    /// the new values.
-    pub fn decode(&mut self, recipe: &Recipe, original: Value, codes: &[Value]) -> (Vec<Node>, Value) {
-        let made = self.steps(recipe, &recipe.decode, original, codes, "decoded");
+    /// Appends the nodes that make a value from its codes and `others`, the values that
+    /// [`Recipe::others`] names or copies of them; returns the nodes and the value. `original` names the
+    /// new values.
+    pub fn decode(&mut self, recipe: &Recipe, original: Value, codes: &[Value], others: &[Value]) -> (Vec<Node>, Value) {
+        let ending = if matches!(recipe.form, Form::Inverse(_)) { "inverse" } else { "decoded" };
+        let made = self.steps(recipe, &recipe.decode, original, (codes, others), ending);
         let value = made.last().map_or(original, |(_, value)| *value);
         (made.into_iter().map(|(node, _)| node).collect(), value)
     }
@@ -207,13 +257,21 @@ impl<'m> Writer<'m> {
         self.maker.finish()
     }
 
-    fn steps(&mut self, recipe: &Recipe, steps: &[Step], value: Value, codes: &[Value], ending: &str) -> Vec<(Node, Value)> {
+    fn steps(
+        &mut self,
+        recipe: &Recipe,
+        steps: &[Step],
+        value: Value,
+        (codes, others): (&[Value], &[Value]),
+        ending: &str,
+    ) -> Vec<(Node, Value)> {
         let original = self.maker.module().value(value).name.clone();
         let mut made: Vec<(Node, Value)> = Vec::with_capacity(steps.len());
         for step in steps {
             let operand = |operand: &Operand| match operand {
                 Operand::Value => Some(value),
                 Operand::Code(at) => codes.get(*at).copied(),
+                Operand::Other(at) => others.get(*at).copied(),
                 Operand::Step(at) => made.get(*at).map(|(_, value)| *value),
                 Operand::Constant(at) => Some(self.constant(&recipe.constants[*at])),
             };

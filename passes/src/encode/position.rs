@@ -43,7 +43,7 @@ pub(super) fn recipe(module: &Module, value: Value, version: i64) -> Option<Reci
         step("Add", &[Operand::Step(1), Operand::Constant(3)], ElementType::Int32, &dims),
         cast(Operand::Step(2), ElementType::Int64, &dims),
     ];
-    Some(Recipe { form: Form::Position, constants, encode, decode, codes: vec![2] })
+    Some(Recipe { form: Form::Position, constants, encode, decode, codes: vec![2], others: Vec::new() })
 }
 
 /// Positions from which the elements of windows count: that of each image, and that of each window in

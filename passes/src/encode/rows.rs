@@ -52,7 +52,7 @@ pub(super) fn recipe(module: &Module, value: Value, version: i64) -> Option<Reci
     let last = decode.len() - 1;
     decode.push(step("Mul", &[Operand::Step(last), Operand::Code(1)], float, &rows));
     decode.push(step("Reshape", &[Operand::Step(last + 1), Operand::Constant(5)], float, &dims));
-    Some(Recipe { form: Form::Rows, constants, encode, decode, codes: vec![7, 4] })
+    Some(Recipe { form: Form::Rows, constants, encode, decode, codes: vec![7, 4], others: Vec::new() })
 }
 
 /// Returns the length of a row: whole trailing axes, at most `ROW` numbers if possible. `None` if rows

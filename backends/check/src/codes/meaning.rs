@@ -206,7 +206,8 @@ pub(super) const ENTRIES: &[Entry] = &[
         "encoding",
         "a row of encoded values is wrong",
         "A row of `encodings` names the wide tensor, the tensors of its code, and the decoded tensor. The code follows from the wide tensor and \
-         constants alone, the decoded tensor from the code and constants alone, by nodes that may run again, and it has the type of the wide one.",
+         constants alone, the decoded tensor from the code and constants alone, by nodes that may run again, and it has the type of the wide one. \
+         A row of form `inverse` has no code, and states an error if it is not exact.",
         "a code that no node reads",
     ),
     entry(
@@ -215,7 +216,9 @@ pub(super) const ENTRIES: &[Entry] = &[
         "encoding-unproven",
         "a decoded value is not provably equal to the encoded one",
         "A row with `exact` is proven by types, ranges and constants: casts to a type that holds the whole range, bits of a boolean tensor, or \
-         low bytes of positions of a MaxPool relative to their windows.",
+         low bytes of positions of a MaxPool relative to their windows. A row of form `inverse` is proven by the node whose result gives the \
+         value back: exactly by negations, transpositions, and sums and differences of integers; rounded by those of numbers, and by products with \
+         powers of two, with the error that the check measures.",
         "bits packed with the weight 3 in place of 4",
     ),
     entry(
@@ -223,7 +226,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         "E0571",
         "encoding-lossy",
         "a value is rounded without permission",
-        "Rows without `exact` round values to `f16`, `bf16` or `int8`. The option `lossy` of the layout must name the form, and `exact` must not \
+        "Rows without `exact` round values to `f16`, `bf16` or `int8`, or compute them back by an `inverse`. The option `lossy` of the layout must name the form, and `exact` must not \
          be set.",
         "a row with the form `int8`, and `lossy` names `f16` alone",
     ),

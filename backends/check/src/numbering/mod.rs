@@ -92,7 +92,7 @@ pub(crate) struct Numbering<'s> {
     reshapes: HashMap<u32, (u32, Known)>,
     /// For the number of a transposed value: number of the value, and its axes in their new order.
     turned: HashMap<u32, (u32, Vec<usize>)>,
-    codec: Codec,
+    pub(crate) codec: Codec,
     cuts: Cuts<'s>,
     joins: Joins<'s>,
     /// For the number of a Cast to a type that has all values: number and type of its operand.

@@ -101,7 +101,7 @@ fn nodes(pool: &Pool) -> Vec<NodeProto> {
 
 fn row(of: &str, code: &[&str], decoded: &str, form: &str, exact: bool) -> Encoding {
     let code = code.iter().map(|name| (*name).to_owned()).collect();
-    Encoding { of: of.into(), code, decoded: decoded.into(), form: form.into(), exact }
+    Encoding { of: of.into(), code, decoded: decoded.into(), form: form.into(), exact, error: None }
 }
 
 /// Returns a plan with one encoded value of each form, for a mask of `mask` elements in rows of `width`.

@@ -6,6 +6,7 @@ mod engines;
 mod fields;
 mod fixture;
 mod hostile;
+mod inverses;
 mod mutants;
 mod plans;
 mod ranges;

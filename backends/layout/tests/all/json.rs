@@ -101,7 +101,7 @@ fn encodings_are_read_back_and_older_files_have_none() {
     assert!(layout.encodings.is_empty());
     let code = vec!["mask.bits".to_owned()];
     let (of, decoded, form) = ("mask".to_owned(), "mask.again".to_owned(), "bits".to_owned());
-    layout.encodings.push(Encoding { of, code, decoded, form, exact: true });
+    layout.encodings.push(Encoding { of, code, decoded, form, exact: true, error: None });
     let text = to_json(&layout).unwrap();
     assert_eq!(read(&text).unwrap(), layout);
     // Every key of a row is required.

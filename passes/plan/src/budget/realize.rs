@@ -10,7 +10,7 @@ use memc_solve::budget::Event;
 
 use super::far::Read;
 use super::issue::issue;
-use super::state::Stated;
+use super::state::{Stated, Task};
 use memc_passes::encode::Writer;
 use memc_passes::{Claim, Claims, Encoded, PassContext};
 
@@ -144,20 +144,22 @@ impl Realizer<'_, '_> {
         }
     }
 
-    /// Appends the nodes of an optional run: even indices encode, odd ones decode.
+    /// Appends the nodes of an optional run.
     fn optional(&mut self, index: usize) {
-        let Some(coded) = self.stated.coded.get(index / 2) else { return };
+        let Some((entry, task)) = self.stated.optional.get(index).copied() else { return };
+        let Some(coded) = self.stated.coded.get(entry) else { return };
         let names = |realizer: &Self, values: &[Value]| -> Vec<String> {
             values.iter().map(|value| realizer.module().value(*value).name.clone()).collect()
         };
-        if index.is_multiple_of(2) {
+        if task == Task::Encodes {
             let value = self.resolve(coded.value);
             let (nodes, codes) = self.writer.encode(&coded.recipe, value);
             self.order.extend(nodes);
             coded.codes.iter().zip(codes).for_each(|(index, code)| self.codes[*index as usize] = Some(code));
         } else {
             let codes: Vec<Value> = coded.codes.iter().filter_map(|index| self.codes[*index as usize]).collect();
-            let (nodes, value) = self.writer.decode(&coded.recipe, coded.value, &codes);
+            let others: Vec<Value> = coded.recipe.others().iter().map(|other| self.resolve(*other)).collect();
+            let (nodes, value) = self.writer.decode(&coded.recipe, coded.value, &codes, &others);
             self.order.extend(nodes);
             self.latest.set(coded.value, Some(value));
             self.known.push((value, coded.value));

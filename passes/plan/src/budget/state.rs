@@ -36,9 +36,10 @@ pub(crate) struct Stated {
     pub(crate) nodes: Vec<Node>,
     /// By value: the owner of its bytes. Codes, which come last, have none.
     pub(crate) owners: Vec<Value>,
-    /// Values that may lie as codes. Optional run `2 * i` of the problem encodes entry `i`, and the next
-    /// optional run decodes it.
+    /// Values that may lie as codes, or that other values give back.
     pub(crate) coded: Vec<Coded>,
+    /// By optional run of the problem: its entry of `coded`, and what it does.
+    pub(crate) optional: Vec<(usize, Task)>,
     /// Whether a node is a view that is recomputed for each copy of its owner, and hence no run.
     pub(crate) is_view: SecondaryMap<Node, bool>,
     /// What nodes read of constants in the space `weights`.
@@ -61,7 +62,16 @@ impl Stated {
     }
 }
 
-/// A value that may lie as codes.
+/// What an optional run does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Task {
+    /// Makes the codes of a value.
+    Encodes,
+    /// Makes a value from its codes, or from other values.
+    Decodes,
+}
+
+/// A value that may lie as codes, or that other values give back.
 #[derive(Debug)]
 pub(crate) struct Coded {
     /// The value, owner of its bytes.
@@ -287,9 +297,22 @@ impl<'a> Statement<'a> {
         let (unit, far) = self.connect(&mut problem);
         let weights = self.options.weights.clone();
         let sub_views = BTreeSet::new();
-        let coded = self.add_codes(&mut problem, &run_of, unit);
+        let (coded, optional) = self.add_codes(&mut problem, &run_of, unit);
         let (is_view, far_reads) = (self.is_view, self.far.reads);
-        Stated { problem, sub_views, nodes, owners, coded, is_view, far_reads, far, weights, unit, padding: most_padding }
+        Stated {
+            problem,
+            sub_views,
+            nodes,
+            owners,
+            coded,
+            optional,
+            is_view,
+            far_reads,
+            far,
+            weights,
+            unit,
+            padding: most_padding,
+        }
     }
 
     /// Adds the spaces that have links both ways with the first space, or that hold fetched constants;
@@ -344,17 +367,24 @@ impl<'a> Statement<'a> {
         (unit, linked.iter().map(|(far, ..)| target.spaces[*far].name.clone()).collect())
     }
 
-    /// Adds the codes of values, with the optional runs that make them and make the values again.
-    fn add_codes(&self, problem: &mut budget::Problem, run_of: &SecondaryMap<Node, Option<u32>>, unit: u64) -> Vec<Coded> {
+    /// Adds the codes of values, with the optional runs that make them and make the values again, and
+    /// those that make values from others. Returns the values, and the meaning of the optional runs.
+    fn add_codes(
+        &self,
+        problem: &mut budget::Problem,
+        run_of: &SecondaryMap<Node, Option<u32>>,
+        unit: u64,
+    ) -> (Vec<Coded>, Vec<(usize, Task)>) {
         let encode = &self.options.encode;
         if !encode.exact && encode.lossy.is_empty() {
-            return Vec::new();
+            return (Vec::new(), Vec::new());
         }
+        let uses = memc_ir::uses(self.module);
         let border = if encode.lossy.is_empty() { None } else { forward(self.module) };
         let last: Vec<u32> = border.iter().flat_map(|border| &border.last).filter_map(|node| run_of[*node]).collect();
         let stores = problem.values.iter().any(|value| value.movable);
         let mut scratch = None;
-        let mut coded = Vec::new();
+        let (mut coded, mut optional) = (Vec::new(), Vec::new());
         for (index, group) in (0u32..).zip(&self.groups) {
             let (value, owner) = (problem.values[index as usize].clone(), group.owner);
             let is_fixed = value.kept || self.is_captured[owner] || self.is_written[owner];
@@ -363,8 +393,14 @@ impl<'a> Statement<'a> {
             }
             let is_early = border.as_ref().is_some_and(|border| border.has(self.module, owner));
             let is_late = is_early && !encode.keeps_wide(&self.module.value(owner).name);
-            for recipe in recipes(self.module, self.options, owner, is_late) {
-                if recipe.bytes(self.options).0 >= value.size {
+            for recipe in recipes(self.module, self.options, &uses, owner, is_late) {
+                let is_written = |other: &Value| self.is_written[self.module.plan.owner(*other).0];
+                if recipe.bytes(self.options).0 >= value.size || recipe.others().iter().any(is_written) {
+                    continue;
+                }
+                // A value that shares the bytes of one it is made from is no copy of its own.
+                let others = self.near(recipe.others().to_vec());
+                if others.contains(&index) {
                     continue;
                 }
                 let [encoding, decoding] = recipe.costs(scratch.get_or_insert_with(|| self.module.clone()), self.options, owner);
@@ -380,12 +416,17 @@ impl<'a> Statement<'a> {
                     ..budget::Run::default()
                 };
                 let after = if recipe.form.is_exact() { Vec::new() } else { last.clone() };
-                problem.optional.push(run(&[index], &codes, encoding));
-                problem.optional.push(budget::Run { predecessors: after, ..run(&codes, &[index], decoding) });
+                if !codes.is_empty() {
+                    problem.optional.push(run(&[index], &codes, encoding));
+                    optional.push((coded.len(), Task::Encodes));
+                }
+                let reads = [&*codes, &*others].concat();
+                problem.optional.push(budget::Run { predecessors: after, ..run(&reads, &[index], decoding) });
+                optional.push((coded.len(), Task::Decodes));
                 coded.push(Coded { value: owner, recipe, codes });
             }
         }
-        coded
+        (coded, optional)
     }
 
     /// Moves the fetched constants to a farther space; returns their total in bytes.
@@ -429,13 +470,18 @@ impl<'a> Statement<'a> {
     /// Returns the buffers that a node reads: buffers of its operands, and of the operands of views
     /// among them.
     fn reads(&self, node: Node) -> Vec<u32> {
-        let mut found = BTreeSet::new();
         let mut open = self.module.reads(node);
         if self.far.reads[node] == Some(Read::Rows) {
             // The table is not near.
             let table = self.module.node(node).inputs.first().copied().flatten();
             open.retain(|value| Some(*value) != table);
         }
+        self.near(open)
+    }
+
+    /// Returns the buffers of values, and of the operands of views among them.
+    fn near(&self, mut open: Vec<Value>) -> Vec<u32> {
+        let mut found = BTreeSet::new();
         while let Some(value) = open.pop() {
             found.extend(self.group_of[value]);
             if let Some(view) = self.module.producer(value).filter(|node| self.is_view[*node]) {

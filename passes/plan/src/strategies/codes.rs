@@ -17,7 +17,8 @@ pub(super) fn is_worth(search: &Search<'_>) -> Result<(), &'static str> {
     let options = search.model.options;
     let is_late = !options.encode.lossy.is_empty();
     let module = &search.pool.free().module;
-    let has_recipe = module.values().keys().any(|value| !recipes(module, options, value, is_late).is_empty());
+    let uses = memc_ir::uses(module);
+    let has_recipe = module.values().keys().any(|value| !recipes(module, options, &uses, value, is_late).is_empty());
     if has_recipe { Ok(()) } else { Err("no value has a code") }
 }
 

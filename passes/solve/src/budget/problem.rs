@@ -13,7 +13,8 @@ use thiserror::Error;
 ///
 /// Optional runs give a plan other ways to a value: an optional run makes a value that a run makes too,
 /// with equal bytes, or a *code*, a value that only optional runs make and read. A value that is not
-/// used for long can thus lie as a small code, made by one optional run and read by another.
+/// used for long can thus lie as a small code, made by one optional run and read by another. An optional run
+/// that reads no code makes a value from others, such as the result of a run that reads it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Problem {
     /// Runs, in the given order; a run is named by its index.

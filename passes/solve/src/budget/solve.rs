@@ -7,7 +7,7 @@ use super::search::ruin::Ruin;
 use super::search::{polish, relief, ruin};
 use super::sequence::emit::events;
 use super::sequence::evaluate::evaluate;
-use super::sequence::model::Model;
+use super::sequence::model::{Model, NONE};
 use super::sequence::state::State;
 use super::transfers::{Score, hide, hoist};
 use super::warm::cover::sequences;
@@ -186,6 +186,11 @@ impl<'m> Search<'m> {
                 self.warm_start(&self.with_codes(order), None, relief::reduce);
             }
         }
+        for order in orders.iter().rev() {
+            if !self.is_done() && self.model.ways.iter().flatten().any(|way| way.encode == NONE) {
+                self.warm_start(&self.with_inverses(order), None, relief::reduce);
+            }
+        }
         // Covers help only if greedy recomputation works; otherwise their chains are too long.
         for order in orders.iter().filter(|_| self.problem.links.is_empty()) {
             if self.best.is_some() && !self.is_done() {
@@ -329,6 +334,18 @@ impl<'m> Search<'m> {
         let mut only_codes = self.model.clone();
         only_codes.repeatable[..self.model.required].fill(false);
         let mut state = State::new(&only_codes, order);
+        relief::reduce(&mut state, self.ceiling, u64::MAX);
+        state.sequence()
+    }
+
+    /// Returns an order in which results give values back wherever they can, as if that took no time: a chain
+    /// of values that give each other back pays only as a whole.
+    fn with_inverses(&self, order: &[u32]) -> Vec<u32> {
+        let mut free = self.model.clone();
+        for way in self.model.ways.iter().flatten().filter(|way| way.encode == NONE) {
+            free.costs[way.decode as usize] = 0;
+        }
+        let mut state = State::new(&free, order);
         relief::reduce(&mut state, self.ceiling, u64::MAX);
         state.sequence()
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use memc_solve::budget::bound::Scope;
 use memc_solve::budget::{Certified, Event, Link, Origin, Plan, Problem, Run, Space, Value, check, improve, plan, solve};
 use memc_solve::{Limit, Status, Stop};
-use problems::budget::{cheapest, given, plain, rich, seeds, with_codes, with_link, with_links};
+use problems::budget::{cheapest, given, plain, rich, seeds, with_codes, with_inverses, with_link, with_links};
 use proptest::prelude::*;
 
 use crate::problems;
@@ -133,6 +133,18 @@ proptest! {
             sweep_down(&problem, given(&rich(&seeds)).unwrap().peak, &percents)?;
         }
     }
+
+    #[test]
+    fn every_answer_with_inverses_is_right(
+        seeds in seeds(40),
+        rate in 1_u64..40,
+        percents in prop::collection::btree_set(20_u64..110, 3),
+    ) {
+        let coded = with_inverses(with_codes(rich(&seeds), &seeds), &seeds);
+        for problem in [with_inverses(rich(&seeds), &seeds), with_inverses(with_link(&seeds, rate), &seeds), coded] {
+            sweep_down(&problem, given(&rich(&seeds)).unwrap().peak, &percents)?;
+        }
+    }
 }
 
 /// Returns the optional runs of a plan.
@@ -196,6 +208,92 @@ fn values_that_may_not_run_again_lie_as_codes() {
     dear.optional.iter_mut().for_each(|run| run.cost = 1_000);
     let plan = solve(&dear, base.peak * 3 / 4, Limit::default()).unwrap().solution.unwrap();
     assert!(optional(&dear, &plan).is_empty());
+}
+
+/// Builds a chain as in training whose forward values their results give back at a cost of 1.
+fn there_and_back_with_inverses(steps: u32) -> Problem {
+    let mut problem = there_and_back(steps, None);
+    for value in 0..steps - 1 {
+        problem.optional.push(Run { reads: vec![value + 1], writes: vec![value], cost: 1, ..Run::default() });
+    }
+    problem
+}
+
+#[test]
+fn values_that_results_give_back_need_no_room() {
+    let problem = there_and_back_with_inverses(40);
+    let base = given(&problem).unwrap();
+    // Two neighbours and two gradients of 1 byte: the value that is given back, and the one it is made from.
+    let capacity = 202;
+    assert!(base.peak > 10 * capacity);
+    let plan = solve(&problem, capacity, Limit::default()).unwrap().solution.unwrap();
+    assert_eq!(check(&problem, capacity, &plan), Ok(()));
+    // Each value but the last two is given back once; recomputation at this capacity costs far more.
+    assert!(plan.cost <= base.cost + 40, "{} after {}", plan.cost, base.cost);
+    assert_eq!(budget_plan(&problem, capacity).conflict, None);
+    // A value that is given back only after all others must wait for them.
+    let mut late = there_and_back_with_inverses(10);
+    late.optional.iter_mut().for_each(|run| run.predecessors = vec![9]);
+    let plan = solve(&late, capacity, Limit::default()).unwrap().solution.unwrap();
+    assert_eq!(check(&late, capacity, &plan), Ok(()));
+}
+
+/// Builds the step of a leapfrog net: `q' = q + p`, `t = f(q')`, `u = g(t)`, `p' = p - u`. Gradients read
+/// `q'` and `t` in reverse. Values `q` and `p` are given back by their sums, so that a `p` must be given back
+/// for a `q`, and both from the end.
+fn leapfrog(steps: u32) -> Problem {
+    let mut problem = Problem::default();
+    let value = |problem: &mut Problem, size: u64, kept: bool| {
+        problem.values.push(Value { size, kept, ..Value::default() });
+        problem.values.len() as u32 - 1
+    };
+    let run = |reads: &[u32], writes: &[u32], cost: u64| Run {
+        reads: reads.to_vec(),
+        writes: writes.to_vec(),
+        cost,
+        repeatable: true,
+        ..Run::default()
+    };
+    let (mut q, mut p) = (value(&mut problem, 100, false), value(&mut problem, 100, false));
+    problem.runs.extend([run(&[], &[q], 1), run(&[], &[p], 1)]);
+    let mut reads = Vec::new();
+    for _ in 0..steps {
+        let made: Vec<u32> = (0..4).map(|_| value(&mut problem, 100, false)).collect();
+        problem.runs.extend([
+            run(&[q, p], &[made[0]], 1),
+            run(&[made[0]], &[made[1]], 20),
+            run(&[made[1]], &[made[2]], 20),
+            run(&[p, made[2]], &[made[3]], 1),
+        ]);
+        problem.optional.push(run(&[made[0], p], &[q], 1));
+        problem.optional.push(run(&[made[3], made[2]], &[p], 1));
+        (q, p) = (made[0], made[3]);
+        reads.push([made[0], made[1]]);
+    }
+    let mut gradient = value(&mut problem, 100, false);
+    problem.runs.push(run(&[q, p], &[gradient], 1));
+    for reads in reads.iter().rev() {
+        let next = value(&mut problem, 100, false);
+        problem.runs.push(run(&[&[gradient], &reads[..]].concat(), &[next], 40));
+        gradient = next;
+    }
+    problem.values[gradient as usize].kept = true;
+    problem
+}
+
+#[test]
+fn couplings_are_given_back_along_the_whole_chain() {
+    let problem = leapfrog(24);
+    let base = given(&problem).unwrap();
+    let capacity = 900;
+    assert!(base.peak > 4 * capacity, "{}", base.peak);
+    let plan = solve(&problem, capacity, Limit::default()).unwrap().solution.unwrap();
+    assert_eq!(check(&problem, capacity, &plan), Ok(()));
+    // A step takes back `q`, `p` and what `p` needs, once each: 20 + 20 + 2.
+    assert!(plan.cost <= base.cost + 24 * 42, "{} after {}", plan.cost, base.cost);
+    // Without the way back it takes more.
+    let plain = solve(&problem.without_optional(), capacity, Limit::default()).unwrap();
+    assert!(plain.value.is_none_or(|cost| cost > plan.cost + 200), "{:?} and {}", plain.value, plan.cost);
 }
 
 /// Builds a chain as in training: each backward run reads the value of its forward counterpart.

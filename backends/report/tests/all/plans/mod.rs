@@ -47,6 +47,7 @@ pub fn encoded() -> Layout {
     let mut layout = timed();
     let names: Vec<String> = layout.tensors.iter().map(|tensor| tensor.name.clone()).collect();
     let row = |of: usize, code: &[usize], decoded: usize, form: &str, exact: bool| Encoding {
+        error: None,
         of: names[of].clone(),
         code: code.iter().map(|index| names[*index].clone()).collect(),
         decoded: names[decoded].clone(),

@@ -10,7 +10,7 @@ use super::relief::STEEPEST;
 use crate::Stop;
 use crate::basics::random::{Random, Weights};
 use crate::budget::sequence::edits::Edits;
-use crate::budget::sequence::model::{Model, NONE};
+use crate::budget::sequence::model::{MAX_CHAIN, Model, NONE};
 use crate::budget::sequence::state::State;
 
 /// Maximum number of values drawn to find one that is live across the worst slot; halving and doubling
@@ -257,7 +257,14 @@ impl<'s, 'm> Annealer<'s, 'm> {
         let bridges: Vec<Bridge> = Bridge::over(self.state, value, start, slot).collect();
         let Some(bridge) = self.random.pick(&bridges).filter(|_| last > slot) else { return false };
         let cost = self.state.cost() + bridge.cost(self.state);
-        cost as f64 <= threshold && bridge.put_in(self.state, &mut self.edits, slot)
+        if cost as f64 > threshold || !bridge.put_in(self.state, &mut self.edits, slot) {
+            return false;
+        }
+        if bridge.has_no_code() && self.random.below(2) == 0 {
+            let made = self.state.last_made(value, bridge.next_use);
+            self.repeat_operands(made, slot, threshold);
+        }
+        true
     }
 
     /// Recomputes operands that stay live longer because of the insertion at a slot: those with their
@@ -265,10 +272,15 @@ impl<'s, 'm> Annealer<'s, 'm> {
     fn repeat_operands(&mut self, slot: u32, low: u32, threshold: f64) {
         let model = self.state.model;
         let mut open = vec![slot];
+        let mut put_in = 0;
         while let Some(slot) = open.pop() {
             for &value in model.reads.of(self.state.operation(slot)) {
-                let Some(&maker) = model.makers.of(value).first() else { continue };
+                let Some(&(mut maker)) = model.makers.of(value).first() else { continue };
                 let Some((start, last)) = self.state.copy_at(value, slot) else { continue };
+                let back = model.ways[value as usize].iter().find(|way| way.encode == NONE).map(|way| way.decode);
+                if let Some(back) = back.filter(|_| self.random.below(2) == 0) {
+                    maker = back;
+                }
                 if last > slot || !model.repeatable[maker as usize] {
                     continue;
                 }
@@ -282,8 +294,16 @@ impl<'s, 'm> Annealer<'s, 'm> {
                     continue;
                 }
                 let Some(free) = self.state.free_near(slot - 1, previous, slot) else { continue };
+                if model.is_optional(maker) && !self.state.may_stand(maker, free) {
+                    continue;
+                }
                 self.put_in(maker, free);
                 open.push(free);
+                // Values that give each other back could go on for ever.
+                put_in += usize::from(model.is_optional(maker));
+                if put_in >= MAX_CHAIN {
+                    return;
+                }
             }
         }
     }

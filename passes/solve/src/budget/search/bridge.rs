@@ -30,6 +30,11 @@ impl Bridge {
         ways.map(move |(next_use, way)| Self { way, previous, next_use, encodes: has_code(&way) })
     }
 
+    /// Whether the value is made from others, which may be made again for it.
+    pub fn has_no_code(&self) -> bool {
+        self.way.encode == NONE
+    }
+
     /// Returns the cost of the optional runs that the bridge inserts.
     pub fn cost(&self, state: &State) -> u64 {
         let costs = &state.model.costs;
@@ -41,6 +46,10 @@ impl Bridge {
     /// of the changes made, if free slots are missing or a predecessor cannot move.
     pub fn put_in(&self, state: &mut State, edits: &mut Edits, worst: u32) -> bool {
         let Some(slot) = state.free_before(self.next_use, worst) else { return false };
+        let is_made = |value: &u32| state.copy_at(*value, slot).is_some();
+        if self.way.encode == NONE && !state.model.reads.of(self.way.decode).iter().all(is_made) {
+            return false;
+        }
         for &before in state.model.predecessors.of(self.way.decode) {
             if !advance(state, edits, before, slot, MAX_CHAIN) {
                 return false;

@@ -231,7 +231,7 @@ fn may_repeat(state: &State, operation: u32, weight: u64) -> bool {
 
 /// Returns the increase of the sum of weights if a value stays live until a slot; 0 if it is live there
 /// anyway.
-fn burden(state: &State, value: u32, before: u32) -> f64 {
+pub(super) fn burden(state: &State, value: u32, before: u32) -> f64 {
     let Some((start, _)) = state.copy_at(value, before) else { return 0.0 };
     let used = state.used(value);
     let place = used.partition_point(|other| *other < before);

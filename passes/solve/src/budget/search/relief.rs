@@ -125,15 +125,18 @@ pub(in crate::budget) fn lower_peak(state: &mut State, edits: &mut Edits, allowe
                 best = Some((score, change));
             }
         };
-        if let Some(bridge) = absence.bridge {
+        let is_chain = |bridge: &Bridge| bridge.has_no_code() && state.may_stand(bridge.way.decode, absence.next_use);
+        if let Some(bridge) = absence.bridge.filter(|bridge| !is_chain(bridge)) {
             if bridge.put_in(state, edits, worst) && state.cost() <= dearest {
                 keep_better(state, Change::Bridge(bridge));
             }
         } else {
-            let found = run_again(state, edits, absence.maker, absence.next_use, mark, &aim);
+            let found = run_again(state, edits, absence.maker, absence.next_use, (mark, &mut Vec::new()), &aim);
             let chain = edits.put_in_since(state, mark);
             if found && chain.len() < MAX_CHAIN && state.cost() <= dearest {
-                for chain in [sorted(state, &chain), chain] {
+                // A value made from a later one has no place among first runs.
+                let is_first_to_last = !chain.iter().any(|(operation, _)| state.model.is_optional(*operation));
+                for chain in is_first_to_last.then(|| sorted(state, &chain)).into_iter().chain([chain]) {
                     edits.replace(state, mark, &chain);
                     keep_better(state, Change::Chain(chain));
                 }
@@ -269,13 +272,26 @@ fn absences(state: &State, worst: u32) -> Vec<Absence> {
 
 /// Inserts an operation right before a slot, together with those of its operands whose recomputation
 /// costs less than keeping them live. Returns `false`, without changes, if the operation cannot run
-/// there. Stops early, with an incomplete chain, once the cost exceeds the aim.
-fn run_again(state: &mut State, edits: &mut Edits, operation: u32, before: u32, first: usize, aim: &Aim) -> bool {
+/// there. Stops early, with an incomplete chain, once the cost exceeds the aim. `first` is the mark before
+/// the chain; `open` lists the values that the chain makes from here on, which no operand may be made from.
+fn run_again(
+    state: &mut State,
+    edits: &mut Edits,
+    operation: u32,
+    before: u32,
+    (first, open): (usize, &mut Vec<u32>),
+    aim: &Aim,
+) -> bool {
     let model = state.model;
     if edits.mark() - first >= MAX_CHAIN || !model.repeatable[operation as usize] {
         return false;
     }
     let Some(slot) = state.free_before(before, aim.worst) else { return false };
+    if model.is_optional(operation) && !state.may_stand(operation, slot) {
+        return false;
+    }
+    let depth = open.len();
+    open.extend(model.writes.of(operation));
     edits.put_in(state, operation, slot);
     for &value in model.reads.of(operation) {
         let Some((start, _)) = state.copy_at(value, slot) else { continue };
@@ -284,18 +300,46 @@ fn run_again(state: &mut State, edits: &mut Edits, operation: u32, before: u32, 
         let previous = place.checked_sub(1).map_or(start, |index| used[index].max(start));
         let next = used.get(place + 1).copied().unwrap_or(NONE);
         let lives_on = next != NONE && state.next_made(value, slot) > next;
-        let Some(&maker) = model.makers.of(value).first().filter(|_| !lives_on && previous + 1 < slot) else { continue };
+        if lives_on || previous + 1 >= slot {
+            continue;
+        }
+        let Some(maker) = maker_at(state, value, slot, open, aim) else { continue };
         let burden = state.weight_of(previous + 1, slot) * state.relief(model.sizes[value as usize]);
         let cost = model.costs[maker as usize] as f64;
         if burden * (aim.cost + cost + 1.0) > aim.worth * (cost + 1.0) {
             // An operand that cannot be recomputed stays live.
-            run_again(state, edits, maker, slot, first, aim);
+            run_again(state, edits, maker, slot, (first, &mut *open), aim);
             if state.cost() > aim.dearest {
                 break;
             }
         }
     }
+    open.truncate(depth);
     true
+}
+
+/// Returns the operation that makes an operand again before a slot: its maker, or, if other values give it
+/// back there at a lower price, the operation that does so. The price is that of the operation and of its
+/// operands, which live on until the slot.
+fn maker_at(state: &State, value: u32, slot: u32, open: &[u32], aim: &Aim) -> Option<u32> {
+    let model = state.model;
+    let maker = model.makers.of(value).first().copied();
+    let ways = model.ways[value as usize].iter().filter(|way| way.encode == NONE).map(|way| way.decode);
+    let ways: Vec<u32> = ways.filter(|decode| state.may_stand(*decode, slot)).collect();
+    if ways.is_empty() && open.len() < 2 {
+        return maker;
+    }
+    let is_free = |operation: &u32| {
+        let reads = model.reads.of(*operation);
+        !reads.iter().any(|other| *other == value || open.contains(other))
+    };
+    let price = |operation: u32| {
+        let burden: f64 = model.reads.of(operation).iter().map(|other| chain::burden(state, *other, slot)).sum();
+        model.costs[operation as usize] as f64 + burden * (aim.cost + 1.0) / aim.worth
+    };
+    let may_repeat = |operation: &u32| model.repeatable[*operation as usize];
+    let all = maker.into_iter().filter(may_repeat).chain(ways).filter(is_free);
+    all.map(|operation| (price(operation), operation)).min_by(|one, two| one.0.total_cmp(&two.0)).map(|(_, operation)| operation)
 }
 
 /// Sorts a chain by the first runs of its operations: makers then run before their readers, and values

@@ -100,6 +100,31 @@ pub fn with_codes(mut problem: Problem, seeds: &[Seed]) -> Problem {
     problem
 }
 
+/// Adds optional runs that make an operand of a run from its first result and its other operands.
+pub fn with_inverses(mut problem: Problem, seeds: &[Seed]) -> Problem {
+    let is_made = |value: u32| problem.values[value as usize].origin == Origin::Made && !problem.values[value as usize].kept;
+    let mut inverses = Vec::new();
+    for (run, (_, cost, scratch, _, flags)) in problem.runs.iter().zip(seeds) {
+        let (Some(&result), Some(&operand)) = (run.writes.first(), run.reads.iter().find(|value| is_made(**value))) else {
+            continue;
+        };
+        if flags & 0x20 > 0 || result == operand {
+            continue;
+        }
+        let others = run.reads.iter().copied().filter(|value| *value != operand && *value != result);
+        inverses.push(Run {
+            reads: [result].into_iter().chain(others).collect(),
+            writes: vec![operand],
+            predecessors: (flags & 0x40 > 0).then_some(0).into_iter().collect(),
+            cost: cost / 4,
+            scratch: scratch / 2,
+            repeatable: true,
+        });
+    }
+    problem.optional.extend(inverses);
+    problem
+}
+
 /// Returns the least cost within a capacity, by Dijkstra's algorithm over executed runs and present
 /// values. For problems whose runs make one value each, as [`plain`] builds them.
 pub fn cheapest(problem: &Problem, capacity: u64) -> Option<u64> {

@@ -182,6 +182,15 @@ impl<'a> State<'a> {
         made[0] != slot || made.get(1).map_or(first.is_none(), |next| first.is_none_or(|first| first > next))
     }
 
+    /// Whether an operation may execute at a slot: each operand has a copy there, and each predecessor has
+    /// executed before.
+    pub fn may_stand(&self, operation: u32, slot: u32) -> bool {
+        let model = self.model;
+        let has_run = |other: &u32| self.slots_of(*other).first().is_some_and(|first| *first < slot);
+        model.reads.of(operation).iter().all(|value| self.copy_at(*value, slot).is_some())
+            && model.predecessors.of(operation).iter().all(has_run)
+    }
+
     /// Returns the slots between which (both excluded) the operation at a slot may move, so that it
     /// finds its operands and its readers find its results.
     pub fn bounds(&self, slot: u32) -> (u32, u32) {
