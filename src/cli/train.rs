@@ -22,6 +22,7 @@ pub fn run(arguments: &Train, voice: &Voice) -> Outcome {
     }
     let training = training(arguments)?;
     let trained = memc::train(&file, &training)?;
+    check_pairs(arguments, &trained)?;
     let evaluation = match &arguments.eval {
         Some(_) => {
             let step = StepOptions { emitted: Emitted::Evaluation, ..training.step.clone() };
@@ -105,6 +106,18 @@ fn check(arguments: &Train) -> Result<(), Failure> {
         return Err(usage(message.to_owned(), "leave out one of both"));
     }
     Ok(())
+}
+
+/// Rejects pairs whose outputs the step does not have, as the caches of a decoder.
+fn check_pairs(arguments: &Train, trained: &Trained) -> Result<(), Failure> {
+    let is_made = |pattern: &str| trained.step.added_outputs.iter().any(|name| memc_ir::matches(pattern, name));
+    let Some(pair) = arguments.planning.machine.state.iter().find(|pair| !is_made(&pair.new)) else { return Ok(()) };
+    let message = format!(
+        "`--state {}={}` pairs outputs that a training step does not have: it computes a loss, and no caches of a decoder",
+        pair.new, pair.old
+    );
+    let help = "leave it out: parameters and moments are paired without it, and `--dim NAME=0` trains without cached rows";
+    Err(usage(message, help))
 }
 
 /// The request that the arguments state.

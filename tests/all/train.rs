@@ -425,6 +425,34 @@ fn layers_and_bodies_that_are_not_unrolled_are_refused_by_name() {
 }
 
 #[test]
+fn caches_of_a_decoder_are_not_trained() {
+    let folder = Folder::new("train-caches");
+    let nodes = vec![
+        node("MatMul", &["x", "w"], &["fresh"]),
+        stated(node("Concat", &["past", "fresh"], &["present"]), vec![int("axis", 0)]),
+        node("MatMul", &["present", "v"], &["y"]),
+    ];
+    let mut model = with(nodes, |graph| {
+        graph.input = vec![fixed("x", &[2, 3]), fixed("past", &[4, 3])];
+        graph.output = vec![fixed("y", &[6, 2]), fixed("present", &[6, 3])];
+        graph.initializer = vec![floats("w", &[3, 3]), floats("v", &[3, 2])];
+    });
+    set_version(&mut model, 17);
+    folder.write("in.onnx", bytes(&model));
+    // The caches are inputs without a gradient, and no outputs.
+    folder.memc("train in.onnx -o step.onnx --loss mse --labels t --emit gradients").done();
+    let step = read(&folder, "step.onnx").graph.unwrap();
+    assert_eq!(names(&step.output), ["loss", "grad.w", "grad.v"]);
+    assert!(names(&step.input).contains(&"past"));
+    std::fs::remove_file(folder.path("step.onnx")).unwrap();
+    let ran = folder.memc("train in.onnx -o out.onnx --loss mse --labels t --state present*=past*").refused(2, "E0306");
+    assert!(ran.err.contains("`--state present*=past*`") && ran.err.contains("no caches"), "{}", ran.err);
+    assert_eq!(folder.names(), ["in.onnx"]);
+    // Pairs of the step itself are planned.
+    folder.memc("train in.onnx -o out.onnx --loss mse --labels t --state new.*=*").done();
+}
+
+#[test]
 fn a_value_with_a_name_of_the_step_makes_room() {
     let folder = Folder::new("train-names");
     let model = with(vec![node("MatMul", &["x", "w"], &["loss"]), node("Relu", &["loss"], &["new.w"])], |graph| {
