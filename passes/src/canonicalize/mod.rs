@@ -127,7 +127,11 @@ impl Walk<'_, '_, '_> {
             return;
         }
         transpose::apart(self, node);
-        if transpose::joined(self, node) || quantized::fused(self, node) || pool_mask::moved(self, node) {
+        if transpose::joined(self, node) || quantized::fused(self, node) {
+            return;
+        }
+        // The check follows nodes, not places of elements: without rewrites it proves all outputs.
+        if self.ctx.options.rewrite.enabled && pool_mask::moved(self, node) {
             return;
         }
         if !self.ctx.options.rewrite.exact {
