@@ -7,10 +7,8 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
-use memc_check::devices::SectionFiles;
 use memc_check::{Options, Report, Which};
 use memc_layout::Layout;
-use memc_layout::devices::Manifest;
 use memc_onnx_proto::ModelFile;
 use memc_passes::ExternalData;
 
@@ -72,14 +70,6 @@ impl Weights {
     /// Verifies a plan that was just made, whose hashes need no second look.
     pub(crate) fn check_new(&self, given: &ModelFile, out: &ModelFile, layout: &Layout) -> Report {
         self.check_with(given, out, layout, Options { hashes: false, ..Options::default() })
-    }
-
-    /// Verifies a manifest and the files of its sections against the given model and these weights.
-    pub(crate) fn check_sections(&self, given: &ModelFile, manifest: &Manifest, sections: &[SectionFiles]) -> Report {
-        memc_check::devices::check(given, manifest, sections, &|which, location, offset, length| match which {
-            Which::Given => self.given.bytes(location, offset, length),
-            Which::Out => self.out.bytes(location, offset, length),
-        })
     }
 
     /// Whether both models lie in one folder.

@@ -83,6 +83,15 @@ impl ExternalData {
         Outside { location: self.location.clone(), alignment: self.alignment }
     }
 
+    /// The file of one of several models in a folder: the name of the model comes before that of the file.
+    #[must_use]
+    pub fn of_model(&self, name: &str) -> Self {
+        let path = Path::new(&self.location);
+        let file = path.file_name().map(|file| file.to_string_lossy().into_owned()).unwrap_or_default();
+        let location = path.with_file_name(format!("{name}.{file}")).to_string_lossy().into_owned();
+        Self { location, alignment: self.alignment }
+    }
+
     /// Adds the file of weights of a plan, which goes beside `output`. The weights that other files
     /// hold lie beside `input`. Bytes are copied from file to file in small parts.
     ///

@@ -198,6 +198,9 @@ class Rank:
         self.step = _step(manifest)
         own = [section for section in manifest["sections"] if section["device"] == self.device["name"]]
         self.sections = [Section(path, manifest, section, optimize) for section in own]
+        names = {section.name for section in self.sections}
+        # New values in the storage of old ones, which is counted already.
+        self.stored = {row["result"] for row in manifest.get("state", []) if row["section"] in names}
 
     def run(self, feed):
         """Does all events; `feed(value, shape, run)` returns a graph input."""
@@ -211,7 +214,7 @@ class Rank:
         joined = value.get("joined")
         shape = joined["shape"] if joined else value["shape"]
         array = feed(value, shape, run if self.step is None else 0)
-        if str(array.dtype) != _dtype(value) or list(array.shape) != shape:
+        if str(array.dtype) != _dtype(value) or not _fits(value, array.shape, shape):
             raise ManifestError(f"`{value['name']}` is {array.dtype}{array.shape}, not {_dtype(value)}{tuple(shape)}")
         self._hold(what, self._share_of(value, array, run) if joined and run < self.step else array)
 
@@ -247,7 +250,15 @@ class Rank:
 
         value = self.values[what["value"]]
         is_whole = "joined" in value and what["micro_batch"] == self.step
-        array = numpy.empty(value["joined"]["shape"] if is_whole else value["shape"], _dtype(value))
+        shape = value["joined"]["shape"] if is_whole else value["shape"]
+        if "shape_expr" in value:
+            # Free extents go ahead of the value.
+            own = numpy.empty(len(shape), "int64")
+            self.engine.recv(own, self.ranks[what["from"]])
+            if not _fits(value, own, shape):
+                raise ManifestError(f"{what['from']} sends `{value['name']}` with the extents {own}, more than {shape}")
+            shape = own
+        array = numpy.empty(shape, _dtype(value))
         self.engine.recv(array, self.ranks[what["from"]])
         self._hold(what, array)
 
@@ -269,6 +280,9 @@ class Rank:
 
         key = what["value"], what["micro_batch"]
         array = numpy.asarray(self._held(*key), order="C")
+        if "shape_expr" in self.values[what["value"]]:
+            shape = numpy.array(array.shape, "int64")
+            self.sending.setdefault(key, []).append((shape, self.engine.send(shape, self.ranks[what["to"]])))
         self.sending.setdefault(key, []).append((array, self.engine.send(array, self.ranks[what["to"]])))
 
     def _give(self, what, _):
@@ -278,13 +292,16 @@ class Rank:
         key = what["value"], what["micro_batch"]
         for _, wait in self.sending.pop(key, []):
             wait()
-        self.bytes -= self._held(*key).nbytes
+        self.bytes -= self._bytes(what["value"], self._held(*key))
         del self.held[key]
 
     def _hold(self, what, array):
         self.held[what["value"], what["micro_batch"]] = array
-        self.bytes += array.nbytes
+        self.bytes += self._bytes(what["value"], array)
         self.most = max(self.most, self.bytes)
+
+    def _bytes(self, name, array):
+        return 0 if name in self.stored else array.nbytes
 
     def _held(self, name, run):
         if (name, run) not in self.held:
@@ -308,6 +325,13 @@ def _step(manifest):
     """The number of the run of a whole step; None without a pipeline of several parts."""
     count = manifest["micro_batches"]
     return count if "pipeline" in manifest and count > 1 else None
+
+
+def _fits(value, found, stated):
+    """Whether extents are those that a value has: at most the stated ones where they are free."""
+    free = value.get("shape_expr", [])
+    rows = zip(found, stated, [not text.isdigit() for text in free] or [False] * len(stated))
+    return len(found) == len(stated) and all(own == most or is_free and own <= most for own, most, is_free in rows)
 
 
 def feeder(inputs, seed):

@@ -78,6 +78,26 @@ class Programs(unittest.TestCase):
             self.assertEqual([row["device"] for row in memory], ["d0", "d1", "d2"])
             self.assertTrue(all(0 < row["held"] <= row["planned"] for row in memory))
 
+    def test_free_extents_go_ahead_of_values(self):
+        with tempfile.TemporaryDirectory() as folder:
+            given = pathlib.Path(folder) / "in.onnx"
+            model = layers()
+            for value in [*model.graph.input, *model.graph.output]:
+                value.type.tensor_type.shape.dim[0].dim_param = "n"
+            given.write_bytes(model.SerializeToString())
+            parts = given.parent / "parts"
+            subprocess.run([PROGRAM, "split", given, "-o", parts, "--devices=3", "--dim", "n=1..6", "-q"], check=True)
+            session = onnxruntime.InferenceSession(str(given), providers=["CPUExecutionProvider"])
+            for rows in (1, 5, 6):
+                x = numpy.linspace(-2, 2, 64 * rows, dtype="float32").reshape(rows, 64)
+                numpy.savez(given.with_suffix(".npz"), x=x)
+                outputs, memory = devices.run_local(parts / "manifest.json", given.with_suffix(".npz"))
+                self.assertEqual(outputs["y"].tobytes(), session.run(None, {"x": x})[0].tobytes())
+                self.assertTrue(all(0 < row["held"] <= row["planned"] for row in memory))
+            numpy.savez(given.with_suffix(".npz"), x=numpy.zeros((7, 64), "float32"))
+            with self.assertRaisesRegex(devices.ManifestError, "`x` is float32"):
+                devices.run_local(parts / "manifest.json", given.with_suffix(".npz"))
+
     def test_wrong_files_and_inputs_are_refused(self):
         with tempfile.TemporaryDirectory() as folder:
             given, manifest = split(folder, 2)

@@ -349,9 +349,9 @@ pub struct Split {
     /// Folder for d0.onnx, d0.layout.json and so on, and manifest.json
     #[arg(short, long, value_name = "DIR", help_heading = heading::USUAL)]
     pub output: PathBuf,
-    /// Number of devices
+    /// Number of devices [default: that of the cluster which --target names]
     #[arg(long, value_name = "N", help_heading = heading::USUAL)]
-    pub devices: usize,
+    pub devices: Option<usize>,
     /// Limit of all bytes of a device: weights, arena, values on their way; one for all devices, or one
     /// for each with commas between them [default: none, and the largest section is as small as possible]
     #[arg(long, value_name = "SIZE[,SIZE]", value_delimiter = ',', help_heading = heading::USUAL)]
@@ -370,7 +370,8 @@ pub struct Split {
     /// Runtime that executes the sections
     #[arg(long, value_enum, default_value = "player", help_heading = heading::MACHINE)]
     pub runtime: RuntimeArg,
-    /// Machine of each device: a target that comes with memc, a file, or `auto` for this machine
+    /// Machine of each device: a target that comes with memc, a file, or `auto` for this machine. The file of
+    /// a cluster states the devices, their budgets, links and machine
     #[arg(long, value_name = "NAME|auto|FILE.toml", default_value = "cpu", help_heading = heading::MACHINE)]
     pub target: String,
     /// Search effort: fast, default, max, or a number of search nodes
@@ -380,6 +381,17 @@ pub struct Split {
     /// as `memc optimize` does without --exact
     #[arg(long, value_enum, default_value_t = Rewrites::None, hide_possible_values = true, value_name = "none|exact|any", help_heading = heading::CHANGES)]
     pub rewrite: Rewrites,
+    /// Write new values of parameters and moments over the old values, on the device that makes them
+    #[arg(long, help_heading = heading::CHANGES)]
+    pub alias_state: bool,
+    /// Write graph output NEW over graph input OLD (repeatable): --alias-state for one pair, found or not.
+    /// What reads either of them stays on one device. `*` stands for any text: present*=past*
+    #[arg(long, value_name = "NEW=OLD", value_parser = state, help_heading = heading::CHANGES)]
+    pub state: Vec<StateNames>,
+    /// Move the weights of each section into one file of its own, d0.FILE and so on, each tensor of at least
+    /// SIZE at a multiple of SIZE (64KiB by default)
+    #[arg(long, value_name = "FILE[,align=SIZE]", help_heading = heading::OUTPUT)]
+    pub external_data: Option<ExternalData>,
     /// Inputs
     #[command(flatten)]
     pub inputs: Inputs,

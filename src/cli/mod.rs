@@ -9,6 +9,7 @@ mod calibrate;
 #[cfg(feature = "ort")]
 mod calibrate_args;
 mod check;
+mod cluster;
 mod command;
 #[cfg(feature = "ort")]
 mod command_words;

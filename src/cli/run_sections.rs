@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use memc::{Error, Outputs, section_files};
+use memc_check::devices::SectionFiles;
 use memc_ir::Bytes;
-use memc_layout::devices::DeviceMemory;
+use memc_layout::devices::{DeviceMemory, Manifest};
 use memc_ort as play;
 use play::inputs::{Inputs, Seeded};
 use play::npz::Archive;
+use play::point::Point;
 use play::{Array, DeviceUse, Part, PlayOptions, Played, npz, play_sections, views};
 use serde_json::json;
 
@@ -18,12 +20,17 @@ use super::{Outcome, Voice, print, usage};
 
 /// Plays the program of a manifest and prints the memory of each device and the digest of the results.
 pub fn run(arguments: &Run, model: &Path, voice: &Voice) -> Outcome {
-    if !arguments.dims.is_empty() || arguments.repeat > 1 {
+    if arguments.repeat > 1 {
         let help = "`memc split --micro-batches M` writes a program of M runs";
-        return Err(usage("a manifest has fixed extents and a number of runs of its own".to_owned(), help));
+        return Err(usage("a manifest has a number of runs of its own".to_owned(), help));
     }
     let manifest = memc::read_manifest(model)?;
-    let files = section_files(model, &manifest)?;
+    let mut files = section_files(model, &manifest)?;
+    let extents = extents(arguments, &manifest, &files).map_err(refuse)?;
+    for files in &mut files {
+        let own = files.layout.model.ranges.keys().filter_map(|name| Some((name.clone(), *extents.get(name)?)));
+        files.layout = play::point::at(&files.layout, &Point(own.collect())).map_err(refuse)?;
+    }
     let runtime = load(arguments.playing.library.ort_lib.as_deref())?;
     let parts: Vec<Part<'_>> = files.iter().map(|files| Part { model: &files.model, layout: &files.layout }).collect();
     let is_pipeline = manifest.pipeline.is_some();
@@ -81,6 +88,27 @@ pub fn run(arguments: &Run, model: &Path, voice: &Voice) -> Outcome {
     }
     voice.say(&format!("{} sent, {milliseconds:.1} ms with preparation", Bytes(played.sent)));
     print(&format!("{digest}\n"))
+}
+
+/// Extents of the free dimensions: stated ones, those of the given inputs, and the largest of all others.
+fn extents(arguments: &Run, manifest: &Manifest, files: &[SectionFiles]) -> Result<BTreeMap<String, u64>, play::Error> {
+    let ranges = &manifest.source.ranges;
+    if let Some((name, extent)) = arguments.dims.iter().find(|(name, _)| !ranges.contains_key(name)) {
+        let reason = "the manifest has no such free dimension".to_owned();
+        return Err(play::Error::Extent { extents: format!("{name}={extent}"), reason });
+    }
+    let mut found: BTreeMap<String, u64> = ranges.iter().map(|(name, range)| (name.clone(), range.max)).collect();
+    if let Some(path) = arguments.inputs.as_ref().filter(|_| !ranges.is_empty()) {
+        let fed = manifest.values.iter().filter(|value| value.from.is_none());
+        for (value, files) in fed.flat_map(|value| files.iter().map(move |files| (value, files))) {
+            let archive = Archive::open(path)?.for_model(&files.model);
+            let Some((texts, (_, shape))) = value.shape_expr.as_ref().zip(archive.kind(&value.name)) else { continue };
+            let axes = texts.iter().zip(shape).filter(|(text, _)| ranges.contains_key(*text));
+            found.extend(axes.map(|(name, extent)| (name.clone(), *extent)));
+        }
+    }
+    found.extend(arguments.dims.iter().cloned());
+    Ok(found)
 }
 
 /// The most bytes of any section of a device.

@@ -10,6 +10,7 @@ use memc_layout::devices::{self, Crossing, Event, Manifest, Schedule};
 use memc_passes::Rewriting;
 
 use super::args::{Rewrites, RuntimeArg, ScheduleArg, Split};
+use super::cluster::{self, Cluster};
 use super::weights::Elsewhere;
 use super::{ExitCode, Failure, Outcome, Voice, open, target, usage};
 use memc::Runtime;
@@ -28,14 +29,18 @@ pub fn run(arguments: &Split, voice: &Voice) -> Outcome {
         RuntimeArg::Ort => Runtime::Ort,
         RuntimeArg::Player => Runtime::Player,
     };
-    request.target = target(&arguments.target)?;
+    let cluster = cluster(arguments)?;
+    request.target = target(cluster.target.as_deref().unwrap_or(&arguments.target))?;
     request.effort = arguments.effort;
     let (enabled, exact) = (arguments.rewrite != Rewrites::None, arguments.rewrite != Rewrites::Any);
     request.rewrite = Rewriting { enabled, exact, ..Rewriting::default() };
+    request.alias_state = arguments.alias_state;
+    request.state.clone_from(&arguments.state);
+    request.external_data.clone_from(&arguments.external_data);
     let devices = Devices {
-        count: arguments.devices,
-        budgets: arguments.device_budget.clone(),
-        links: arguments.links.clone(),
+        count: cluster.devices,
+        budgets: if arguments.device_budget.is_empty() { cluster.budgets } else { arguments.device_budget.clone() },
+        links: if arguments.links.is_empty() { cluster.links } else { arguments.links.clone() },
         micro_batches: arguments.micro_batches,
         schedule: arguments.schedule.map(|schedule| match schedule {
             ScheduleArg::OneForwardOneBackward => Schedule::OneForwardOneBackward,
@@ -48,13 +53,29 @@ pub fn run(arguments: &Split, voice: &Voice) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The devices: of the options, or of the file of a cluster.
+fn cluster(arguments: &Split) -> Result<Cluster, Failure> {
+    let path = Path::new(&arguments.target);
+    let is_file = path.extension().is_some_and(|extension| extension == "toml");
+    let found = if is_file { cluster::parse(path, &memc::read(path)?)? } else { None };
+    match (found, arguments.devices) {
+        (Some(cluster), Some(devices)) if cluster.devices != devices => {
+            let message = format!("`--devices {devices}`, and {} states {}", path.display(), cluster.devices);
+            Err(usage(message, "leave out `--devices`"))
+        }
+        (Some(cluster), _) => Ok(cluster),
+        (None, Some(devices)) => Ok(Cluster { devices, ..Cluster::default() }),
+        (None, None) => Err(usage("the number of devices is not stated".to_owned(), "write `--devices 2`")),
+    }
+}
+
 /// Writes all files, or none: a folder that did not exist is removed again.
 fn write(arguments: &Split, sections: &Sections) -> Result<(), Failure> {
     let folder = &arguments.output;
     let is_new = !folder.exists();
     let told = |source| Error::File { what: "write", path: folder.clone(), source };
     fs::create_dir_all(folder).map_err(told)?;
-    let written = write_into(folder, &arguments.input, sections);
+    let written = write_into(arguments, sections);
     if written.is_err() && is_new {
         // It is empty, or another program has put files there.
         let _ = fs::remove_dir(folder);
@@ -62,7 +83,8 @@ fn write(arguments: &Split, sections: &Sections) -> Result<(), Failure> {
     Ok(written?)
 }
 
-fn write_into(folder: &Path, input: &Path, sections: &Sections) -> Result<(), Error> {
+fn write_into(arguments: &Split, sections: &Sections) -> Result<(), Error> {
+    let (folder, input, external) = (&arguments.output, &arguments.input, &arguments.external_data);
     let mut outputs = Outputs::default();
     let mut sent = BTreeSet::new();
     for (section, planned) in sections.manifest.sections.iter().zip(&sections.planned) {
@@ -72,6 +94,17 @@ fn write_into(folder: &Path, input: &Path, sections: &Sections) -> Result<(), Er
         debug_assert_eq!(sha256(text.as_bytes()), section.layout_sha256);
         outputs.add(&folder.join(&section.layout), |out| out.write_all(text.as_bytes()))?;
         // Sections share weight files: each goes along once.
+        let files = planned.model.weight_files.iter().filter(|name| sent.insert((*name).clone())).cloned().collect();
+        Elsewhere::of(&files, input, &model).send_along(&mut outputs)?;
+        if let Some(external) = external {
+            external.of_model(section.name()).add_to(&mut outputs, planned, input, &model)?;
+        }
+    }
+    if let Some((stated, planned)) = sections.manifest.source.prepared.as_ref().zip(sections.prepared.as_ref()) {
+        let model = folder.join(&stated.model);
+        outputs.add(&model, |out| planned.model.write_to(out))?;
+        let text = memc_layout::to_json(&planned.layout)?;
+        outputs.add(&folder.join(&stated.layout), |out| out.write_all(text.as_bytes()))?;
         let files = planned.model.weight_files.iter().filter(|name| sent.insert((*name).clone())).cloned().collect();
         Elsewhere::of(&files, input, &model).send_along(&mut outputs)?;
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use memc_ir::ElementType;
+use memc_ir::{DimExpr, ElementType};
 use memc_layout::devices::Phase;
 use memc_onnx_proto::onnx::tensor_shape_proto::{Dimension, dimension::Value as DimValue};
 use memc_onnx_proto::onnx::type_proto::{self, Value as Kind};
@@ -87,9 +87,13 @@ pub(super) fn section(file: &ModelFile, graph: &Graph<'_>, cut: &Cut) -> Result<
     edit.dropped_initializers = unread.map(|(index, _)| index).collect();
     let stated: BTreeSet<&str> = proto.input.iter().map(|info| info.name()).collect();
     let kept = |name: &str| cut.inputs.iter().any(|input| input == name) || weights.contains(&name.to_owned());
-    edit.dropped_inputs = stated.iter().filter(|name| !kept(name)).map(|name| (*name).to_owned()).collect();
+    // Names of dimensions may be those of expressions: free extents are written anew.
+    let is_free = |name: &str| graph.tensors.get(name).is_some_and(|tensor| !tensor.free.is_empty());
+    let anew = |name: &str| !kept(name) || is_free(name);
+    edit.dropped_inputs = stated.iter().filter(|name| anew(name)).map(|name| (*name).to_owned()).collect();
     let info = |name: &String| described(name, graph.tensors.get(name));
-    edit.new_inputs = cut.inputs.iter().filter(|name| !stated.contains(name.as_str())).map(info).collect::<Result<_, _>>()?;
+    let new = cut.inputs.iter().filter(|name| !stated.contains(name.as_str()) || is_free(name));
+    edit.new_inputs = new.map(info).collect::<Result<_, _>>()?;
     // All outputs are written anew, so that their order is that of the section.
     edit.dropped_outputs = proto.output.iter().map(|info| info.name().to_owned()).collect();
     edit.new_outputs = cut.outputs.iter().map(|name| output(graph, name)).collect::<Result<_, _>>()?;
@@ -98,12 +102,15 @@ pub(super) fn section(file: &ModelFile, graph: &Graph<'_>, cut: &Cut) -> Result<
         let name = value.name().to_owned();
         if !made.contains(&name) || cut.outputs.contains(&name) || cut.inputs.contains(&name) {
             edit.dropped_values.insert(name);
+        } else if is_free(&name) {
+            edit.new_values.push(info(&name)?);
+            edit.dropped_values.insert(name);
         }
     }
     let described = proto.value_info.iter().chain(&proto.input).map(|info| info.name());
     let bound = described.filter_map(|name| graph.tensors.get(name).map(|tensor| (name, tensor)));
     edit.value_dims = bound
-        .filter(|(name, _)| made.iter().any(|made| made == name) || kept(name))
+        .filter(|(name, _)| (made.iter().any(|made| made == name) || kept(name)) && !is_free(name))
         .map(|(name, tensor)| (name.to_owned(), extents(tensor)))
         .collect();
     for name in &cut.known {
@@ -138,8 +145,16 @@ fn output(graph: &Graph<'_>, name: &String) -> Result<ValueInfoProto, SplitError
 /// The entry of a value of known size.
 pub(super) fn described(name: &str, tensor: Option<&Tensor>) -> Result<ValueInfoProto, SplitError> {
     let tensor = tensor.ok_or_else(|| SplitError::Unsized { name: name.to_owned() })?;
-    let dim = |extent: Option<i64>| Dimension { value: extent.map(DimValue::DimValue), denotation: None };
-    let shape = TensorShapeProto { dim: extents(tensor).into_iter().map(dim).collect() };
+    let free = |of: &DimExpr| match of.as_constant() {
+        Some(extent) => DimValue::DimValue(extent),
+        None => DimValue::DimParam(of.to_string()),
+    };
+    let known = |extent: Option<i64>| extent.map(DimValue::DimValue);
+    let dims: Vec<Option<DimValue>> = match tensor.free.is_empty() {
+        true => extents(tensor).into_iter().map(known).collect(),
+        false => tensor.free.iter().map(|of| Some(free(of))).collect(),
+    };
+    let shape = TensorShapeProto { dim: dims.into_iter().map(|value| Dimension { value, denotation: None }).collect() };
     let kind = type_proto::Tensor { elem_type: Some(tensor.element.to_onnx()), shape: Some(shape) };
     let ty = TypeProto { denotation: None, value: Some(Kind::TensorType(kind)) };
     Ok(ValueInfoProto { name: Some(name.to_owned()), r#type: Some(ty), ..ValueInfoProto::default() })

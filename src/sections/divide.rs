@@ -24,11 +24,14 @@ const SLACK: u64 = 1;
 /// Bytes of a budget that the next round leaves free if a section could not be planned, in percent.
 const MORE_ROOM: u64 = 3;
 
+/// Nodes that each section with a reader runs by itself, with all nodes that they need.
+pub(super) type Cones = BTreeMap<usize, BTreeSet<usize>>;
+
 /// What a division divides.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Work {
     /// Nodes that each section with a reader runs by itself, with all nodes that they need.
-    pub cones: BTreeMap<usize, BTreeSet<usize>>,
+    pub cones: Cones,
     /// Nodes to divide; all that the outputs need if absent.
     pub units: Option<BTreeSet<usize>>,
     /// Times of nodes that follow a node to its device, in nanoseconds.
@@ -49,9 +52,11 @@ pub(super) struct Division<'g> {
     /// Node of the file of each node of the problem.
     units: Vec<usize>,
     /// Nodes that each section with a reader runs by itself, with all nodes that they need.
-    cones: BTreeMap<usize, BTreeSet<usize>>,
+    cones: Cones,
     /// Bytes of each budget that sections must leave free.
     reserve: Vec<u64>,
+    /// Time of the slowest section by the last solution.
+    expected: u64,
 }
 
 impl<'g> Division<'g> {
@@ -122,12 +127,16 @@ impl<'g> Division<'g> {
             let amount = graph.tensors.get(name).map_or(0, |tensor| tensor.bytes);
             problem.values.push(Value { maker, readers: nodes, amount });
         }
+        for units in super::kept::together(graph) {
+            let nodes: Vec<u32> = units.iter().filter_map(|unit| place.get(unit)).copied().collect();
+            problem.together.extend((nodes.len() > 1).then_some(nodes));
+        }
         let pieces = partition::pieces(&problem).map_err(unsolved)?.len();
         if pieces < devices.count {
             return Err(SplitError::TooManyDevices { devices: devices.count, pieces });
         }
         let reserve = vec![0; devices.count];
-        Ok(Self { graph, devices, limit: Limit::nodes(request.effort), problem, units, cones, reserve })
+        Ok(Self { graph, devices, limit: Limit::nodes(request.effort), problem, units, cones, reserve, expected: 0 })
     }
 
     /// Returns the nodes of the file that each rank owns, in order: the fastest division within the budgets
@@ -147,7 +156,21 @@ impl<'g> Division<'g> {
         }
         self.problem.objective = Objective::Time;
         let outcome = partition::solve(&self.problem, &self.limit).map_err(unsolved)?;
+        self.expected = outcome.value.unwrap_or(0);
         outcome.solution.map(|solution| self.owned(&solution)).ok_or_else(|| self.refused())
+    }
+
+    /// Time of the slowest section that the last solution expects, in nanoseconds.
+    pub fn expected(&self) -> u64 {
+        self.expected
+    }
+
+    /// Estimated time of the slowest section within the budgets, in nanoseconds; none if no division keeps
+    /// them.
+    pub fn slowest(&mut self) -> Option<u64> {
+        self.set_capacities(|division, rank| division.devices.budget(rank));
+        self.problem.objective = Objective::Time;
+        partition::solve(&self.problem, &self.limit).ok()?.solution.map(|solution| solution.value)
     }
 
     /// Returns the nodes of the file that each rank owns if the largest section is as small as possible,
@@ -164,6 +187,10 @@ impl<'g> Division<'g> {
         let mut owned = vec![Vec::new(); self.devices.count];
         for section in &solution.sections {
             owned[section.device as usize] = section.nodes.iter().map(|node| self.units[*node as usize]).collect();
+        }
+        // Neighbors have links: no device in between stays without a section, if all have one budget.
+        if self.devices.budgets.len() < 2 {
+            owned.sort_by_key(Vec::is_empty);
         }
         owned
     }
@@ -283,9 +310,37 @@ fn unsolved(error: partition::ProblemError) -> SplitError {
 /// itself: nodes of weights alone, and small cones over graph inputs that are faster to run than their
 /// results are to send and read few weights. Nodes that only such nodes read belong to them. `may` excludes
 /// nodes.
-pub(super) fn cones(graph: &Graph<'_>, devices: &Devices, may: &dyn Fn(usize) -> bool) -> BTreeMap<usize, BTreeSet<usize>> {
+pub(super) fn cones(graph: &Graph<'_>, devices: &Devices, may: &dyn Fn(usize) -> bool) -> Cones {
+    cones_at(graph, devices, fastest(devices), may)
+}
+
+/// Rate of the fastest link, in bytes per second.
+fn fastest(devices: &Devices) -> f64 {
+    devices.paths().iter().map(|path| path.bytes_per_second).fold(1.0, f64::max)
+}
+
+/// Returns what several rates of links give for [`cones`], each once: powers of ten, from the first one that
+/// is no less than the fastest link down to 1 MB/s. What is faster to run than to send need not be better to
+/// run: the section that reads it may be the slowest one. A faster link has all choices of a slower one.
+pub(super) fn all_cones(graph: &Graph<'_>, devices: &Devices, may: &dyn Fn(usize) -> bool) -> Vec<Cones> {
+    let mut all: Vec<Cones> = Vec::new();
+    let mut rate = 1e6;
+    loop {
+        let found = cones_at(graph, devices, rate, may);
+        if all.last() != Some(&found) {
+            all.push(found);
+        }
+        if rate >= fastest(devices) {
+            break;
+        }
+        rate *= 10.0;
+    }
+    all.reverse();
+    all
+}
+
+fn cones_at(graph: &Graph<'_>, devices: &Devices, fastest: f64, may: &dyn Fn(usize) -> bool) -> Cones {
     let outputs: BTreeSet<&String> = graph.outputs.iter().collect();
-    let fastest = devices.paths().iter().map(|path| path.bytes_per_second).fold(1.0, f64::max);
     let latency = devices.paths().iter().map(|path| path.latency.0).fold(f64::INFINITY, f64::min);
     let mut possible: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
     let mut reads_inputs: BTreeSet<usize> = BTreeSet::new();

@@ -4,21 +4,26 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use memc_cost::CostModel;
-use memc_ir::{Definition, ElementType, Module, Node, Origin, Value};
+use memc_ir::{Definition, Dim, DimExpr, ElementType, Module, Node, Origin, TensorType, Value};
 use memc_onnx_proto::ModelFile;
 use memc_onnx_proto::onnx::{GraphProto, NodeProto};
 use memc_ops::profile::may_fuse;
+use memc_passes::StateNames;
 
 use crate::error::Error;
 use crate::request::Request;
 use crate::split_error::SplitError;
 
-/// A tensor of known size.
+/// A tensor of known or bounded size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Tensor {
     pub element: ElementType,
+    /// Extents, the largest ones of free dimensions.
     pub shape: Vec<u64>,
+    /// Size at these extents.
     pub bytes: u64,
+    /// Extents as expressions, if one of them depends on a free dimension; empty otherwise.
+    pub free: Vec<DimExpr>,
 }
 
 /// A node of the file's main graph.
@@ -63,6 +68,10 @@ pub(super) struct Graph<'f> {
     pub outputs: Vec<String>,
     /// Nodes that the graph outputs need.
     pub needed: BTreeSet<usize>,
+    /// Graph outputs that may take the storage of graph inputs or weights.
+    pub pairs: Vec<StateNames>,
+    /// Dimensions that equal expressions over free ones.
+    pub equal: BTreeMap<String, DimExpr>,
 }
 
 impl<'f> Graph<'f> {
@@ -93,6 +102,8 @@ impl<'f> Graph<'f> {
             inputs: Vec::new(),
             outputs: file.graph().output.iter().map(|info| info.name().to_owned()).collect(),
             needed: BTreeSet::new(),
+            pairs: super::state::pairs(&module, request)?,
+            equal: imported.equal,
             module,
         };
         for (index, node) in file.graph().node.iter().enumerate() {
@@ -136,8 +147,14 @@ impl<'f> Graph<'f> {
     /// Records the size of a value, and its integers if they are known.
     fn describe(&mut self, name: &str, value: Value, data: &Option<std::sync::Arc<memc_ops::Data>>) {
         let Some(tensor) = self.module.ty(value).tensor() else { return };
-        if let (Some(shape), Some(bytes)) = (tensor.known_dims(), tensor.size()) {
-            self.tensors.insert(name.to_owned(), Tensor { element: tensor.element, shape, bytes: bytes.0 });
+        let is_known = tensor.known_dims().is_some();
+        let free: Option<Vec<DimExpr>> = tensor.shape.iter().flatten().map(Dim::expr).collect();
+        let largest = self.module.largest(value);
+        if let (Some(shape), Some(bytes), Some(free)) =
+            (largest.and_then(TensorType::known_dims), largest.and_then(TensorType::size), free)
+        {
+            let free = if is_known { Vec::new() } else { free };
+            self.tensors.insert(name.to_owned(), Tensor { element: tensor.element, shape, bytes: bytes.0, free });
         }
         let is_whole = matches!(tensor.element, ElementType::Int64 | ElementType::Int32 | ElementType::Bool);
         let is_result = matches!(self.module.value(value).definition, Definition::Result(..));

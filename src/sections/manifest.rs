@@ -2,14 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use memc_layout::Class;
+use memc_ir::{Dim, DimExpr, Range, TensorType};
 use memc_layout::devices::{
-    Copied, Crossing, DeviceMemory, Event, Join, Joined, Manifest, Path, Pipeline, Section, Source, VERSION,
+    Copied, Crossing, DeviceMemory, Equal, Event, Join, Joined, Manifest, Path, Pipeline, Section, Source, Updated, VERSION,
 };
+use memc_layout::{Class, Extents, Limit};
 use memc_onnx_proto::ModelFile;
 
 use super::cut::{Cut, makers, readers};
-use super::graph::Graph;
+use super::graph::{Graph, Tensor};
 use super::options::Devices;
 use super::program::{Sizes, most_held};
 use crate::error::Error;
@@ -74,23 +75,37 @@ impl Story<'_> {
             bytes_per_second: path.bytes_per_second,
             latency_ns: path.latency.0,
         });
+        let state = self.state();
         let ranks: BTreeSet<usize> = self.cuts.iter().map(|cut| cut.portion.rank).collect();
         Ok(Manifest {
             schema: VERSION.to_owned(),
             memc_version: env!("CARGO_PKG_VERSION").to_owned(),
-            source: Source { sha256: memc_onnx_export::sha256(self.file.bytes()), dims: dims(whole, self.request) },
+            source: source(self.file, whole, self.request),
             micro_batches: self.devices.micro_batches,
             pipeline: self.pipeline.map(|joins| joins.pipeline.clone()),
             devices: memory,
             links: paths.collect(),
             sections,
             values: self.values()?,
-            copies: copies(whole, self.cuts),
+            copies: copies(whole, self.cuts, &state),
+            state,
             program: ranks
                 .into_iter()
                 .map(|rank| (Devices::name(rank), self.programs.get(rank).cloned().unwrap_or_default()))
                 .collect(),
         })
+    }
+
+    /// New values that lie in the storage of old ones, by section.
+    fn state(&self) -> Vec<Updated> {
+        let rows = self.cuts.iter().zip(self.planned).flat_map(|(cut, planned)| {
+            planned.layout.state.iter().map(|row| Updated {
+                section: cut.portion.name.clone(),
+                tensor: row.tensor.clone(),
+                result: row.result.clone(),
+            })
+        });
+        rows.collect()
     }
 
     /// Memory of a device: its sections take turns, so they share its arena, and weights of equal names.
@@ -113,7 +128,8 @@ impl Story<'_> {
             weights.extend(read);
         }
         let empty = Vec::new();
-        let (held, event) = most_held(self.programs.get(rank).unwrap_or(&empty), &cuts, self.sizes);
+        let stored = own().flat_map(|(_, planned)| &planned.layout.state).map(|row| row.result.as_str()).collect();
+        let (held, event) = most_held(self.programs.get(rank).unwrap_or(&empty), &cuts, self.sizes, &stored);
         device.peak = device.weights.saturating_add(device.arena).saturating_add(held);
         device.event = event;
         device
@@ -135,6 +151,8 @@ impl Story<'_> {
             Ok(Crossing {
                 name: name.clone(),
                 dtype: tensor.element.onnx_name().to_owned(),
+                bytes_expr: bytes_expr(&tensor),
+                shape_expr: (!tensor.free.is_empty()).then(|| tensor.free.iter().map(DimExpr::quoted).collect()),
                 shape: tensor.shape,
                 bytes: tensor.bytes,
                 from: maker.get(name.as_str()).map(section),
@@ -153,6 +171,28 @@ fn read_weights<'g>(graph: &'g Graph<'_>, cut: &Cut) -> BTreeSet<&'g str> {
     cut.portion.units.iter().flat_map(|unit| &graph.units[*unit].weights).map(String::as_str).collect()
 }
 
+/// The given model with the extents of its dimensions.
+fn source(file: &ModelFile, graph: &Graph<'_>, request: &Request) -> Source {
+    let domain = graph.module.domain();
+    let range = |range: &Range| Extents { min: range.min, max: range.max.unwrap_or(range.min), step: range.step };
+    let equal = graph.equal.iter().filter_map(|(name, of)| Some((name.clone(), of.bind(&graph.module.dims)?)));
+    Source {
+        sha256: memc_onnx_export::sha256(file.bytes()),
+        dims: dims(graph, request),
+        ranges: domain.ranges.iter().map(|(name, own)| (name.clone(), range(own))).collect(),
+        limits: domain.limits.iter().map(|limit| Limit { of: limit.of.quoted(), most: limit.most }).collect(),
+        equal: equal.filter(|(_, of)| of.as_constant().is_none()).map(|(name, of)| (name, of.quoted())).collect(),
+        prepared: None,
+    }
+}
+
+/// The size of a tensor as an expression; `None` if it is known, or a product of too many terms.
+fn bytes_expr(tensor: &Tensor) -> Option<String> {
+    let dims = tensor.free.iter().map(|of| Dim::from_expr(of.clone())).collect();
+    let size = if tensor.free.is_empty() { None } else { TensorType::new(tensor.element, dims).size_expr() };
+    size.map(|size| size.quoted())
+}
+
 /// The extents of the request that the model's inputs have.
 fn dims(graph: &Graph<'_>, request: &Request) -> BTreeMap<String, u64> {
     let stated = request.import.dims.iter().map(|(name, extent)| (name.clone(), *extent));
@@ -160,7 +200,7 @@ fn dims(graph: &Graph<'_>, request: &Request) -> BTreeMap<String, u64> {
 }
 
 /// Weights that several devices hold, by name.
-fn copies(graph: &Graph<'_>, cuts: &[Cut]) -> Vec<Copied> {
+fn copies(graph: &Graph<'_>, cuts: &[Cut], state: &[Updated]) -> Vec<Copied> {
     let mut holders: BTreeMap<&String, BTreeSet<usize>> = BTreeMap::new();
     for cut in cuts {
         for name in cut.portion.units.iter().flat_map(|unit| &graph.units[*unit].weights) {
@@ -173,6 +213,7 @@ fn copies(graph: &Graph<'_>, cuts: &[Cut]) -> Vec<Copied> {
             tensor: name.clone(),
             devices: ranks.into_iter().map(Devices::name).collect(),
             bytes: graph.tensors.get(name).map_or(0, |tensor| tensor.bytes),
+            equal: if state.iter().any(|row| row.tensor == *name) { Equal::AfterStep } else { Equal::Always },
         })
         .collect()
 }

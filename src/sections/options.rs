@@ -143,11 +143,12 @@ impl Devices {
         {
             return Err(SplitError::NoLink { from, to: from + 1 });
         }
+        let has_state = request.alias_state || !request.state.is_empty();
         let unsupported = [
-            (!request.import.ranges.is_empty() || !request.buckets.is_empty(), "ranges of dimensions"),
+            (self.schedule.is_some() && !request.import.ranges.is_empty(), "ranges of dimensions with `--schedule`"),
+            (!request.buckets.is_empty(), "lists of extents"),
             (!request.budgets.is_empty(), "`--budget`; `--device-budget` limits all bytes of a device"),
-            (request.alias_state || !request.state.is_empty(), "state"),
-            (request.external_data.is_some(), "`--external-data`"),
+            (self.micro_batches > 1 && self.schedule.is_none() && has_state, "state in several runs of the model"),
             (request.passes.is_some(), "`--passes`"),
             (request.import.allow_unbound, "`--allow-unbound`"),
         ];

@@ -11,7 +11,10 @@ use super::options::Devices;
 /// Returns the events of each section, in the order of `cuts`. Runs follow each other on every device, and
 /// all sends and receives follow one order: by run, then sender, then receiver. So no device waits for
 /// one that waits for it, even if a send ends only when it is received.
-pub(super) fn programs(cuts: &[Cut], micro_batches: u64, outputs: &[String]) -> Vec<Vec<Event>> {
+///
+/// A value whose storage its new value takes is freed behind the new one.
+pub(super) fn programs(cuts: &[Cut], micro_batches: u64, graph: &Graph<'_>) -> Vec<Vec<Event>> {
+    let outputs = &graph.outputs;
     let maker = makers(cuts);
     let readers = readers(cuts);
     let mut all = Vec::new();
@@ -30,7 +33,8 @@ pub(super) fn programs(cuts: &[Cut], micro_batches: u64, outputs: &[String]) -> 
             }));
             events.extend(fed.map(|name| Event::Feed(carried(name))));
             events.push(Event::Run { micro_batch, section: None });
-            events.extend(cut.inputs.iter().map(|name| Event::Free(carried(name))));
+            let is_kept = |name: &&String| graph.pairs.iter().any(|pair| pair.old == **name && cut.outputs.contains(&pair.new));
+            events.extend(cut.inputs.iter().filter(|name| !is_kept(name)).map(|name| Event::Free(carried(name))));
             let mut sent: Vec<(usize, &String)> = Vec::new();
             for name in &cut.outputs {
                 sent.extend(readers.get(name.as_str()).into_iter().flatten().map(|to| (cuts[*to].portion.rank, name)));
@@ -42,7 +46,7 @@ pub(super) fn programs(cuts: &[Cut], micro_batches: u64, outputs: &[String]) -> 
                 to: Devices::name(*to),
             }));
             events.extend(cut.outputs.iter().filter(|name| outputs.contains(name)).map(|name| Event::Give(carried(name))));
-            events.extend(cut.outputs.iter().map(|name| Event::Free(carried(name))));
+            events.extend(cut.outputs.iter().chain(cut.inputs.iter().filter(is_kept)).map(|name| Event::Free(carried(name))));
         }
         all.push(events);
     }
@@ -69,7 +73,9 @@ impl Sizes<'_> {
 }
 
 /// Returns the most bytes that the program of a device holds, and the first event after which it does.
-pub(super) fn most_held(events: &[Event], cuts: &[&Cut], sizes: &Sizes<'_>) -> (u64, u64) {
+/// Values of `stored` lie in storage that is counted already.
+pub(super) fn most_held(events: &[Event], cuts: &[&Cut], sizes: &Sizes<'_>, stored: &BTreeSet<&str>) -> (u64, u64) {
+    let bytes = |name: &str, run: u64| if stored.contains(name) { 0 } else { sizes.bytes(name, run) };
     let (mut held, mut most, mut first) = (0_u64, 0_u64, 0_u64);
     let mut joined: BTreeSet<&str> = BTreeSet::new();
     for (position, event) in (0..).zip(events) {
@@ -77,19 +83,19 @@ pub(super) fn most_held(events: &[Event], cuts: &[&Cut], sizes: &Sizes<'_>) -> (
             Event::Feed(Carried { value, micro_batch })
             | Event::Share(Carried { value, micro_batch })
             | Event::Recv { value, micro_batch, .. } => {
-                held = held.saturating_add(sizes.bytes(value, *micro_batch));
+                held = held.saturating_add(bytes(value, *micro_batch));
             }
             Event::Run { micro_batch, section } => {
                 let ran = cuts.iter().filter(|cut| section.as_ref().is_none_or(|name| *name == cut.portion.name));
                 let results = ran.flat_map(|cut| &cut.outputs);
-                held = results.fold(held, |sum, name| sum.saturating_add(sizes.bytes(name, *micro_batch)));
+                held = results.fold(held, |sum, name| sum.saturating_add(bytes(name, *micro_batch)));
             }
             Event::Join(Carried { value, .. }) => {
                 if joined.insert(value) {
-                    held = held.saturating_add(sizes.bytes(value, sizes.step.unwrap_or(0)));
+                    held = held.saturating_add(bytes(value, sizes.step.unwrap_or(0)));
                 }
             }
-            Event::Free(Carried { value, micro_batch }) => held = held.saturating_sub(sizes.bytes(value, *micro_batch)),
+            Event::Free(Carried { value, micro_batch }) => held = held.saturating_sub(bytes(value, *micro_batch)),
             Event::Send { .. } | Event::Give(_) => {}
         }
         if held > most {
@@ -101,7 +107,7 @@ pub(super) fn most_held(events: &[Event], cuts: &[&Cut], sizes: &Sizes<'_>) -> (
 
 /// Returns the most bytes of held values, by position in `cuts`, which are one a device.
 pub(super) fn held_bytes(graph: &Graph<'_>, cuts: &[Cut], devices: &Devices) -> Vec<u64> {
-    let programs = programs(cuts, devices.micro_batches.min(2), &graph.outputs);
+    let programs = programs(cuts, devices.micro_batches.min(2), graph);
     let sizes = Sizes { part: graph, whole: graph, step: None };
-    cuts.iter().zip(programs).map(|(cut, events)| most_held(&events, &[cut], &sizes).0).collect()
+    cuts.iter().zip(programs).map(|(cut, events)| most_held(&events, &[cut], &sizes, &BTreeSet::new()).0).collect()
 }

@@ -47,6 +47,8 @@ mod rows_ranges;
 mod rules;
 mod scan;
 mod sections;
+mod sections_laws;
+mod sections_meet;
 mod sessions;
 mod share;
 mod sizes;

@@ -37,7 +37,7 @@ fn float(name: &str, dims: &[i64], at: fn(i64) -> f32) -> TensorProto {
 
 /// A step with all that a batch of eight needs: products of parts, a mean, a count of all labels, a share of
 /// what is made once (`bias`), a constant with equal shares (`ones`), and an update of parameters.
-fn step() -> Model {
+pub fn step() -> Model {
     let info = |name: &str, dims: &[i64]| {
         let dim = |extent: &i64| Dimension { value: Some(dimension::Value::DimValue(*extent)), denotation: None };
         let shape = Some(TensorShapeProto { dim: dims.iter().map(dim).collect() });

@@ -26,7 +26,7 @@ fn divided_of(file: Model, devices: &Devices) -> (Model, Sections) {
 }
 
 /// Twelve layers of products, whose biases are six tensors that both halves read.
-fn tied() -> Model {
+pub fn tied() -> Model {
     use memc_onnx_proto::onnx::tensor_shape_proto::{Dimension, dimension};
     use memc_onnx_proto::onnx::{
         GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, TensorShapeProto, TypeProto, ValueInfoProto,

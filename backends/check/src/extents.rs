@@ -44,33 +44,45 @@ impl Extents {
     /// Reads ranges, limits and equations of a layout. Reports malformed ones, and returns `None` then.
     pub(crate) fn of(layout: &Layout, findings: &mut Findings) -> Option<Self> {
         let model = &layout.model;
+        Self::read(&model.ranges, &model.limits, &model.equal, &model.dims, "the layout", findings)
+    }
+
+    /// Reads what a file states of extents, as [`Self::of`] does.
+    pub(crate) fn read(
+        ranges: &BTreeMap<String, memc_layout::Extents>,
+        limits: &[memc_layout::Limit],
+        equal: &BTreeMap<String, String>,
+        dims: &BTreeMap<String, u64>,
+        file: &str,
+        findings: &mut Findings,
+    ) -> Option<Self> {
         let mut wrong: Vec<String> = Vec::new();
         let mut extents = Self::default();
-        for (name, given) in &model.ranges {
+        for (name, given) in ranges {
             let distance = given.max.checked_sub(given.min).and_then(|distance| distance.checked_rem(given.step));
             let is_countable = i64::try_from(given.max).is_ok();
-            if distance != Some(0) || !is_countable || model.dims.contains_key(name) {
+            if distance != Some(0) || !is_countable || dims.contains_key(name) {
                 wrong.push(format!("the range of `{name}`, from {} to {} by {}", given.min, given.max, given.step));
             }
             extents.ranges.insert(name.clone(), Range { min: given.min, max: Some(given.max), step: given.step });
         }
-        for limit in model.limits.iter().take(MAX_LIMITS) {
+        for limit in limits.iter().take(MAX_LIMITS) {
             match DimExpr::parse_quoted(&limit.of) {
                 Some(of) => extents.limits.push(Limit { of, most: limit.most }),
                 None => wrong.push(format!("the limit `{}`", limit.of)),
             }
         }
-        if model.limits.len() > MAX_LIMITS {
+        if limits.len() > MAX_LIMITS {
             wrong.push(format!("more than {MAX_LIMITS} limits"));
         }
-        for (name, text) in &model.equal {
+        for (name, text) in equal {
             match DimExpr::parse_quoted(text) {
-                Some(of) if !model.ranges.contains_key(name) => drop(extents.equal.insert(name.clone(), of)),
+                Some(of) if !ranges.contains_key(name) => drop(extents.equal.insert(name.clone(), of)),
                 _ => wrong.push(format!("the expression of `{name}`, `{text}`")),
             }
         }
         for what in &wrong {
-            findings.add(Kind::Extents, At::default(), format!("the layout states extents that are not possible: {what}"));
+            findings.add(Kind::Extents, At::default(), format!("{file} states extents that are not possible: {what}"));
         }
         wrong.is_empty().then_some(extents)
     }

@@ -4,7 +4,7 @@
 //! because the workspace of kernels is counted for one plan at a time. The order of turns does not change
 //! results: a program of sends and receives ends in one way or not at all.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use memc_layout::Layout;
 use memc_layout::devices::{Carried, Crossing, Event, Manifest};
@@ -103,7 +103,9 @@ pub fn play_sections(
             let events = manifest.program.get(&stated.name).map(Vec::as_slice).unwrap_or_default();
             let used = DeviceUse { device: stated.name.clone(), ..DeviceUse::default() };
             let (at, held) = (0, BTreeMap::new());
-            devices.push(Device { name: &stated.name, events, sections, values: &values, step, at, held, used });
+            let is_own = |section: &str| sections.iter().any(|own| own.name == section);
+            let stored = manifest.state.iter().filter(|row| is_own(&row.section)).map(|row| row.result.as_str()).collect();
+            devices.push(Device { name: &stated.name, events, sections, values: &values, stored, step, at, held, used });
         }
     }
     let mut wire: BTreeMap<Message<'_>, Array> = BTreeMap::new();
@@ -154,6 +156,8 @@ struct Device<'f, 'r> {
     events: &'f [Event],
     sections: Vec<Sectioned<'f, 'r>>,
     values: &'f BTreeMap<&'f str, &'f Crossing>,
+    /// Results in the storage of old values, which is counted already.
+    stored: BTreeSet<&'f str>,
     /// Number of the run of the step, with several parts.
     step: Option<u64>,
     /// Position of the next event.
@@ -244,7 +248,8 @@ impl<'f> Device<'f, '_> {
 
     fn hold(&mut self, value: &'f str, micro_batch: u64, array: Array) {
         self.held.entry(micro_batch).or_default().insert(value, array);
-        let bytes = self.held.values().flat_map(BTreeMap::values).map(|array| array.bytes().len() as u64).sum();
+        let counted = self.held.values().flatten().filter(|(name, _)| !self.stored.contains(*name));
+        let bytes = counted.map(|(_, array)| array.bytes().len() as u64).sum();
         self.used.held = self.used.held.max(bytes);
     }
 

@@ -18,12 +18,12 @@ use memc_onnx_proto::ModelFile;
 use memc_ops::Piece;
 
 use super::cut::{self, Cut, Portion, makers, readers};
-use super::divide::{Division, Work, cones};
+use super::divide::{Cones, Division, Work, cones};
 use super::graph::Graph;
 use super::manifest::{Joins, Story};
 use super::options::Devices;
 use super::program::{Sizes, most_held};
-use super::{Job, Sections};
+use super::{Job, Sections, kept, linked, of_section};
 use crate::error::Error;
 use crate::plan::plan;
 use crate::request::{Budget, Request};
@@ -31,7 +31,7 @@ use crate::size::Size;
 use crate::split_error::SplitError;
 
 use parts::Parts;
-use places::{Cones, Roles};
+use places::Roles;
 use recompute::Halves;
 
 /// Most rounds of recomputing more and planning again: each one knows the arenas of the one before.
@@ -63,6 +63,8 @@ pub(super) fn split_step(file: &ModelFile, request: &Request, devices: &Devices,
     let part_file = part_model::part_model(file, &whole, &parts)?;
     let mut of_part = request.clone();
     of_part.import.dims.clear();
+    // Pairs are those of the given model.
+    (of_part.alias_state, of_part.state) = (false, Vec::new());
     let mut part = Graph::new(&part_file, &of_part)?;
     part_model::settle_integers(&whole, &mut part, &parts);
     part_model::verify(&whole, &part, &parts)?;
@@ -190,26 +192,30 @@ impl<'g> Step<'g> {
         let cuts = cut::cuts(portions, &|portion| if is_once(portion.phase) { self.whole } else { self.part });
         let joins = self.joins(&cuts)?;
         let devices = job.devices;
-        let programs = schedule::programs(&cuts, devices, &joins, &self.whole.outputs);
+        linked(&cuts, devices)?;
+        let programs = schedule::programs(&cuts, devices, &joins, self.whole);
         let step = self.parts.map(|parts| parts.count);
         let sizes = Sizes { part: self.part, whole: self.whole, step };
         let mut all = Vec::new();
-        for cut in &cuts {
+        for (position, cut) in cuts.iter().enumerate() {
             let graph = if is_once(cut.portion.phase) { self.whole } else { self.part };
-            let mut request = job.request.clone();
-            request.import.dims.clear();
+            // What runs once a part must not write over what the next part reads.
+            let has_one_run = self.parts.is_none() || is_once(cut.portion.phase);
+            let pairs = if has_one_run { kept::of_section(self.whole, &cuts, position) } else { Vec::new() };
+            let section = cut::section(graph.file, graph, cut)?;
+            let mut request = of_section(job.request, (graph, &section), cut, pairs)?;
             if let Some(budget) = devices.budget(cut.portion.rank).filter(|_| has_limits) {
                 let own: Vec<&Cut> = cuts.iter().filter(|other| other.portion.rank == cut.portion.rank).collect();
-                let (held, _) = most_held(&programs[cut.portion.rank], &own, &sizes);
+                let (held, _) = most_held(&programs[cut.portion.rank], &own, &sizes, &BTreeSet::new());
                 let rest = budget.saturating_sub(self.weights(&own)).saturating_sub(held);
                 request.budgets = vec![Budget::from(Size::Bytes(rest))];
             }
-            all.push(plan(&cut::section(graph.file, graph, cut)?, &request)?);
+            all.push(plan(&section, &request)?);
         }
         let (file, request) = (job.file, job.request);
         let (cuts, planned, programs, sizes, pipeline) = (&cuts, &all, &programs, &sizes, Some(&joins));
         let manifest = Story { file, request, devices, cuts, planned, programs, sizes, pipeline }.manifest()?;
-        Ok(Sections { planned: all, manifest })
+        Ok(Sections { planned: all, prepared: None, manifest })
     }
 
     /// Bytes of the weights that sections of one device read.

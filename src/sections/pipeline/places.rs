@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use memc_layout::devices::Phase;
 
 use super::super::cut::Portion;
+use super::super::divide::Cones;
 use super::super::graph::Graph;
 use super::super::options::Devices;
 use super::parts::Parts;
@@ -17,9 +18,6 @@ use crate::split_error::SplitError;
 /// A node behind the backward pass that reads at most so many times the bytes that it makes, such as the sum
 /// of a gradient and a decayed parameter, runs on the device of its parameter.
 const MORE: u64 = 3;
-
-/// Nodes that each section with a reader runs by itself, with all nodes that they need.
-pub(in crate::sections) type Cones = BTreeMap<usize, BTreeSet<usize>>;
 
 /// The roles of all nodes of a step.
 #[derive(Clone, Debug)]

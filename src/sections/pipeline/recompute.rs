@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use super::super::divide::Cones;
 use super::super::graph::Graph;
-use super::places::Cones;
 
 /// Largest number of nodes that run again for one value.
 const MAX_NODES: usize = 64;

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use memc_layout::devices::{Carried, Event, Phase, Schedule};
 
 use super::super::cut::{Cut, makers, readers};
+use super::super::graph::Graph;
 use super::super::manifest::Joins;
 use super::super::options::Devices;
 
@@ -24,13 +25,15 @@ struct Slot {
 type Key<'c> = (&'c str, u64);
 
 /// Returns the events of each rank.
-pub(super) fn programs(cuts: &[Cut], devices: &Devices, joins: &Joins, outputs: &[String]) -> Vec<Vec<Event>> {
+///
+/// A value whose storage its new value takes is freed behind the new one.
+pub(super) fn programs(cuts: &[Cut], devices: &Devices, joins: &Joins, graph: &Graph<'_>) -> Vec<Vec<Event>> {
     let story = Story {
         cuts,
         maker: makers(cuts),
         readers: readers(cuts),
         joins,
-        outputs: outputs.iter().map(String::as_str).collect(),
+        outputs: graph.outputs.iter().map(String::as_str).collect(),
         parts: devices.micro_batches,
     };
     let slots: Vec<Vec<Slot>> = (0..devices.count).map(|rank| story.slots(rank, devices.count)).collect();
@@ -42,7 +45,19 @@ pub(super) fn programs(cuts: &[Cut], devices: &Devices, joins: &Joins, outputs: 
             }
         }
     }
-    slots.iter().enumerate().map(|(rank, slots)| freed(&story.events(rank, slots, &mut mail))).collect()
+    let kept: BTreeMap<&str, &str> = graph.pairs.iter().map(|pair| (pair.new.as_str(), pair.old.as_str())).collect();
+    let mut all = Vec::new();
+    for (rank, slots) in slots.iter().enumerate() {
+        let mut events = story.events(rank, slots, &mut mail);
+        let here: BTreeSet<Key<'_>> = events.iter().flat_map(|(_, used)| used).copied().collect();
+        for (_, used) in &mut events {
+            let old = |(name, run): &Key<'_>| Some((*kept.get(name)?, *run)).filter(|key| here.contains(key));
+            let olds: Vec<Key<'_>> = used.iter().filter_map(old).collect();
+            used.extend(olds);
+        }
+        all.push(freed(&events, &kept.values().copied().collect()));
+    }
+    all
 }
 
 struct Story<'c> {
@@ -180,14 +195,15 @@ impl<'c> Story<'c> {
     }
 }
 
-/// Adds the events that free values, each behind the last event that uses it.
-fn freed(events: &[(Event, Vec<Key<'_>>)]) -> Vec<Event> {
+/// Adds the events that free values, each behind the last event that uses it, and those of `late` names last.
+fn freed(events: &[(Event, Vec<Key<'_>>)], late: &BTreeSet<&str>) -> Vec<Event> {
     let mut last: BTreeMap<Key<'_>, usize> = BTreeMap::new();
     for (at, (_, used)) in events.iter().enumerate() {
         used.iter().for_each(|key| _ = last.insert(*key, at));
     }
     let mut frees: BTreeMap<usize, Vec<Key<'_>>> = BTreeMap::new();
     last.into_iter().for_each(|(key, at)| frees.entry(at).or_default().push(key));
+    frees.values_mut().for_each(|keys| keys.sort_by_key(|(name, _)| late.contains(name)));
     let mut all = Vec::new();
     for (at, (event, _)) in events.iter().enumerate() {
         all.push(event.clone());

@@ -99,6 +99,13 @@ impl Ran {
         self
     }
 
+    /// Holds that a check found a violation with this code.
+    pub fn refused_by_rules(self, code: &str) -> Self {
+        assert_eq!(self.code, Some(1), "{self:#?}");
+        assert!(self.err.contains(code), "{self:#?}");
+        self
+    }
+
     /// Asserts a refusal with this exit code, in one error of this code with a line of help, and without a
     /// panic.
     pub fn refused(self, exit: i32, code: &str) -> Self {

@@ -17,7 +17,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         "E0589",
         "section-file",
         "the files of a division are not those of its manifest",
-        "The manifest names the given model, the planned models and the layouts by their SHA-256, and devices and values by their names. A file differs, or a name is missing or used twice.",
+        "The manifest names the given model, one that was divided in its place, the planned models and the layouts by their SHA-256, and devices and values by their names. A file differs, or a name is missing or used twice.",
         "a section that was planned again",
     ),
     entry(
@@ -57,7 +57,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         "E0594",
         "event-order",
         "an event comes before another one that it needs",
-        "A section runs once a run, behind all its inputs; results are sent and given while they are held; every held value is freed once, after its last use.",
+        "A section runs once a run, behind all its inputs; results are sent and given while they are held; every held value is freed once, after its last use. Where a new value lies in the storage of an old one, nothing reads the old one later, and it is freed last.",
         "a value that is freed before it is sent",
     ),
     entry(
@@ -73,7 +73,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         "E0596",
         "section-layout",
         "a section is not what its planned model computes, or its layout is wrong",
-        "The section is cut from the given model by the nodes of the manifest, and checked with its planned model and its layout as `memc check` checks any plan. The message quotes the first violation.",
+        "The section is cut from the given model by the nodes of the manifest, and checked with its planned model and its layout as `memc check` checks any plan. Its plan holds for all extents that the manifest states, and `state` has the rows of the layouts. The message quotes the first violation.",
         "a node that is listed in another section than the one that runs it",
     ),
     entry(
@@ -81,7 +81,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         "E0597",
         "section-copy",
         "copies of a weight are not listed as they are",
-        "`copies` lists each weight that several sections read, with its devices and its size.",
+        "`copies` lists each weight that several sections read, with its devices and its size, and says whether a device writes over its copy.",
         "a tied embedding that is missing in `copies`",
     ),
     entry(

@@ -1,6 +1,9 @@
-//! Rule 8, copies: a weight that several devices hold is listed with all of them.
+//! Rule 8, copies: a weight that several devices hold is listed with all of them, and with whether one of
+//! them writes over its copy.
 
 use std::collections::{BTreeMap, BTreeSet};
+
+use memc_layout::devices::Equal;
 
 use super::Ctx;
 use crate::codes::Kind;
@@ -31,6 +34,11 @@ pub(super) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
                 add(format!("devices {} read it, not {}", found.join(", "), copy.devices.join(", ")));
             }
             Some(_) => {}
+        }
+        let is_updated = ctx.manifest.state.iter().any(|row| row.tensor == copy.tensor);
+        if is_updated != (copy.equal == Equal::AfterStep) {
+            let found = if is_updated { "a device writes over its copy" } else { "no device writes over its copy" };
+            add(format!("{found}, and `equal` is {:?}", copy.equal));
         }
         let bytes = ctx.whole.sized.get(&copy.tensor).map_or(0, |sized| sized.bytes);
         if bytes != copy.bytes {

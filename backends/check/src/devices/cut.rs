@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use memc_ir::ElementType;
+use memc_ir::{DimExpr, ElementType};
 use memc_onnx_proto::ModelFile;
 use memc_onnx_proto::onnx::tensor_shape_proto::{Dimension, dimension::Value as Extent};
 use memc_onnx_proto::onnx::type_proto::{Tensor, Value as Kind};
@@ -106,8 +106,13 @@ fn typed(whole: &Given<'_>, name: &str) -> Result<ValueInfoProto, String> {
 
 /// The entry of a value of known size.
 pub(super) fn described(name: &str, sized: &Sized) -> ValueInfoProto {
-    let dim = |extent: &u64| Dimension { value: i64::try_from(*extent).ok().map(Extent::DimValue), denotation: None };
-    let shape = TensorShapeProto { dim: sized.dims.iter().map(dim).collect() };
+    let number = |extent: &u64| i64::try_from(*extent).ok().map(Extent::DimValue);
+    let free = |of: &DimExpr| Some(of.as_constant().map_or_else(|| Extent::DimParam(of.to_string()), Extent::DimValue));
+    let dims: Vec<Option<Extent>> = match sized.free.is_empty() {
+        true => sized.dims.iter().map(number).collect(),
+        false => sized.free.iter().map(free).collect(),
+    };
+    let shape = TensorShapeProto { dim: dims.into_iter().map(|value| Dimension { value, denotation: None }).collect() };
     let kind = Kind::TensorType(Tensor { elem_type: Some(sized.element.to_onnx()), shape: Some(shape) });
     let ty = TypeProto { denotation: None, value: Some(kind) };
     ValueInfoProto { name: Some(name.to_owned()), r#type: Some(ty), ..ValueInfoProto::default() }

@@ -3,8 +3,13 @@
 
 use std::collections::BTreeSet;
 
+use memc_ir::{Dim, DimExpr, TensorType};
+use memc_layout::devices::Crossing;
+
 use super::Ctx;
+use super::given::Sized;
 use crate::codes::Kind;
+use crate::extents::Extents;
 use crate::findings::{At, Findings, exact};
 
 pub(super) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
@@ -70,12 +75,18 @@ fn values(ctx: &Ctx<'_>, findings: &mut Findings) {
         match given.sized.get(&value.name) {
             None => add(format!("the given model has no value `{}` of known size", value.name)),
             Some(known) => {
-                if value.dtype != known.element.onnx_name() || value.shape != known.dims {
+                let is_same = if known.free.is_empty() { value.shape == known.dims } else { covers(ctx.extents, value, known) };
+                if value.dtype != known.element.onnx_name() || !is_same {
                     let (dtype, dims) = (known.element.onnx_name(), &known.dims);
                     add(format!("`{}` is {dtype} {dims:?}, not {} {:?}", value.name, value.dtype, value.shape));
                 }
-                if value.bytes != known.bytes {
-                    add(format!("`{}` has {}, not {}", value.name, exact(known.bytes), exact(value.bytes)));
+                let bytes = TensorType::fixed(known.element, &value.shape).size().map(|size| size.0);
+                if Some(value.bytes) != bytes {
+                    let bytes = bytes.unwrap_or(known.bytes);
+                    add(format!("`{}` has {}, not {}", value.name, exact(bytes), exact(value.bytes)));
+                }
+                if let Some(message) = expressions(ctx.extents, value, known) {
+                    add(format!("`{}`: {message}", value.name));
                 }
             }
         }
@@ -94,4 +105,34 @@ fn values(ctx: &Ctx<'_>, findings: &mut Findings) {
             add(format!("`{}` goes to the section that makes it", value.name));
         }
     }
+}
+
+/// Whether the extents that the manifest states are upper bounds of those of a value with free dimensions.
+fn covers(extents: &Extents, value: &Crossing, known: &Sized) -> bool {
+    let all = value.shape.iter().zip(&known.free);
+    value.shape.len() == known.free.len() && all.into_iter().all(|(most, of)| extents.at_most(of, (*most).into()))
+}
+
+/// What is wrong with the expressions of a value: they are those of the given model, and there only where an
+/// extent is free.
+fn expressions(extents: &Extents, value: &Crossing, known: &Sized) -> Option<String> {
+    if known.free.is_empty() {
+        let has_any = value.shape_expr.is_some() || value.bytes_expr.is_some();
+        return has_any.then(|| "its extents are fixed, and the manifest states expressions".to_owned());
+    }
+    let equals = |text: &String, of: &DimExpr| {
+        let stated = DimExpr::parse_quoted(text);
+        stated.is_some_and(|stated| stated == *of || extents.simplified(&stated) == extents.simplified(of))
+    };
+    let stated = value.shape_expr.as_ref().filter(|stated| stated.len() == known.free.len());
+    if !stated.is_some_and(|stated| stated.iter().zip(&known.free).all(|(text, of)| equals(text, of))) {
+        return Some(format!("its extents are {:?}, not {:?}", known.free, value.shape_expr));
+    }
+    let dims = known.free.iter().map(|of| Dim::from_expr(of.clone())).collect();
+    let bytes = TensorType::new(known.element, dims).size_expr();
+    let is_size = match (&value.bytes_expr, &bytes) {
+        (Some(text), Some(bytes)) => equals(text, bytes),
+        (stated, bytes) => stated.is_none() && bytes.is_none(),
+    };
+    (!is_size).then(|| format!("its size is {bytes:?}, not {:?}", value.bytes_expr))
 }

@@ -10,12 +10,27 @@ use crate::codes::Kind;
 use crate::findings::{At, Findings};
 use crate::header::sha256;
 
+/// The model that was divided in place of the given one is the one that the manifest names.
+pub(super) fn prepared(files: Option<&SectionFiles>, manifest: &Manifest, findings: &mut Findings) {
+    let mut add = |message: String| findings.add(Kind::SectionFile, At::default(), message);
+    match (&manifest.source.prepared, files) {
+        (None, None) => {}
+        (Some(stated), Some(files)) => {
+            compare(&stated.model, &stated.model_sha256, files.model.bytes()).into_iter().for_each(&mut add);
+            compare(&stated.layout, &stated.layout_sha256, files.text.as_bytes()).into_iter().for_each(&mut add);
+        }
+        (Some(stated), None) => add(format!("the files of `{}`, which was divided, were not given", stated.model)),
+        (None, Some(_)) => add("the manifest names no model that was divided in place of the given one".to_owned()),
+    }
+}
+
+fn compare(what: &str, stated: &str, bytes: &[u8]) -> Option<String> {
+    let found = sha256(bytes);
+    (!stated.eq_ignore_ascii_case(&found)).then(|| format!("the manifest states `{stated}` for {what}, which has `{found}`"))
+}
+
 pub(super) fn check(given: &ModelFile, manifest: &Manifest, sections: &[SectionFiles], findings: &mut Findings) {
     let mut add = |message: String| findings.add(Kind::SectionFile, At::default(), message);
-    let compare = |what: &str, stated: &str, bytes: &[u8]| {
-        let found = sha256(bytes);
-        (!stated.eq_ignore_ascii_case(&found)).then(|| format!("the manifest states `{stated}` for {what}, which has `{found}`"))
-    };
     compare("the given model", &manifest.source.sha256, given.bytes()).into_iter().for_each(&mut add);
     if manifest.sections.len() != sections.len() {
         add(format!("the manifest has {} sections; files of {} were given", manifest.sections.len(), sections.len()));

@@ -2,17 +2,24 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use memc_ir::{Definition, ElementType, Module, Node, Origin, Payload};
-use memc_onnx_import::{ImportOptions, import};
+use memc_ir::{Definition, DimExpr, ElementType, Module, Node, Origin, Payload};
+use memc_onnx_import::{ImportOptions, import, open_dimensions};
 use memc_onnx_proto::ModelFile;
 use memc_onnx_proto::onnx::NodeProto;
 
-/// A value of known size.
+use crate::extents::Extents;
+use crate::side::Known;
+
+/// A value of known or bounded size.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Sized {
     pub element: ElementType,
+    /// Extents, the largest ones of free dimensions.
     pub dims: Vec<u64>,
+    /// Size at these extents.
     pub bytes: u64,
+    /// Extents as expressions, if one of them depends on a free dimension; empty otherwise.
+    pub free: Vec<DimExpr>,
 }
 
 /// A node of the main graph.
@@ -44,8 +51,14 @@ pub(super) struct Given<'g> {
 
 impl<'g> Given<'g> {
     /// Imports the model with the extents of the manifest.
-    pub fn new(file: &'g ModelFile, dims: &BTreeMap<String, u64>) -> Result<Self, String> {
-        let options = ImportOptions { dims: dims.clone(), ..ImportOptions::default() };
+    pub fn new(file: &'g ModelFile, dims: &BTreeMap<String, u64>, extents: &Extents) -> Result<Self, String> {
+        let options = match extents.is_empty() {
+            true => ImportOptions { dims: dims.clone(), ..ImportOptions::default() },
+            false => {
+                let open = open_dimensions(file).map_err(|error| error.diagnostic().message)?;
+                ImportOptions { allow_unbound: false, ..extents.options(dims, &open) }
+            }
+        };
         let imported = import(file, &options).map_err(|error| error.diagnostic().message)?;
         let (module, graph) = (imported.module, file.graph());
         let mut maker = BTreeMap::new();
@@ -64,8 +77,10 @@ impl<'g> Given<'g> {
                 continue;
             }
             let Some(tensor) = data.ty.tensor() else { continue };
-            if let (Some(dims), Some(bytes)) = (tensor.known_dims(), tensor.size()) {
-                sized.insert(data.name.clone(), Sized { element: tensor.element, dims, bytes: bytes.0 });
+            if let Some(known) = Known::within(tensor, extents) {
+                let free = known.free.as_ref().map(|free| free.dims.clone()).unwrap_or_default();
+                let (element, bytes) = (known.element, known.bytes());
+                sized.insert(data.name.clone(), Sized { element, dims: known.dims, bytes, free });
             }
             let is_result = matches!(data.definition, Definition::Result(..)) && maker.contains_key(&data.name);
             let is_whole = [ElementType::Int64, ElementType::Int32, ElementType::Bool].contains(&tensor.element);

@@ -58,21 +58,24 @@ fn replay(ctx: &Ctx<'_>, name: &str) -> Found {
         found.arena = found.arena.max(arena);
         present.extend(read);
     }
+    // New values in the storage of old ones need no bytes of their own.
+    let stored: BTreeSet<&str> = ctx.updated(name).map(|row| row.result.as_str()).collect();
+    let bytes = |value: &str, run: u64| if stored.contains(value) { 0 } else { ctx.bytes(value, run) };
     let (mut held, mut most) = (0_u64, 0_u64);
     let mut joined: BTreeSet<&str> = BTreeSet::new();
     for (number, event) in ctx.manifest.program.get(name).into_iter().flatten().enumerate() {
         held = match event {
             Event::Feed(Carried { value, micro_batch })
             | Event::Share(Carried { value, micro_batch })
-            | Event::Recv { value, micro_batch, .. } => held.saturating_add(ctx.bytes(value, *micro_batch)),
+            | Event::Recv { value, micro_batch, .. } => held.saturating_add(bytes(value, *micro_batch)),
             Event::Run { micro_batch, section } => {
                 let results = ctx.section_of(name, section.as_ref()).map(|position| &ctx.outputs[position]);
-                results.into_iter().flatten().fold(held, |sum, value| sum.saturating_add(ctx.bytes(value, *micro_batch)))
+                results.into_iter().flatten().fold(held, |sum, value| sum.saturating_add(bytes(value, *micro_batch)))
             }
             Event::Join(Carried { value, .. }) if joined.insert(value) => {
-                held.saturating_add(ctx.bytes(value, ctx.step.unwrap_or(0)))
+                held.saturating_add(bytes(value, ctx.step.unwrap_or(0)))
             }
-            Event::Free(Carried { value, micro_batch }) => held.saturating_sub(ctx.bytes(value, *micro_batch)),
+            Event::Free(Carried { value, micro_batch }) => held.saturating_sub(bytes(value, *micro_batch)),
             Event::Join(_) | Event::Send { .. } | Event::Give(_) => held,
         };
         if held > most {

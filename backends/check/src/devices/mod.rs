@@ -19,17 +19,19 @@ mod part_model;
 mod parts;
 mod repeat;
 mod replay;
+mod state;
 mod union;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use memc_layout::Layout;
-use memc_layout::devices::{Crossing, Manifest, Section};
+use memc_layout::devices::{Crossing, Manifest, Section, Updated};
 use memc_onnx_proto::ModelFile;
 
 use crate::Which;
 use crate::codes::Kind;
+use crate::extents::Extents;
 use crate::findings::{At, Findings};
 use crate::report::{Report, Summary};
 
@@ -57,16 +59,37 @@ pub fn check(
     sections: &[SectionFiles],
     weights: &dyn Fn(Which, &str, u64, u64) -> Option<Bytes>,
 ) -> Report {
+    check_prepared(given, None, manifest, sections, weights)
+}
+
+/// Verifies a manifest as [`check`] does. `prepared` are the files of the model that was divided in place of
+/// the given one, if the manifest names one: its layout must pass the check of any other plan.
+pub fn check_prepared(
+    given: &ModelFile,
+    prepared: Option<&SectionFiles>,
+    manifest: &Manifest,
+    sections: &[SectionFiles],
+    weights: &dyn Fn(Which, &str, u64, u64) -> Option<Bytes>,
+) -> Report {
     let mut findings = Findings::default();
-    files::check(given, manifest, sections, &mut findings);
     let mut summary = Summary::default();
-    match Given::new(given, &manifest.source.dims) {
+    files::check(given, manifest, sections, &mut findings);
+    files::prepared(prepared, manifest, &mut findings);
+    if let Some(files) = prepared.filter(|_| findings.is_empty()) {
+        summary.unproven_outputs = layouts::prepared(given, files, weights, &mut findings);
+    }
+    let given = prepared.map_or(given, |files| &files.model);
+    let source = &manifest.source;
+    let extents = Extents::read(&source.ranges, &source.limits, &source.equal, &source.dims, "the manifest", &mut findings);
+    let extents = extents.unwrap_or_default();
+    let fixed = Extents::default();
+    match Given::new(given, &source.dims, &extents) {
         Ok(whole) if findings.is_empty() => {
             let before = findings.counts();
             let parts = parts::derive(&whole, manifest, &mut findings);
             let part_file = parts.as_ref().map(|parts| part_model::part_model(&whole, parts));
             let part = part_file.as_ref().map(|file| file.as_ref().map_err(Clone::clone));
-            let part = part.map(|file| file.and_then(|file| Given::new(file, &BTreeMap::new()))).transpose();
+            let part = part.map(|file| file.and_then(|file| Given::new(file, &BTreeMap::new(), &fixed))).transpose();
             let mut part = part.unwrap_or_else(|cause| {
                 findings.add(Kind::SectionPart, At::default(), format!("the model of a part cannot be made: {cause}"));
                 None
@@ -85,7 +108,7 @@ pub fn check(
                 findings.remark("stopped early: the parts of the batch are not those of the manifest".to_owned());
                 return finished(findings, summary);
             }
-            let ctx = Ctx::new(&whole, part.as_ref().unwrap_or(&whole), manifest, sections);
+            let ctx = Ctx::new((&whole, part.as_ref().unwrap_or(&whole)), &extents, manifest, sections);
             union::check(&ctx, &mut findings);
             edges::check(&ctx, &mut findings);
             messages::check(&ctx, &mut findings);
@@ -95,8 +118,9 @@ pub fn check(
             memory::check(&ctx, &mut findings);
             copies::check(&ctx, &mut findings);
             repeat::check(&ctx, &mut findings);
+            state::check(&ctx, &mut findings);
             annotations::check(&ctx, &mut findings);
-            summary.unproven_outputs = layouts::check(&ctx, weights, &mut findings);
+            summary.unproven_outputs.extend(layouts::check(&ctx, weights, &mut findings));
         }
         Ok(_) => findings.remark("stopped early: the files are not those of the manifest".to_owned()),
         Err(cause) => findings.add(Kind::SectionFile, At::default(), format!("the given model cannot be read: {cause}")),
@@ -118,6 +142,8 @@ struct Ctx<'c> {
     whole: &'c Given<'c>,
     /// The model of one part; the given one without several parts.
     part: &'c Given<'c>,
+    /// Extents of the free dimensions.
+    extents: &'c Extents,
     manifest: &'c Manifest,
     sections: &'c [SectionFiles],
     /// Rank of each device.
@@ -137,7 +163,12 @@ struct Ctx<'c> {
 }
 
 impl<'c> Ctx<'c> {
-    fn new(whole: &'c Given<'c>, part: &'c Given<'c>, manifest: &'c Manifest, sections: &'c [SectionFiles]) -> Self {
+    fn new(
+        (whole, part): (&'c Given<'c>, &'c Given<'c>),
+        extents: &'c Extents,
+        manifest: &'c Manifest,
+        sections: &'c [SectionFiles],
+    ) -> Self {
         let values = &manifest.values;
         let of = |keep: &dyn Fn(&Crossing, &str) -> bool| -> Vec<BTreeSet<&'c str>> {
             let names =
@@ -151,6 +182,7 @@ impl<'c> Ctx<'c> {
         Self {
             whole,
             part,
+            extents,
             manifest,
             sections,
             rank: manifest.devices.iter().enumerate().map(|(rank, device)| (device.name.as_str(), rank)).collect(),
@@ -214,6 +246,11 @@ impl<'c> Ctx<'c> {
     fn key(&self, value: &'c str, position: usize, run: u64) -> Key<'c> {
         let is_whole = self.is_once(position) || self.crossing(value).is_some_and(|value| value.once);
         (value, self.step.filter(|_| is_whole).unwrap_or(run))
+    }
+
+    /// New values that lie in the storage of old ones on a device.
+    fn updated<'d>(&'d self, device: &'d str) -> impl Iterator<Item = &'c Updated> + 'd {
+        self.manifest.state.iter().filter(move |row| self.device(&row.section) == Some(device))
     }
 
     /// Device of a section.

@@ -18,7 +18,7 @@ pub(super) fn part_model(whole: &Given<'_>, parts: &Parts) -> Result<ModelFile, 
         let dims = parts.extents(whole, result).ok_or_else(|| format!("`{result}` has no known size"))?;
         let (name, count) = (format!("{result}.extents"), dims.len() as u64);
         let items: Vec<i64> = dims.iter().filter_map(|extent| i64::try_from(*extent).ok()).collect();
-        let sized = Sized { element: ElementType::Int64, dims: vec![count], bytes: 8 * count };
+        let sized = Sized { element: ElementType::Int64, dims: vec![count], bytes: 8 * count, free: Vec::new() };
         let operand = graph.node.get_mut(*node).and_then(|node| node.input.get_mut(*position));
         operand.ok_or_else(|| format!("{} states no extents", whole.title(*node)))?.clone_from(&name);
         graph.initializer.push(constant(&name, &sized, &items));

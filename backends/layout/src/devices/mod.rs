@@ -4,8 +4,8 @@
 mod types;
 
 pub use types::{
-    Carried, Copied, Crossing, DeviceMemory, Event, Join, Joined, Manifest, Path, Phase, Pipeline, Repeated, Schedule, Section,
-    Source, VERSION,
+    Carried, Copied, Crossing, DeviceMemory, Equal, Event, Join, Joined, Manifest, Path, Phase, Pipeline, Prepared, Repeated,
+    Schedule, Section, Source, Updated, VERSION,
 };
 
 use crate::json::{ReadError, WriteError};

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::ranges::{Extents, Limit};
+
 /// Value of the key `schema` in this version of the file.
 pub const VERSION: &str = "memc.devices/1";
 
@@ -33,6 +35,9 @@ pub struct Manifest {
     pub values: Vec<Crossing>,
     /// Weights that several devices hold.
     pub copies: Vec<Copied>,
+    /// New values that lie in the storage of their old ones; absent without any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub state: Vec<Updated>,
     /// Events of each device, in order.
     pub program: BTreeMap<String, Vec<Event>>,
 }
@@ -107,6 +112,32 @@ pub struct Source {
     pub sha256: String,
     /// Extents of its symbolic dimensions.
     pub dims: BTreeMap<String, u64>,
+    /// Ranges of dimensions that stay free. Sizes are those at the largest extents; absent without ranges.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub ranges: BTreeMap<String, Extents>,
+    /// Limits on free dimensions together.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<Limit>,
+    /// Dimensions that equal expressions over free ones.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub equal: BTreeMap<String, String>,
+    /// A model with equal results that was divided in place of the given one; absent if that was divided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prepared: Option<Prepared>,
+}
+
+/// The given model with each cache in one buffer, as a plan of the whole model.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Prepared {
+    /// The model.
+    pub model: String,
+    /// SHA-256 of that file.
+    pub model_sha256: String,
+    /// Its layout, which states the caches.
+    pub layout: String,
+    /// SHA-256 of that file.
+    pub layout_sha256: String,
 }
 
 /// Memory of a device.
@@ -196,6 +227,13 @@ pub struct Crossing {
     pub shape: Vec<u64>,
     /// Size in one run.
     pub bytes: u64,
+    /// Extents as expressions over free dimensions, if one of them depends on these; `shape` and `bytes` are
+    /// upper bounds then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shape_expr: Option<Vec<String>>,
+    /// Size as an expression over free dimensions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_expr: Option<String>,
     /// Section that makes it; null for a graph input, which the caller feeds.
     pub from: Option<String>,
     /// Sections that read it, in the order of the sections.
@@ -249,6 +287,40 @@ pub struct Copied {
     pub devices: Vec<String>,
     /// Size of one copy.
     pub bytes: u64,
+    /// When the copies are equal; absent if they always are.
+    #[serde(default, skip_serializing_if = "Equal::is_always")]
+    pub equal: Equal,
+}
+
+/// When copies of a weight are equal.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Equal {
+    /// Nothing writes to the weight.
+    #[default]
+    Always,
+    /// One device writes the new value over its copy, which the caller gives to all others before the next
+    /// run of the program.
+    AfterStep,
+}
+
+impl Equal {
+    fn is_always(&self) -> bool {
+        *self == Self::Always
+    }
+}
+
+/// A result of a section in the storage of a graph input or weight, whose new value it is.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Updated {
+    /// Name of the section that writes the new value.
+    pub section: String,
+    /// Name of the old value.
+    pub tensor: String,
+    /// Name of the new value, a graph output.
+    pub result: String,
 }
 
 /// A value of one run of the model.
