@@ -57,13 +57,15 @@ pub(super) struct Division<'g> {
     reserve: Vec<u64>,
     /// Time of the slowest section by the last solution.
     expected: u64,
+    /// Number of pieces that can be apart.
+    pieces: usize,
 }
 
 impl<'g> Division<'g> {
     /// Poses the problem. O(nodes · 64 + readers).
     ///
     /// # Errors
-    /// There are fewer pieces than devices.
+    /// The problem is out of range.
     pub fn new(graph: &'g Graph<'g>, devices: &'g Devices, request: &Request, work: Work) -> Result<Self, SplitError> {
         let cones = work.cones;
         let is_divided = |unit: &usize| match &work.units {
@@ -132,11 +134,17 @@ impl<'g> Division<'g> {
             problem.together.extend((nodes.len() > 1).then_some(nodes));
         }
         let pieces = partition::pieces(&problem).map_err(unsolved)?.len();
-        if pieces < devices.count {
-            return Err(SplitError::TooManyDevices { devices: devices.count, pieces });
-        }
         let reserve = vec![0; devices.count];
-        Ok(Self { graph, devices, limit: Limit::nodes(request.effort), problem, units, cones, reserve, expected: 0 })
+        Ok(Self { graph, devices, limit: Limit::nodes(request.effort), problem, units, cones, reserve, expected: 0, pieces })
+    }
+
+    /// Rejects more devices than pieces that can be apart.
+    ///
+    /// # Errors
+    /// There are fewer pieces than devices.
+    pub fn has_pieces(self) -> Result<Self, SplitError> {
+        let (devices, pieces) = (self.devices.count, self.pieces);
+        if pieces < devices { Err(SplitError::TooManyDevices { devices, pieces }) } else { Ok(self) }
     }
 
     /// Returns the nodes of the file that each rank owns, in order: the fastest division within the budgets

@@ -6,11 +6,11 @@ use memc_ir::{Dim, DimExpr, Range, TensorType};
 use memc_layout::devices::{
     Copied, Crossing, DeviceMemory, Equal, Event, Join, Joined, Manifest, Path, Pipeline, Section, Source, Updated, VERSION,
 };
-use memc_layout::{Class, Extents, Limit};
+use memc_layout::{Class, Extents, Limit, Tensor};
 use memc_onnx_proto::ModelFile;
 
 use super::cut::{Cut, makers, readers};
-use super::graph::{Graph, Tensor};
+use super::graph::{self, Graph};
 use super::options::Devices;
 use super::program::{Sizes, most_held};
 use crate::error::Error;
@@ -118,12 +118,16 @@ impl Story<'_> {
         for (cut, planned) in own() {
             let layout = &planned.layout;
             let read: BTreeSet<&str> = read_weights(self.sizes.whole, cut);
-            let constants = layout.tensors.iter().filter(|tensor| tensor.class == Class::Constant);
-            let again = constants.filter(|tensor| read.contains(tensor.name.as_str()) && weights.contains(tensor.name.as_str()));
+            // Old values that are written over are weights as well, and the layout counts them apart.
+            let is_held =
+                |tensor: &&Tensor| matches!(tensor.class, Class::Constant | Class::State) && read.contains(tensor.name.as_str());
+            let updated = layout.tensors.iter().filter(is_held).filter(|tensor| tensor.class == Class::State);
+            let updated: u64 = updated.map(|tensor| tensor.bytes).sum();
+            let again = layout.tensors.iter().filter(is_held).filter(|tensor| weights.contains(tensor.name.as_str()));
             let again =
                 again.filter(|tensor| self.sizes.whole.tensors.get(&tensor.name).is_some_and(|own| own.bytes == tensor.bytes));
             let again: u64 = again.map(|tensor| tensor.bytes).sum();
-            device.weights = device.weights.saturating_add(layout.weights.saturating_sub(again));
+            device.weights = device.weights.saturating_add(layout.weights.saturating_add(updated).saturating_sub(again));
             device.arena = device.arena.max(layout.arenas.iter().map(|arena| arena.size).sum());
             weights.extend(read);
         }
@@ -187,7 +191,7 @@ fn source(file: &ModelFile, graph: &Graph<'_>, request: &Request) -> Source {
 }
 
 /// The size of a tensor as an expression; `None` if it is known, or a product of too many terms.
-fn bytes_expr(tensor: &Tensor) -> Option<String> {
+fn bytes_expr(tensor: &graph::Tensor) -> Option<String> {
     let dims = tensor.free.iter().map(|of| Dim::from_expr(of.clone())).collect();
     let size = if tensor.free.is_empty() { None } else { TensorType::new(tensor.element, dims).size_expr() };
     size.map(|size| size.quoted())

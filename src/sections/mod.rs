@@ -104,7 +104,14 @@ fn divided(file: &ModelFile, request: &Request, devices: &Devices) -> Result<Sec
                 all = divide::all_cones(&graph, devices, &may);
             }
             let mut best = 0;
-            if all.len() > 1 {
+            if all.len() == 1 {
+                pose(&all[0])?.has_pieces()?;
+            } else {
+                // Fewer pieces than devices may all the same be faster; some choice has enough.
+                let has_pieces = |cones: &&Cones| pose(cones).is_ok_and(|division| division.has_pieces().is_ok());
+                if all.iter().find(has_pieces).is_none() {
+                    pose(&all[0])?.has_pieces()?;
+                }
                 let time = |cones: &Cones| pose(cones).ok()?.slowest();
                 let times: Vec<u64> = all.iter().map(|cones| time(cones).unwrap_or(u64::MAX)).collect();
                 best = (0..all.len()).min_by_key(|at| times[*at]).unwrap_or(0);

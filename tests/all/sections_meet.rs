@@ -1,7 +1,7 @@
 //! `memc split` with ranges of dimensions, caches, state and files of weights.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use memc::{Devices, Model, Request};
 use memc_ir::Range;
@@ -161,6 +161,18 @@ fn new_values_take_the_storage_of_old_ones() {
         assert!(stated.state.len() >= 10, "{arguments}: {:?}", stated.state);
         let peak = |manifest: &Manifest| manifest.devices.iter().map(|device| device.peak).sum::<u64>();
         assert!(peak(&stated) < peak(&plain), "{arguments}: {} {}", peak(&stated), peak(&plain));
+        // What is written over is counted with the weights of its device.
+        for device in &stated.devices {
+            let own: BTreeSet<&String> =
+                stated.sections.iter().filter(|section| section.device == device.name).map(|section| &section.layout).collect();
+            let mut old: BTreeMap<String, u64> = BTreeMap::new();
+            for layout in own {
+                let layout = memc_layout::read(&folder.read(&format!("parts/{layout}"))).unwrap();
+                let is_old = |tensor: &&memc_layout::Tensor| layout.state.iter().any(|row| row.tensor == tensor.name);
+                old.extend(layout.tensors.iter().filter(is_old).map(|tensor| (tensor.name.clone(), tensor.bytes)));
+            }
+            assert!(device.weights >= old.values().sum(), "{arguments}: {device:?}");
+        }
         for copy in &stated.copies {
             let is_updated = stated.state.iter().any(|row| row.tensor == copy.tensor);
             assert_eq!(copy.equal == Equal::AfterStep, is_updated, "{copy:?}");

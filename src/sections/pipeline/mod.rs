@@ -72,7 +72,7 @@ pub(super) fn split_step(file: &ModelFile, request: &Request, devices: &Devices,
 }
 
 fn divided(file: &ModelFile, request: &Request, devices: &Devices, step: &Step<'_>) -> Result<Sections, Error> {
-    let make = || Division::new(step.part, devices, request, step.work(devices));
+    let make = || Division::new(step.part, devices, request, step.work(devices))?.has_pieces();
     let job = Job { file, graph: step.part, request, devices, step: Some(step) };
     job.best(&make)
 }

@@ -51,10 +51,14 @@ fn replay(ctx: &Ctx<'_>, name: &str) -> Found {
         let read = ctx.nodes[position].iter().flat_map(|node| &ctx.whole.nodes[*node].reads);
         let read: BTreeSet<&str> = read.map(String::as_str).filter(|name| ctx.whole.weights.contains(*name)).collect();
         let is_again = |name: &str| read.contains(name) && present.contains(name);
-        let again = layout.tensors.iter().filter(|tensor| tensor.class == Class::Constant && is_again(&tensor.name));
+        // The layout counts old values that are written over apart from its weights.
+        let updated = layout.tensors.iter().filter(|tensor| tensor.class == Class::State && read.contains(tensor.name.as_str()));
+        let updated = updated.fold(0_u64, |sum, tensor| sum.saturating_add(tensor.bytes));
+        let is_weight = |class: Class| matches!(class, Class::Constant | Class::State);
+        let again = layout.tensors.iter().filter(|tensor| is_weight(tensor.class) && is_again(&tensor.name));
         let again = again.filter(|tensor| ctx.whole.sized.get(&tensor.name).is_some_and(|own| own.bytes == tensor.bytes));
         let again = again.fold(0_u64, |sum, tensor| sum.saturating_add(tensor.bytes));
-        found.weights = found.weights.saturating_add(layout.weights.saturating_sub(again));
+        found.weights = found.weights.saturating_add(layout.weights.saturating_add(updated).saturating_sub(again));
         found.arena = found.arena.max(arena);
         present.extend(read);
     }
