@@ -140,7 +140,7 @@ def decoder(layers=2, heads=2, width=8, words=13):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
 
 
-def grouped_decoder(layers=2, heads=4, groups=2, width=8, words=13, valid="mask"):
+def grouped_decoder(layers=2, heads=4, groups=2, width=16, words=13, valid="mask"):
     """Returns a decoder whose attention kernel keeps the caches in its buffers, as bytes. The kernel learns the number
     of valid rows from the sum of the mask, or from its extent."""
     import numpy
