@@ -54,14 +54,15 @@ def table(heads, rows):
 
 
 def sessions():
-    rows = [row for row in read("sessions.csv") if not row["budget"]]
+    rows = [row for row in read("sessions.csv") if not row["budget"] and row["plain_bytes"]]
     share = lambda row, name: int(row[f"{name}_bytes"]) / int(row["plain_bytes"])
     timed = [row for row in rows if row["fast_time"]]
     ways = ["settings", "planned", "fast", "smallest"]
     shown = lambda text: size(text) if text else "-"
     time = lambda text: f"{float(text):.2f}" if text else "-"
     cells = [[row["model"], size(row["plain_bytes"]), *(shown(row[f"{way}_bytes"]) for way in ways),
-              *(shown(row[f"{way}_rest"]) for way in ("plain", "smallest")), *(time(row[f"{way}_time"]) for way in ways)] for row in rows]
+              *(shown(row[f"{way}_rest"]) for way in ("plain", "smallest")), *(time(row[f"{way}_time"]) for way in ways)]
+             for row in sorted(rows, key=lambda row: -int(row["plain_bytes"]))[:MAX_MODELS]]
     mean = ["geometric mean, share of plain", "1.00", *(f"{geometric(share(row, way) for row in rows):.2f}" for way in ways),
             "1.00", f"{geometric(int(row['smallest_rest']) / int(row['plain_rest']) for row in rows):.2f}",
             *(f"{geometric(float(row[f'{way}_time']) for row in timed):.2f}" for way in ways)]
@@ -70,7 +71,7 @@ def sessions():
             "the options that users can set without memc. *planned*, *fast*, *smallest*: memc's model for `--session plain`, `fast` and "
             "`smallest`, in a session as `memc optimize` prints it. Bytes: most that the CPU allocator asks for in runs, beyond a session at "
             "rest; *at rest*: what the session holds before, weights included. Time: processor time of one thread, as a share of plain "
-            f"({len(timed)} models).", "",
+            f"({len(timed)} models). The {MAX_MODELS} models of most bytes (`sessions.csv` has all), and the mean of all:", "",
             *table(["model", "plain", *ways, "at rest, plain", "at rest, smallest", *(f"time, {way}" for way in ways)], [*cells, mean])]
 
 

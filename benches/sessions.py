@@ -112,12 +112,20 @@ def ratios(pairs, sizes, filled, seconds):
     return [float(value) for value in np.median(of_turns / of_turns[0], axis=1)]
 
 
+def with_runtime():
+    """The environment in which memc counts its candidates in the runtime of this interpreter."""
+    import onnxruntime
+    capi = os.path.join(os.path.dirname(onnxruntime.__file__), "capi")
+    found = sorted(name for name in os.listdir(capi) if name.startswith("libonnxruntime.so"))
+    return {"ORT_DYLIB_PATH": os.path.join(capi, found[0]), **os.environ} if found else dict(os.environ)
+
+
 def planned_by(options, given, folder, recipe, dims, budget):
     """Runs memc for a recipe: the model that it writes, the printed session, and the promised peak; None where it refuses the budget."""
     written = os.path.join(folder, f"{recipe}.onnx")
     words = [options["memc"], "-q", "optimize", given, "-o", written, "--runtime", "ort", "--session", recipe]
     words += [word for dim in dims for word in ("--dim", dim)] + (["--budget", budget] if budget else []) + options["extra"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    done = subprocess.run(words, capture_output=True, text=True, check=False, env=with_runtime())
     if done.returncode == 3 and budget:
         return None
     if done.returncode:
