@@ -45,6 +45,15 @@ class Fitting(unittest.TestCase):
                 memc.fit(path, pathlib.Path(folder) / "out.onnx", ram="1MB", context=24)
             self.assertEqual(caught.exception.code, "E0366")
 
+    def test_a_context_beyond_the_rotations_of_the_kernel_is_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "in.onnx"
+            path.write_bytes(grouped_decoder())
+            with self.assertRaises(memc.Error) as caught:
+                memc.fit(path, pathlib.Path(folder) / "out.onnx", ram="1MB", context=65)
+            self.assertEqual(caught.exception.code, "E0368")
+            self.assertIn("64 positions", str(caught.exception))
+
     def test_a_memory_that_is_too_small_says_what_fills_it(self):
         with tempfile.TemporaryDirectory() as folder:
             path, out = pathlib.Path(folder) / "in.onnx", pathlib.Path(folder) / "out.onnx"

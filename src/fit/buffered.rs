@@ -13,6 +13,9 @@ use memc_ops::{buffer_extent, new_values};
 
 use crate::fit_error::FitError;
 
+/// Operand of such a kernel with a row for each position, if it rotates queries and keys.
+const ROTATIONS: usize = 7;
+
 /// Caches that kernels keep in buffers.
 pub(super) struct Buffered {
     kernels: BTreeSet<Node>,
@@ -41,6 +44,13 @@ impl Buffered {
             found.new.extend(symbols(module, rows).into_iter().skip(1).flatten());
         }
         (!pairs.is_empty()).then_some(found)
+    }
+
+    /// Returns the shortest table of rotations, and its rows: one for each position.
+    pub(super) fn positions(&self, module: &Module) -> Option<(String, u64)> {
+        let table = |kernel: &Node| module.node(*kernel).inputs.get(ROTATIONS).copied().flatten();
+        let rows = |table: Value| Some((module.value(table).name.clone(), *module.ty(table).tensor()?.known_dims()?.first()?));
+        self.kernels.iter().filter_map(table).filter_map(rows).min_by_key(|(_, rows)| *rows)
     }
 
     /// Checks that no value but lengths, sums over masks and caches depends on the extents of `growing`

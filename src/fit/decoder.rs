@@ -57,7 +57,9 @@ impl Decoder {
                 only(&rows)?
             }
         };
-        if let Some((table, rows)) = positions(&imported, &[&past, &new]).filter(|(_, rows)| *rows < context) {
+        let rotations = buffered.as_ref().and_then(|buffered| buffered.positions(module));
+        let tables = positions(&imported, &[&past, &new]).into_iter().chain(rotations);
+        if let Some((table, rows)) = tables.min_by_key(|(_, rows)| *rows).filter(|(_, rows)| *rows < context) {
             return Err(FitError::Positions { table, rows, context }.into());
         }
         free.retain(|name| *name != past && *name != new);
