@@ -208,13 +208,14 @@ fn edited(edit: impl FnOnce(&mut Case)) -> Case {
 }
 
 /// Formats the violations, except for numbers that the hand-made plan does not update.
-fn shown(report: &Report) -> Vec<String> {
+pub fn shown(report: &Report) -> Vec<String> {
     let numbers = [Kind::Peak, Kind::ArenaSize, Kind::LowerBound, Kind::Weights, Kind::Baseline];
     let kept = report.violations.iter().filter(|violation| !numbers.contains(&violation.kind));
     kept.map(|violation| format!("{}: {}", violation.kind.name(), violation.diagnostic.message)).collect()
 }
 
-fn has(report: &Report, kind: Kind) -> bool {
+/// Returns whether a report has a violation of this kind.
+pub fn has(report: &Report, kind: Kind) -> bool {
     report.violations.iter().any(|violation| violation.kind == kind)
 }
 

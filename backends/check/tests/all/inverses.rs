@@ -3,10 +3,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use crate::encodings::{has, shown};
 use crate::fixture;
 
 use fixture::*;
-use memc_check::{Kind, Report};
+use memc_check::Kind;
 use memc_layout::Encoding;
 
 /// Error of the rows, as the check measures it up to chance.
@@ -91,17 +92,6 @@ fn edited(edit: impl FnOnce(&mut Case)) -> Case {
     edit(&mut case);
     list_all(&mut case);
     case
-}
-
-/// Formats the violations, except for numbers that the hand-made plan does not update.
-fn shown(report: &Report) -> Vec<String> {
-    let numbers = [Kind::Peak, Kind::ArenaSize, Kind::LowerBound, Kind::Weights, Kind::Baseline];
-    let kept = report.violations.iter().filter(|violation| !numbers.contains(&violation.kind));
-    kept.map(|violation| format!("{}: {}", violation.kind.name(), violation.diagnostic.message)).collect()
-}
-
-fn has(report: &Report, kind: Kind) -> bool {
-    report.violations.iter().any(|violation| violation.kind == kind)
 }
 
 #[test]
