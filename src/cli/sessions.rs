@@ -1,6 +1,7 @@
 //! Chooses the settings of sessions by counting: each candidate runs in a process of its own.
 //!
-//! Without a library of ONNX Runtime, settings follow from the plan alone.
+//! Without a library of ONNX Runtime, settings follow from the plan alone, and a session with default
+//! options gets the given nodes in their own order: it may undo a plan, and takes more than of these then.
 
 use std::path::{Path, PathBuf};
 
@@ -80,8 +81,13 @@ pub fn settle(
     let recipes = Recipe::printed(named);
     let needs = session_needs(&planned.layout);
     let Some(library) = library().filter(|_| !needs.transfers) else {
+        let (planned, written) = match named {
+            Some(Recipe::Plain) => uncounted_plain(arguments, request, file, planned),
+            _ => (planned, Uncounted::Plan),
+        };
+        voice.diagnostics(&[uncounted(needs.transfers, written)]);
+        let needs = session_needs(&planned.layout);
         let choices: Vec<_> = recipes.iter().map(|recipe| (*recipe, recipe.predicted(language, needs))).collect();
-        voice.diagnostics(&[uncounted(needs.transfers)]);
         let program = session_program(&planned.layout, language, &choices);
         return Ok((planned, Some(program)));
     };
@@ -151,9 +157,42 @@ fn in_own_order(arguments: &Optimize, request: &Request, file: &Model, planned: 
     if arguments.machine.passes.is_some() {
         return None;
     }
+    own_plan(request, file).filter(|own| !writes_same(own, planned))
+}
+
+/// Plans the model in its own order with its own nodes; `None` if that plan keeps no limit.
+fn own_plan(request: &Request, file: &Model) -> Option<Planned> {
     let request = Request { pipelines: Vec::new(), pareto: 0, compare: false, ..request.clone() }.passes(OWN_NODES);
-    let own = memc::plan(file, &request).ok()?;
-    (own.layout.model.output_sha256 != planned.layout.model.output_sha256).then_some(own)
+    memc::plan(file, &request).ok()
+}
+
+/// Whether two plans write the same model.
+fn writes_same(one: &Planned, other: &Planned) -> bool {
+    one.layout.model.output_sha256 == other.layout.model.output_sha256
+}
+
+/// What is written where no session was counted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Uncounted {
+    /// The plan, for a session that keeps it.
+    Plan,
+    /// The given nodes in their own order.
+    Own,
+    /// The plan for a session with default options, which may take more than of the given nodes.
+    Unproven,
+}
+
+/// Chooses what is written for a session with default options that nobody counts: the given nodes in their
+/// own order, of which it takes what it takes of the given model. The plan stays if only that one keeps a
+/// limit, or if the request names its passes.
+fn uncounted_plain(arguments: &Optimize, request: &Request, file: &Model, planned: Planned) -> (Planned, Uncounted) {
+    if arguments.machine.passes.is_some() {
+        return (planned, Uncounted::Unproven);
+    }
+    match own_plan(request, file) {
+        Some(own) => (own, Uncounted::Own),
+        None => (planned, Uncounted::Unproven),
+    }
 }
 
 /// States the choice of a recipe in one line.
@@ -167,12 +206,19 @@ fn line(recipe: Recipe, choice: &Choice, form: &PlainForm) -> String {
     format!("session {}: {bytes} ({}){form}", recipe.name(), choice.settings)
 }
 
-fn uncounted(has_transfers: bool) -> Diagnostic {
+fn uncounted(has_transfers: bool, written: Uncounted) -> Diagnostic {
     let (why, help) = match has_transfers {
         true => ("the plan moves values to other spaces", "no action needed: `smallest` runs the nodes as planned"),
         false => ("no library of ONNX Runtime was found", "install `onnxruntime`, or name a library in ORT_DYLIB_PATH"),
     };
-    Diagnostic::new("W0363", Severity::Remark, format!("sessions were not counted: {why}")).with_help(help)
+    let so = match written {
+        Uncounted::Plan => "",
+        Uncounted::Own => {
+            "; the written model has the nodes and the order of the given one, since a plain session may undo a plan"
+        }
+        Uncounted::Unproven => "; a plain session may take more of the plan than of the given model",
+    };
+    Diagnostic::new("W0363", Severity::Remark, format!("sessions were not counted: {why}{so}")).with_help(help)
 }
 
 fn replaced(recipe: Recipe, took: Option<u64>, limit: u64) -> Diagnostic {

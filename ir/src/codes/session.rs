@@ -87,7 +87,8 @@ pub(super) const WARNINGS: &[CodeInfo] = &[
         title: "sessions were not counted",
         fault: Fault::System,
         meaning: "No library of ONNX Runtime was found, or the plan needs memc's own operators, so the settings follow from the plan alone. A plan \
-            with a budget then runs as written.",
+            with a budget then runs as written. For a session with default options the given nodes are written in their own \
+            order, since it may take more of a plan that nobody counted.",
         example: "memc optimize model.onnx -o out.onnx --runtime ort --session python on a machine without onnxruntime",
         action: "Install `onnxruntime`, or name a library in ORT_DYLIB_PATH, and run the command again.",
     },
