@@ -157,18 +157,13 @@ fn in_own_order(arguments: &Optimize, request: &Request, file: &Model, planned: 
     if arguments.machine.passes.is_some() {
         return None;
     }
-    own_plan(request, file).filter(|own| !writes_same(own, planned))
+    own_plan(request, file).filter(|own| own.layout.model.output_sha256 != planned.layout.model.output_sha256)
 }
 
 /// Plans the model in its own order with its own nodes; `None` if that plan keeps no limit.
 fn own_plan(request: &Request, file: &Model) -> Option<Planned> {
     let request = Request { pipelines: Vec::new(), pareto: 0, compare: false, ..request.clone() }.passes(OWN_NODES);
     memc::plan(file, &request).ok()
-}
-
-/// Whether two plans write the same model.
-fn writes_same(one: &Planned, other: &Planned) -> bool {
-    one.layout.model.output_sha256 == other.layout.model.output_sha256
 }
 
 /// What is written where no session was counted.
@@ -183,7 +178,7 @@ enum Uncounted {
 }
 
 /// Chooses what is written for a session with default options that nobody counts: the given nodes in their
-/// own order, of which it takes what it takes of the given model. The plan stays if only that one keeps a
+/// own order, as it gets them from the given model. The plan stays if only that one keeps a
 /// limit, or if the request names its passes.
 fn uncounted_plain(arguments: &Optimize, request: &Request, file: &Model, planned: Planned) -> (Planned, Uncounted) {
     if arguments.machine.passes.is_some() {

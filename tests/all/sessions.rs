@@ -169,20 +169,30 @@ fn without_a_runtime_settings_follow_from_the_plan() {
 /// A session with default options may take more of a plan than of the given model.
 #[test]
 fn without_a_runtime_a_plain_session_keeps_the_given_nodes() {
-    let folder = with_model("no-runtime-plain", &hungry());
-    let mut command = Command::new(env!("CARGO_BIN_EXE_memc"));
-    let words = "optimize in.onnx -o out.onnx --runtime ort --session plain";
-    command.current_dir(folder.path("")).args(words.split_whitespace()).env("ORT_DYLIB_PATH", folder.path("none.so"));
-    let output = command.output().unwrap();
-    let err = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && err.contains("W0363") && err.contains("nodes and the order of the given one"), "{err}");
-    let order = |name: &str| {
-        let model = ModelProto::decode(&*std::fs::read(folder.path(name)).unwrap()).unwrap();
-        model.graph.unwrap().node.into_iter().map(|node| (node.op_type, node.output)).collect::<Vec<_>>()
-    };
-    assert_eq!(order("out.onnx"), order("in.onnx"));
-    let (given, written) = (counted(&folder, "in.onnx", PLAIN), counted(&folder, "out.onnx", PLAIN));
-    assert!(written <= given, "{written} bytes, {given} of the given model");
+    // The plan of the first one has other nodes; the second one is counted.
+    let squeezenet = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/models/light_squeezenet.onnx");
+    for (model, is_counted) in [(std::fs::read(squeezenet).unwrap(), false), (bytes(&hungry()), true)] {
+        let folder = Folder::new("no-runtime-plain");
+        folder.write("in.onnx", model);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_memc"));
+        let words = "optimize in.onnx -o out.onnx --runtime ort --session plain";
+        command.current_dir(folder.path("")).args(words.split_whitespace()).env("ORT_DYLIB_PATH", folder.path("none.so"));
+        let output = command.output().unwrap();
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.success() && err.contains("W0363") && err.contains("nodes and the order of the given one"),
+            "{err}"
+        );
+        let order = |name: &str| {
+            let model = ModelProto::decode(&*std::fs::read(folder.path(name)).unwrap()).unwrap();
+            model.graph.unwrap().node.into_iter().map(|node| (node.op_type, node.output)).collect::<Vec<_>>()
+        };
+        assert_eq!(order("out.onnx"), order("in.onnx"));
+        if is_counted {
+            let (given, written) = (counted(&folder, "in.onnx", PLAIN), counted(&folder, "out.onnx", PLAIN));
+            assert!(written <= given, "{written} bytes, {given} of the given model");
+        }
+    }
 }
 
 #[test]
