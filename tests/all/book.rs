@@ -131,3 +131,38 @@ fn every_option_is_on_the_page_of_options() {
     let missing: BTreeSet<&str> = names.filter(|name| *name != "--help" && !page.contains(*name)).collect();
     assert!(missing.is_empty(), "options.md lacks {missing:?}");
 }
+
+/// The cells of a row of a table, without its outer bars.
+fn cells(row: &str) -> Vec<&str> {
+    row.trim().trim_matches('|').split('|').map(str::trim).collect()
+}
+
+/// The last two cells of each row of the page's table of sessions, by the first one.
+fn sessions_of(page: &str) -> Vec<(String, [String; 2])> {
+    let table = page.split("| session | bytes | time |\n").nth(1).expect("a table of sessions");
+    let rows = table.lines().skip(1).take_while(|line| line.starts_with('|')).map(cells);
+    rows.map(|row| (row[0].to_owned(), [row[1].to_owned(), row[2].to_owned()])).collect()
+}
+
+#[test]
+fn tables_of_sessions_state_the_measured_means() {
+    let read = |name: &str| fs::read_to_string(root().join(name)).unwrap();
+    let measured = read("BENCHMARKS.md");
+    let mut lines = measured.lines().skip_while(|line| *line != "## Memory and time in a stock ONNX Runtime session");
+    let mean = cells(lines.find(|line| line.starts_with("| geometric mean, share of plain |")).unwrap());
+    // Bytes of five sessions, two shares at rest, and times of all but the first one.
+    assert_eq!(mean.len(), 12, "{mean:?}");
+    let stated = |session: usize| [mean[1 + session], if session == 0 { "1.00" } else { mean[7 + session] }].map(str::to_owned);
+    for (page, words) in [
+        ("README.md", &["settings", "plain session, planned", "fast", "smallest"][..]),
+        ("docs/src/inference.md", &["plain session, given", "settings", "plain session, planned", "`fast`, planned", "smallest"]),
+    ] {
+        let rows = sessions_of(&read(page));
+        assert_eq!(rows.len(), words.len(), "{page}");
+        let first = 5 - words.len();
+        for (at, ((session, figures), word)) in rows.iter().zip(words).enumerate() {
+            assert!(session.contains(word), "{page}: {session} is not {word}");
+            assert_eq!(*figures, stated(first + at), "{page}: {session}");
+        }
+    }
+}
