@@ -15,6 +15,9 @@ use memc_passes::analysis::Memory;
 /// Name of the pass in the origin of nodes that compute extents at run time and begin regions.
 const BEGINS: &str = "begin-regions";
 
+/// First version of ONNX's operators that slices by operands.
+const SLICES: i64 = 10;
+
 /// First version of ONNX's operators that fills a tensor of extents computed at run time.
 const FILLS: i64 = 9;
 
@@ -66,10 +69,8 @@ pub(crate) fn shape(module: &mut Module, options: &Options, form: &PlainForm) {
     if form.pinned {
         // A node without an anchor may run elsewhere: sessions are counted.
         add_anchors(module, AnchorKind::Slice);
-    } else {
-        for node in begun {
-            add_anchor(module, node, AnchorKind::Slice);
-        }
+    } else if let Some(node) = begun {
+        add_anchor(module, node, AnchorKind::Slice);
     }
     place(module, options);
 }
@@ -80,18 +81,51 @@ struct Known {
     extents: Vec<i64>,
 }
 
+impl Known {
+    /// The number of its elements.
+    fn count(&self) -> i64 {
+        self.extents.iter().product()
+    }
+
+    /// The axis with the most positions.
+    fn longest(&self) -> usize {
+        (0..self.extents.len()).max_by_key(|axis| self.extents[*axis]).unwrap_or_default()
+    }
+
+    /// Returns the extents of a value of at least so many bytes, and less than twice as many: the input, of
+    /// `size` bytes, repeated along a new first axis or cut along its longest one. `None` if its positions
+    /// are too large, or if the value would be a copy, which a session may leave out.
+    fn changed(&self, size: u64, bytes: u64) -> Option<Vec<i64>> {
+        let mut extents = self.extents.clone();
+        let made = if size < bytes {
+            let times = bytes.div_ceil(size.max(1));
+            extents.insert(0, i64::try_from(times).ok()?);
+            size.checked_mul(times)?
+        } else {
+            let axis = self.longest();
+            let whole = extents[axis].unsigned_abs();
+            let rows = u64::try_from(u128::from(bytes) * u128::from(whole) / u128::from(size.max(1))).ok()? + 1;
+            extents[axis] = i64::try_from(rows).ok().filter(|_| rows < whole)?;
+            u64::try_from(u128::from(size) * u128::from(rows) / u128::from(whole)).ok()?
+        };
+        (size > 0 && made < bytes.checked_mul(2)?).then_some(extents)
+    }
+}
+
 /// Returns the inputs of known extents, at least one position each, that are no outputs.
 fn known(module: &Module) -> Vec<Known> {
     let main = module.graph(module.main());
     let inputs = main.inputs.iter().filter(|input| module.value(**input).default.is_none() && !main.outputs.contains(input));
-    let all = inputs.filter_map(|input| {
-        let tensor = module.ty(*input).tensor()?;
-        let is_number = !matches!(tensor.element, ElementType::String | ElementType::Undefined);
-        let extents: Option<Vec<i64>> = tensor.known_dims()?.into_iter().map(|extent| i64::try_from(extent).ok()).collect();
-        let extents = extents.filter(|extents| is_number && !extents.is_empty() && !extents.contains(&0))?;
-        Some(Known { input: *input, extents })
-    });
+    let all = inputs.filter_map(|input| Some(Known { input: *input, extents: positive(module.ty(*input))? }));
     all.collect()
+}
+
+/// Returns the extents of a tensor of numbers if they are known, at least one, and none is 0.
+fn positive(ty: &ValueType) -> Option<Vec<i64>> {
+    let tensor = ty.tensor()?;
+    let is_number = !matches!(tensor.element, ElementType::String | ElementType::Undefined);
+    let extents: Option<Vec<i64>> = tensor.known_dims()?.into_iter().map(|extent| i64::try_from(extent).ok()).collect();
+    extents.filter(|extents| is_number && !extents.is_empty() && !extents.contains(&0))
 }
 
 /// Returns a type of integers.
@@ -99,21 +133,33 @@ fn integers(extents: &[u64]) -> ValueType {
     ValueType::Tensor(TensorType::fixed(ElementType::Int64, extents))
 }
 
-/// Adds the nodes that begin regions and hide extents, before all others; returns the nodes that make the
-/// first values.
-fn begin(module: &mut Module, form: &PlainForm, may_hide: bool) -> Vec<Node> {
+/// Adds the nodes that begin regions and hide extents, before all others; returns the node that makes the
+/// last value, if an anchor must keep it there.
+fn begin(module: &mut Module, form: &PlainForm, may_hide: bool) -> Option<Node> {
     let inputs = known(module);
     let hides = form.hidden && may_hide;
-    let needs_one = hides || form.apart || !form.first.is_empty();
-    let (Some(first), true) = (inputs.first(), needs_one) else { return Vec::new() };
+    let needs_one = hides || form.apart;
+    let first = inputs.first().filter(|_| needs_one || !form.first.is_empty())?;
     let before = module.graph(module.main()).nodes.first().copied();
     let mut maker = Maker::new(module, BEGINS);
     if maker.version < FILLS {
-        return Vec::new();
+        return None;
     }
-    let Some(one) = one(&mut maker, before, first) else { return Vec::new() };
-    let begun = form.first.iter().filter_map(|bytes| filled(&mut maker, before, one, *bytes)).collect();
+    let mut last = None;
+    for bytes in &form.first {
+        let one = last.and_then(|value| one_after(&mut maker, before, value));
+        let made = begun(&mut maker, before, &inputs, one, *bytes);
+        let made = made.or_else(|| {
+            let one = one.or_else(|| number_one(&mut maker, before, first))?;
+            filled(&mut maker, before, one, *bytes)
+        });
+        last = made.or(last);
+    }
+    let after = last.filter(|_| needs_one).and_then(|value| one_after(&mut maker, before, value));
+    let one = if needs_one { after.or_else(|| number_one(&mut maker, before, first)) } else { None };
     maker.finish();
+    let begun = last.filter(|_| after.is_none()).and_then(|value| module.producer(value));
+    let Some(one) = one else { return begun };
     if hides {
         hide(module, before, one, &inputs);
     }
@@ -125,13 +171,59 @@ fn begin(module: &mut Module, form: &PlainForm, may_hide: bool) -> Vec<Node> {
 
 /// Computes the number 1 as the number of an input's elements over itself: no session knows it before it
 /// runs.
-fn one(maker: &mut Maker<'_>, before: Option<Node>, known: &Known) -> Option<Value> {
-    let count = known.extents.iter().product();
+fn number_one(maker: &mut Maker<'_>, before: Option<Node>, known: &Known) -> Option<Value> {
     let size = maker.onnx("Size", [known.input], Vec::new());
     let size = maker.compute(before, size, "memc.size", integers(&[]))?;
-    let all = maker.integers(&[count]);
+    let all = maker.integers(&[known.count()]);
     let one = maker.onnx("Div", [size, all], Vec::new());
     maker.compute(before, one, "memc.one", integers(&[1]))
+}
+
+/// Computes the number 1 when a value has come and gone, from a slice of it that has no positions: it takes
+/// no bytes, and so no region while the value is there. `None` before version 10 of ONNX's operators.
+fn one_after(maker: &mut Maker<'_>, before: Option<Node>, value: Value) -> Option<Value> {
+    if maker.version < SLICES {
+        return None;
+    }
+    let tensor = maker.module().ty(value).tensor()?;
+    let (element, mut dims) = (tensor.element, tensor.known_dims()?);
+    *dims.first_mut()? = 0;
+    let zero = maker.integers(&[0]);
+    let none = maker.onnx("Slice", [value, zero, zero, zero], Vec::new());
+    let none = maker.compute(before, none, "memc.none", ValueType::Tensor(TensorType::fixed(element, &dims)))?;
+    let size = maker.onnx("Size", [none], Vec::new());
+    let size = maker.compute(before, size, "memc.size", integers(&[]))?;
+    let one = maker.integers(&[1]);
+    let one = maker.onnx("Add", [size, one], Vec::new());
+    maker.compute(before, one, "memc.one", integers(&[1]))
+}
+
+/// Makes a value of at least so many bytes, and less than twice as many, from an input alone; `None` without
+/// such an input. The first value needs no other one, not even a small one, whose region would be too small
+/// for all others. `one` is the number 1 that follows from the value before.
+fn begun(maker: &mut Maker<'_>, before: Option<Node>, inputs: &[Known], one: Option<Value>, bytes: u64) -> Option<Value> {
+    let all = inputs.iter().filter_map(|known| {
+        let element = maker.module().ty(known.input).tensor()?.element;
+        let size = u64::from(element.bits()?).checked_mul(known.count().unsigned_abs())? / 8;
+        let shape = known.changed(size, bytes).filter(|_| size < bytes || maker.version >= SLICES)?;
+        Some((known, element, size, shape))
+    });
+    let (known, element, size, shape) = all.min_by_key(|(_, _, size, _)| *size)?;
+    let stated = |maker: &mut Maker<'_>, numbers: &[i64]| match one {
+        Some(one) => computed(maker, before, one, numbers),
+        None => Some(maker.integers(numbers)),
+    };
+    let made = if size < bytes {
+        let extents = stated(maker, &shape)?;
+        maker.onnx("Expand", [known.input, extents], Vec::new())
+    } else {
+        let axis = known.longest();
+        let (start, end) = (maker.integers(&[0]), stated(maker, &shape[axis..=axis])?);
+        let axis = maker.integers(&[i64::try_from(axis).ok()?]);
+        maker.onnx("Slice", [known.input, start, end, axis], Vec::new())
+    };
+    let dims: Vec<u64> = shape.iter().map(|extent| extent.unsigned_abs()).collect();
+    maker.compute(before, made, "memc.first", ValueType::Tensor(TensorType::fixed(element, &dims)))
 }
 
 /// Computes integers that no session knows before it runs.
@@ -141,14 +233,13 @@ fn computed(maker: &mut Maker<'_>, before: Option<Node>, one: Value, numbers: &[
     maker.compute(before, product, "memc.extents", integers(&[numbers.len() as u64]))
 }
 
-/// Makes a value of so many bytes; returns its node.
-fn filled(maker: &mut Maker<'_>, before: Option<Node>, one: Value, bytes: u64) -> Option<Node> {
+/// Makes a value of so many bytes.
+fn filled(maker: &mut Maker<'_>, before: Option<Node>, one: Value, bytes: u64) -> Option<Value> {
     let elements = bytes.div_ceil(ELEMENT);
     let extents = computed(maker, before, one, &[i64::try_from(elements).ok()?])?;
     let made = maker.onnx("ConstantOfShape", [extents], Vec::new());
     let ty = ValueType::Tensor(TensorType::fixed(ElementType::Float, &[elements]));
-    let made = maker.compute(before, made, "memc.first", ty)?;
-    maker.module().producer(made)
+    maker.compute(before, made, "memc.first", ty)
 }
 
 /// Lets all nodes of the main graph read views of the inputs.
@@ -174,8 +265,37 @@ fn hide(module: &mut Module, before: Option<Node>, one: Value, inputs: &[Known])
             views.push((node, view, *input));
         }
     }
+    state_late(&mut maker, before, one);
     maker.finish();
     see_through(module, &views);
+}
+
+/// Operators whose second operand is the extents of the result.
+const STATES_EXTENTS: [&str; 2] = ["Expand", "Reshape"];
+
+/// Lets nodes of the main graph that state the extents of their results by a constant read extents computed
+/// at run time.
+fn state_late(maker: &mut Maker<'_>, before: Option<Node>, one: Value) {
+    let main = maker.module().main();
+    let mut late: BTreeMap<Vec<i64>, Value> = BTreeMap::new();
+    for node in maker.module().graph(main).nodes.clone() {
+        let Some(extents) = stated(maker, node).filter(|_| !memc_edit::is_made_by(maker.module(), node, BEGINS)) else {
+            continue;
+        };
+        let known = late.get(&extents).copied().or_else(|| computed(maker, before, one, &extents));
+        let Some(known) = known else { continue };
+        late.insert(extents, known);
+        maker.set_operand(node, 1, known);
+    }
+}
+
+/// Returns the extents that a node states by a constant, if they are known and none is 0.
+fn stated(maker: &Maker<'_>, node: Node) -> Option<Vec<i64>> {
+    let operator = &maker.module().node(node).operator;
+    let states = operator.domain.is_empty() && STATES_EXTENTS.contains(&&*operator.name);
+    let extents = maker.operand(node, 1).filter(|_| states)?;
+    maker.module().constant_of(extents)?;
+    positive(maker.module().ty(maker.only_result(node)?))
 }
 
 /// Gives views the place of their operands, for nodes that read them instead: each entry is the node, its
@@ -233,13 +353,20 @@ fn viewed(maker: &Maker<'_>, node: Node) -> Option<(u32, Value, Vec<i64>)> {
     let all = (0u32..).zip(inputs).filter_map(|(position, operand)| Some((position, (*operand)?)));
     let computed = all.filter(|(_, operand)| maker.module().constant_of(*operand).is_none());
     let fits = computed.filter(|(_, operand)| inputs.iter().filter(|other| **other == Some(*operand)).count() == 1);
-    fits.filter_map(|(position, operand)| {
-        let tensor = maker.module().ty(operand).tensor()?;
-        let dims: Option<Vec<i64>> = tensor.known_dims()?.into_iter().map(|extent| i64::try_from(extent).ok()).collect();
-        let is_number = !matches!(tensor.element, ElementType::String | ElementType::Undefined);
-        dims.filter(|dims| is_number && !dims.is_empty() && !dims.contains(&0)).map(|dims| (position, operand, dims))
-    })
-    .next()
+    fits.filter_map(|(position, operand)| positive(maker.module().ty(operand)).map(|dims| (position, operand, dims))).next()
+}
+
+/// Returns the places of workspaces, each an offset and bytes, by the position of their node.
+fn workspaces(module: &Module) -> BTreeMap<u32, Vec<(Bytes, Bytes)>> {
+    let nodes = (0u32..).zip(&module.graph(module.main()).nodes);
+    let steps: BTreeMap<Node, u32> = nodes.map(|(step, node)| (*node, step)).collect();
+    let mut found: BTreeMap<u32, Vec<(Bytes, Bytes)>> = BTreeMap::new();
+    for scratch in &module.plan.scratch {
+        if let (Some(step), Some(storage)) = (steps.get(&scratch.node), scratch.storage) {
+            found.entry(*step).or_default().push((storage.offset, scratch.bytes));
+        }
+    }
+    found
 }
 
 /// Gives each buffer without a place the lowest gap beside all buffers that are alive with it.
@@ -247,13 +374,15 @@ fn place(module: &mut Module, options: &Options) {
     let Some(mut arena) = module.plan.arenas.first().copied() else { return };
     let alignment = module.plan.spaces[arena.space].alignment.max(1);
     let memory = Memory::of(module, options);
+    let workspaces = workspaces(module);
     for buffer in &memory.buffers {
         if module.plan.storage[buffer.owner].is_some() {
             continue;
         }
         let beside = memory.buffers.iter().filter(|other| buffer.bytes > Bytes(0) && other.range.meets(buffer.range));
-        let mut taken: Vec<(Bytes, Bytes)> =
-            beside.filter_map(|other| Some((module.plan.storage[other.owner]?.offset, other.bytes))).collect();
+        let values = beside.filter_map(|other| Some((module.plan.storage[other.owner]?.offset, other.bytes)));
+        let during = workspaces.range(buffer.range.start.0..buffer.range.end.0).flat_map(|(_, places)| places).copied();
+        let mut taken: Vec<(Bytes, Bytes)> = values.chain(during.filter(|_| buffer.bytes > Bytes(0))).collect();
         taken.sort_unstable();
         let mut offset = Bytes(0);
         for (start, bytes) in taken {
@@ -276,7 +405,7 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
     use memc_ir::verify::verify;
-    use memc_ir::{Stage, text};
+    use memc_ir::{EntityId, Scratch, Stage, text};
     use memc_ops::Profile;
     use memc_passes::{PassContext, Pipeline, Silent};
 
@@ -285,6 +414,11 @@ mod tests {
     /// Two branches that end in one result.
     const BRANCHES: &str = "mem 1\nir_version 10\nopset \"\" 13\n\ngraph @g {\n  input %x : f32[1024]\n  %a = Neg(%x) : f32[1024]\n  \
         %b = Abs(%a) : f32[1024]\n  %c = Exp(%x) : f32[1024]\n  %y = Add(%b, %c) : f32[1024]\n  return %y\n}\n";
+
+    /// Nodes that state the extents of their results.
+    const RESHAPED: &str = "mem 1\nir_version 10\nopset \"\" 13\n\ngraph @g {\n  input %x : f32[1024]\n  \
+        const %e : i64[2] = [32, 32]\n  %a = Reshape(%x, %e) : f32[32,32]\n  %b = Exp(%a) : f32[32,32]\n  \
+        %y = Reshape(%b, %e) : f32[32,32]\n  return %y\n}\n";
 
     fn planned(source: &str, options: &Options) -> Module {
         let mut module = text::parse(source).unwrap();
@@ -324,6 +458,83 @@ mod tests {
             module.graph(module.main()).nodes.iter().filter(|node| module.node(**node).operands().any(|value| value == x));
         let readers: Vec<&str> = readers.map(|node| module.node(*node).operator.name.as_ref()).collect();
         assert_eq!(readers, ["Size", "Reshape"]);
+    }
+
+    #[test]
+    fn no_node_states_extents_before_the_run() {
+        let options = Options::for_profile(&Profile::ORT);
+        let before = planned(RESHAPED, &options);
+        for hidden in [false, true] {
+            let mut module = before.clone();
+            shape(&mut module, &options, &PlainForm { hidden, ..PlainForm::default() });
+            verify(&module, Stage::Planned).unwrap();
+            let nodes = &module.graph(module.main()).nodes;
+            let stated = nodes.iter().filter(|node| &*module.node(**node).operator.name == "Reshape");
+            let extents: Vec<Value> = stated.map(|node| module.node(*node).inputs[1].unwrap()).collect();
+            assert!(extents.iter().all(|extents| module.constant_of(*extents).is_none() == hidden));
+            // One value for both nodes, and one for the view of the input.
+            assert_eq!(extents.len(), if hidden { 3 } else { 2 });
+            assert_eq!(extents[extents.len() - 2], extents[extents.len() - 1]);
+        }
+    }
+
+    #[test]
+    fn views_wait_for_the_first_values() {
+        let options = Options::for_profile(&Profile::ORT);
+        let before = planned(BRANCHES, &options);
+        let mut module = before.clone();
+        shape(&mut module, &options, &PlainForm { hidden: true, first: vec![8192, 16384], ..PlainForm::default() });
+        verify(&module, Stage::Planned).unwrap();
+        let names = |node: &Node| module.node(*node).operator.name.to_string();
+        let nodes = &module.graph(module.main()).nodes;
+        let operators: Vec<String> = nodes.iter().map(names).collect();
+        let once = ["Expand", "Slice", "Size", "Add"];
+        let begun: Vec<&str> = once.into_iter().chain(["Mul"]).chain(once).chain(["Mul", "Reshape"]).collect();
+        assert_eq!(operators[..begun.len()], begun);
+        // No other node reads a first value, so that each is gone before the next one comes.
+        let expanded = nodes.iter().filter(|node| names(node) == "Expand").filter_map(|node| module.node(*node).results().next());
+        for first in expanded.collect::<Vec<_>>() {
+            assert_eq!(nodes.iter().filter(|node| module.node(**node).operands().any(|value| value == first)).count(), 1);
+            assert_eq!(module.ty(first).tensor().and_then(|tensor| tensor.known_dims()).map(|dims| dims.len()), Some(2));
+        }
+    }
+
+    #[test]
+    fn first_values_come_from_inputs_of_any_size() {
+        let known = |extents: &[i64]| Known { input: Value::new(0), extents: extents.to_vec() };
+        for extents in [&[1][..], &[7, 3], &[1, 3, 320, 320], &[2, 1_000_000]] {
+            let known = known(extents);
+            let size = 4 * known.count().unsigned_abs();
+            for bytes in [4096, 524_544, 1_048_832, 8_388_864] {
+                let made = known.changed(size, bytes).unwrap();
+                let made = 4 * made.iter().product::<i64>().unsigned_abs();
+                assert!((bytes..2 * bytes).contains(&made), "{extents:?} {bytes}: {made}");
+            }
+        }
+        // A position is too large, or only the whole would do.
+        assert_eq!((known(&[3, 1]).changed(3 << 20, 4096), known(&[4]).changed(16, 15)), (None, None));
+    }
+
+    #[test]
+    fn added_values_lie_beside_workspaces() {
+        let options = Options::for_profile(&Profile::ORT);
+        let mut module = planned(RESHAPED, &options);
+        let exp = module.graph(module.main()).nodes[1];
+        // The workspace lies where the extents would.
+        let space = module.plan.arenas[0].space;
+        let storage = Some(Storage { space, offset: Bytes(0) });
+        let values: Vec<Value> = module.values().keys().filter(|value| module.plan.storage[*value].is_some()).collect();
+        for value in values {
+            if let Some(mut storage) = module.plan.storage[value] {
+                storage.offset = storage.offset.saturating_add(Bytes(4096));
+                module.plan.storage.set(value, Some(storage));
+            }
+        }
+        module.plan.scratch.push(Scratch { node: exp, body: false, bytes: Bytes(4096), storage });
+        module.plan.arenas[0].size = module.plan.arenas[0].size.saturating_add(Bytes(4096));
+        verify(&module, Stage::Planned).unwrap();
+        shape(&mut module, &options, &PlainForm { hidden: true, ..PlainForm::default() });
+        verify(&module, Stage::Planned).unwrap();
     }
 
     #[test]
