@@ -60,14 +60,16 @@ fn copies(counts: &[usize], input: &[&str], extent: i64, states: bool) -> ModelP
             nodes.push(node("Reshape", &[&value, &name], &[&seen]));
             nodes.push(node("Cos", &[&seen], &[&angle]));
             nodes.push(node("Sin", &[&angle], &[&sine]));
-            extents.push(integers(&name, &[*count as i64 * extent]));
+            nodes.push(stated(node("ReduceSum", &[&sine], &[&number]), vec![int("keepdims", 0)]));
+            extents.push(integers(&name, &[*count as i64, extent]));
+        } else {
+            nodes.push(node("Slice", &[&value, "start", "end"], &[&number]));
         }
-        nodes.push(node("Slice", &[if states { &sine } else { &value }, "start", "end"], &[&number]));
         added(&mut nodes, &mut sum, &number, at + 1 == counts.len());
     }
     with(nodes, |graph| {
         graph.input = input.iter().map(|name| fixed(name, &[extent])).collect();
-        graph.output = vec![fixed("y", &[1])];
+        graph.output = vec![fixed("y", if states { &[] } else { &[1] })];
         graph.initializer = vec![integers("start", &[0]), integers("end", &[1])];
         graph.initializer.extend(extents);
     })
