@@ -113,6 +113,15 @@ pub enum SplitError {
         /// Its element type.
         element: String,
     },
+    /// The batch cannot be divided over devices.
+    #[error("{0}")]
+    Batched(Box<SplitError>),
+    /// A node that all devices would run, each with another result.
+    #[error("all devices would run {node}, which draws random numbers, keeps state or is unknown")]
+    Unrepeated {
+        /// The node.
+        node: String,
+    },
     /// A pipeline of a model without a loss.
     #[error("a pipeline needs a training step: no output is a loss, a single number")]
     NoLoss,
@@ -170,6 +179,17 @@ impl SplitError {
                 let fewer = (1..*parts).rev().find(|parts| batch.is_some_and(|batch| batch.is_multiple_of(*parts)));
                 format!("write `--micro-batches {}`", fewer.unwrap_or(1))
             }
+            Self::Batched(cause) => match &**cause {
+                Self::Batch { parts, batch } => {
+                    let fewer = (1..*parts).rev().find(|parts| batch.is_some_and(|batch| batch.is_multiple_of(*parts)));
+                    format!("write `--devices {}`", fewer.unwrap_or(1))
+                }
+                Self::Undivided { .. } | Self::Unjoined { .. } | Self::Unadded { .. } => {
+                    "`--schedule 1f1b` with `--micro-batches 1` keeps the batch whole".to_owned()
+                }
+                cause => cause.help(),
+            },
+            Self::Unrepeated { .. } => "`--schedule 1f1b` runs each node on one device".to_owned(),
             Self::Undivided { .. } | Self::Unjoined { .. } | Self::Unadded { .. } => {
                 "`--micro-batches 1` keeps the batch whole".to_owned()
             }

@@ -2,10 +2,13 @@
 
     mpirun -n 2 memc-run-devices parts/manifest.json --inputs in.npz --outputs out.npz
 
-Rank `n` runs the program of the manifest's device `n` with stock sessions of ONNX Runtime. An engine has six
-functions: `send`, `recv`, `all_reduce`, `all_gather`, `reduce_scatter`, `barrier`. `Mpi` has them over mpi4py;
-`Local` has them over threads of one process, for tests and for machines without MPI. Values between devices
-are dense arrays; sends are buffered, and all receives follow the order of the manifest.
+Rank `n` runs the program of the manifest's device `n` with stock sessions of ONNX Runtime. `Mpi` is an engine over
+mpi4py; `Local` is one over threads of this process, for tests and for machines without MPI. Engines have six
+functions: `send` starts, and returns a function that waits until the array may change; `recv` fills an array with the
+next message of a rank; `all_reduce` adds an array over all ranks, in place; `all_gather` fills `whole` with the parts
+of all ranks, by rank; `reduce_scatter` adds `whole` over all ranks and fills `part` with this rank's share; `barrier`
+waits for all. Beside these, `gather` returns the items of all ranks on rank 0, and `abort` ends all ranks. Values are
+dense arrays; sends are buffered, and all receives follow the order of the manifest.
 """
 
 import argparse
@@ -22,11 +25,8 @@ from concurrent import futures
 
 import numpy
 
-# Seconds between two looks for a message: waiting ranks leave the processor to the others.
-_PAUSE = 0.0005
-
-# Seconds after which a silent peer of the local engine is given up.
-_PATIENCE = 600.0
+# Seconds between two looks for a message, which leave the processor to others, and until a silent rank is given up.
+_PAUSE, _PATIENCE = 0.0005, 600.0
 
 
 class ManifestError(ValueError):
@@ -45,50 +45,37 @@ class Mpi:
         self.rank, self.size = self._world.Get_rank(), self._world.Get_size()
 
     def send(self, array, to):
-        """Starts to send an array; returns a function that waits until it may change."""
-        request = self._world.Isend(self._bytes(array), dest=to)
+        request = self._world.Isend(_bytes(array), dest=to)
         return lambda: self._wait(request)
 
     def recv(self, array, source):
-        """Fills an array with the next message of a rank."""
-        self._wait(self._world.Irecv(self._bytes(array), source=source))
+        self._wait(self._world.Irecv(_bytes(array), source=source))
 
     def all_reduce(self, array):
-        """Adds an array over all ranks, in place."""
         self._world.Allreduce(self._mpi.IN_PLACE, array)
 
     def all_gather(self, part, whole):
-        """Fills `whole` with the parts of all ranks, in their order."""
-        self._world.Allgather(self._bytes(part), self._bytes(whole))
+        self._world.Allgather(_bytes(part), _bytes(whole))
 
     def reduce_scatter(self, whole, part):
-        """Adds `whole` over all ranks and fills `part` with this rank's share."""
         self._world.Reduce_scatter_block(whole, part)
 
     def barrier(self):
-        """Waits for all ranks."""
         self._world.Barrier()
 
     def gather(self, item):
-        """Returns the items of all ranks on rank 0, None elsewhere."""
         return self._world.gather(item, root=0)
 
     def abort(self):
-        """Ends all ranks: none may wait for one that failed."""
         self._world.Abort(1)
 
-    @staticmethod
-    def _bytes(array):
-        return array.reshape(-1).view("uint8")
-
-    @staticmethod
-    def _wait(request):
+    def _wait(self, request):
         while not request.Test():
             time.sleep(_PAUSE)
 
 
 class Local:
-    """The functions of `Mpi` over threads of one process: `Local.ranks(n)` returns an engine for each rank."""
+    """The engine over threads of one process: `Local.ranks(n)` returns one for each rank."""
 
     def __init__(self, rank, mail, items, gate):
         self.rank, self.size = rank, len(items)
@@ -105,14 +92,9 @@ class Local:
         return lambda: None
 
     def recv(self, array, source):
-        try:
-            found = self._mail[source][self.rank].get(timeout=_PATIENCE)
-        except queue.Empty:
-            found = None
+        found = self._mail[source][self.rank].get(timeout=_PATIENCE)
         if found is None:
             raise ManifestError(f"rank {source} sends no more")
-        if found.shape != array.shape or found.dtype != array.dtype:
-            raise ManifestError(f"rank {source} sends {found.dtype}{found.shape}, not {array.dtype}{array.shape}")
         array[...] = found
 
     def all_reduce(self, array):
@@ -128,10 +110,7 @@ class Local:
         part.reshape(-1)[...] = total.reshape(self.size, -1)[self.rank]
 
     def barrier(self):
-        try:
-            self._gate.wait(timeout=_PATIENCE)
-        except threading.BrokenBarrierError:
-            raise ManifestError("another rank failed") from None
+        self._gate.wait(timeout=_PATIENCE)
 
     def gather(self, item):
         items = self._exchange(item)
@@ -163,40 +142,31 @@ class Rank:
         self.values = {value["name"]: value for value in self.manifest["values"]}
         self.given = dict(numpy.load(inputs)) if inputs else None
         self.held, self.sending, self.outputs, self.most = {}, {}, {}, 0
-        # The number of the run of a whole step; None without a pipeline of several parts.
-        count = self.manifest["micro_batches"]
-        self.step = count if "pipeline" in self.manifest and count > 1 else None
-        own = {one.get("name") or self.device: one for one in self.manifest["sections"] if one["device"] == self.device}
+        # The number of the run of a whole step; None without a step of several parts.
+        self.step = self.manifest["micro_batches"] if "pipeline" in self.manifest else None
+        self.step = None if self.step == 1 else self.step
+        self.collectives = {row["value"]: row for row in self.manifest.get("collectives", [])}
+        runs = [one for one in self.manifest["sections"] if self.device in one.get("devices", [one["device"]])]
+        own = {one.get("name") or self.device: one for one in runs}
         self.sections = {name: _session(path.parent / one["model"], one, optimize) for name, one in own.items()}
         self.once = {name for name, one in own.items() if one.get("phase") in ("prepare", "update")}
         # New values in the storage of old ones, which is counted already.
         self.stored = {row["result"] for row in self.manifest.get("state", []) if row["section"] in own}
 
-    def run(self):
-        """Does all events."""
-        for event in self.manifest["program"].get(self.device, []):
-            (kind, what), = event.items()
-            getattr(self, "_" + kind)(what, self.values.get(what.get("value")), what["micro_batch"])
-
     def _feed(self, what, value, run):
-        # Parts of a batch are shares of one input.
-        joined = value.get("joined")
+        # Parts of a batch are shares of one input. `NAME@RUN` is the input of one run, `NAME` that of all.
+        name, kind, joined, of = value["name"], _dtype(value), value.get("joined"), run if self.step is None else 0
         shape = joined["shape"] if joined else value["shape"]
-        array = self._input(value["name"], shape, _dtype(value), run if self.step is None else 0)
-        if str(array.dtype) != _dtype(value) or not _fits(value, array.shape, shape):
-            raise ManifestError(f"`{value['name']}` is {array.dtype}{array.shape}, not {_dtype(value)}{tuple(shape)}")
-        self._hold(what, self._part(value, array, run).copy() if joined and run < self.step else array)
-
-    def _input(self, name, shape, kind, run):
         if self.given is None:
-            generator = numpy.random.default_rng([self.seed + run, zlib.crc32(name.encode())])
+            generator = numpy.random.default_rng([self.seed + of, zlib.crc32(name.encode())])
             drawn = generator.standard_normal(shape) if kind.startswith("float") else generator.integers(0, 2, shape)
-            return drawn.astype(kind)
-        # `NAME@RUN` is the input of one run, `NAME` that of all.
-        found = self.given.get(f"{name}@{run}", self.given.get(name))
-        if found is None:
-            raise ManifestError(f"the given inputs have no `{name}`")
-        return found
+            array = drawn.astype(kind)
+        else:
+            array = self.given.get(f"{name}@{of}", self.given.get(name))
+        if array is None or str(array.dtype) != kind or not _fits(value, array.shape, shape):
+            found = "missing" if array is None else f"{array.dtype}{array.shape}"
+            raise ManifestError(f"`{name}` is {found}, not {kind}{tuple(shape)}")
+        self._hold(what, self._part(value, array, run).copy() if joined and run < self.step else array)
 
     def _share(self, what, value, run):
         self._hold(what, self._part(value, self._held(value["name"], self.step), run).copy())
@@ -216,18 +186,55 @@ class Rank:
         if joined["by"] == "mean" and run + 1 == self.step:
             whole *= part.dtype.type(1 / self.step)
 
+    def _collect(self, what, value, run):
+        row, engine, own = self.collectives[value["name"]], self.engine, self.engine.rank
+        root, by = self.ranks.get(row.get("root")), value.get("joined", {}).get("by")
+        is_sent, source = row["kind"] == "broadcast", engine.size - 1 if row["kind"] != "broadcast" else root
+        to = [rank for rank in range(engine.size) if rank != source and (is_sent or root in (None, rank))]
+        is_empty = is_sent and own != root
+        part = self._empty(value, run) if is_empty else self._held(value["name"], run if is_sent else own)
+        whole = numpy.array(part, order="C")
+        if is_sent:
+            self._spread(whole, source, to)
+        elif by == "concat":
+            parts = numpy.empty((engine.size, *whole.shape), whole.dtype)
+            engine.all_gather(whole, parts)
+            whole = numpy.concatenate(parts, value["joined"]["axis"])
+        elif row["order"] == "engine":
+            engine.all_reduce(whole)
+        else:
+            # The sum goes from rank to rank, so that parts are added in this order; the last one sends it back.
+            if own > 0:
+                engine.recv(whole, own - 1)
+                numpy.add(whole, part, out=whole)
+            if own < source:
+                engine.send(whole, own + 1)()
+            self._spread(whole, source, to)
+        if is_empty or not is_sent and root in (None, own):
+            self._hold(what, whole * whole.dtype.type(1 / self.step) if by == "mean" else whole)
+
+    _offer = _collect
+
+    def _spread(self, array, source, to):
+        sent = [self.engine.send(numpy.asarray(array, order="C"), rank) for rank in to if self.engine.rank == source]
+        if self.engine.rank in to:
+            self.engine.recv(array, source)
+        for wait in sent:
+            wait()
+
+    def _empty(self, value, run):
+        is_whole = "joined" in value and run == self.step
+        return numpy.empty(value["joined"]["shape"] if is_whole else value["shape"], _dtype(value))
+
     def _recv(self, what, value, run):
-        source, shape = self.ranks[what["from"]], value["shape"]
-        if "joined" in value and run == self.step:
-            shape = value["joined"]["shape"]
+        source, array = self.ranks[what["from"]], self._empty(value, run)
         if "shape_expr" in value:
             # Free extents go ahead of the value.
-            own = numpy.empty(len(shape), "int64")
+            own = numpy.empty(array.ndim, "int64")
             self.engine.recv(own, source)
-            if not _fits(value, own, shape):
-                raise ManifestError(f"{what['from']} sends `{value['name']}` with the extents {own}, more than {shape}")
-            shape = own
-        array = numpy.empty(shape, _dtype(value))
+            if not _fits(value, own, array.shape):
+                raise ManifestError(f"`{value['name']}` comes with the extents {own}, more than {array.shape}")
+            array = numpy.empty(own, array.dtype)
         self.engine.recv(array, source)
         self._hold(what, array)
 
@@ -239,9 +246,8 @@ class Rank:
         fed = [value.name for value in session.get_inputs() if value.name in self.values]
         is_whole = {name: self.step is not None and self.values[name].get("once", once) for name in fed}
         fed = {name: self._held(name, self.step if is_whole[name] else run) for name in fed}
-        names = [value.name for value in session.get_outputs()]
-        for name, array in zip(names, session.run(names, fed)):
-            self._hold({"value": name, "micro_batch": run}, array)
+        for value, array in zip(session.get_outputs(), session.run(None, fed)):
+            self._hold({"value": value.name, "micro_batch": run}, array)
 
     def _send(self, what, value, run):
         arrays = [numpy.asarray(self._held(value["name"], run), order="C")]
@@ -261,8 +267,7 @@ class Rank:
 
     def _hold(self, what, array):
         self.held[what["value"], what["micro_batch"]] = array
-        counted = sum(array.nbytes for (name, _), array in self.held.items() if name not in self.stored)
-        self.most = max(self.most, counted)
+        self.most = max(self.most, sum(array.nbytes for key, array in self.held.items() if key[0] not in self.stored))
 
     def _held(self, name, run):
         if (name, run) not in self.held:
@@ -284,14 +289,18 @@ def _session(model, stated, optimize):
     return onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
 
 
+def _bytes(array):
+    return array.reshape(-1).view("uint8")
+
+
 def read(path):
     """Returns a manifest."""
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        is_known = re.match(r"memc\.devices/1(\.|$)", manifest["schema"])
+    except (OSError, ValueError, TypeError, KeyError) as error:
         raise ManifestError(f"{path} is not a manifest: {error}") from error
-    schema = manifest.get("schema") if isinstance(manifest, dict) else None
-    if not re.match(r"memc\.devices/1(\.|$)", str(schema)):
+    if not is_known:
         raise ManifestError(f"{path} is not a manifest of the schema memc.devices/1")
     return manifest
 
@@ -299,15 +308,21 @@ def read(path):
 def _fits(value, found, stated):
     """Whether extents are those that a value has: at most the stated ones where they are free."""
     free = [not text.isdigit() for text in value.get("shape_expr", [])] or [False] * len(stated)
-    return len(found) == len(stated) and all(own == most or own < most and of for own, most, of in zip(found, stated, free))
+    rows = zip(found, stated, free)
+    return len(found) == len(stated) and all(own == most or own < most and is_free for own, most, is_free in rows)
 
 
 def run_rank(path, engine, inputs=None, seed=0, optimize=True):
     """Runs one rank of a manifest; returns all graph outputs on rank 0, by name and run, and None elsewhere."""
     rank = Rank(path, engine, inputs, seed, optimize)
-    rank.run()
-    planned = rank.manifest["devices"][engine.rank]["peak"]
-    memory = {"device": rank.device, "held": rank.most, "planned": planned, "anonymous": _anonymous()}
+    for event in rank.manifest["program"].get(rank.device, []):
+        (kind, what), = event.items()
+        getattr(rank, "_" + kind)(what, rank.values.get(what.get("value")), what["micro_batch"])
+    # Bytes of this process that no file backs, where the system tells them.
+    status = pathlib.Path("/proc/self/status")
+    found = re.search(r"RssAnon:\s*(\d+)", status.read_text(encoding="ascii") if status.exists() else "")
+    planned, anonymous = rank.manifest["devices"][engine.rank]["peak"], int(found[1]) * 1024 if found else None
+    memory = {"device": rank.device, "held": rank.most, "planned": planned, "anonymous": anonymous}
     found = engine.gather((rank.outputs, memory))
     if found is None:
         return None
@@ -337,8 +352,7 @@ def run_local(path, inputs=None, seed=0, optimize=True):
 
 def main(words=None):
     """Runs the command; returns its exit code."""
-    about = "Run the sections of a model that `memc split` divided."
-    parser = argparse.ArgumentParser(prog="memc-run-devices", description=about)
+    parser = argparse.ArgumentParser(prog="memc-run-devices", description="Run a model that `memc split` divided.")
     add = parser.add_argument
     add("manifest", type=pathlib.Path, help="manifest.json of `memc split`")
     add("--engine", choices=["mpi", "local"], default="mpi", help="mpi: a process a rank, by mpirun; local: threads")
@@ -356,7 +370,7 @@ def main(words=None):
         return 0
     except Exception as error:  # A rank that fails must not leave the others waiting.
         where = f"rank {engine.rank}: " if engine else ""
-        print(f"memc-run-devices: {where}{error}", file=sys.stderr, flush=True)
+        print(f"memc-run-devices: {where}{str(error) or repr(error)}", file=sys.stderr, flush=True)
         if engine and engine.size > 1:
             engine.abort()
         return 1
@@ -365,8 +379,7 @@ def main(words=None):
 def _tell(outputs, memory, path):
     for row in memory:
         anonymous = "" if row["anonymous"] is None else f", {row['anonymous']:,} B anonymous in its process"
-        held = f"{row['device']}: {row['held']:,} B of values held, {row['planned']:,} B planned"
-        print(f"{held}{anonymous}", file=sys.stderr)
+        print(f"{row['device']}: {row['held']:,} B of values held, {row['planned']:,} B planned" + anonymous, file=sys.stderr)
     if path:
         with open(path, "wb") as out:
             numpy.savez(out, **outputs)
@@ -381,15 +394,6 @@ def _dtype(value):
         return str(numpy.dtype({"float": "float32", "double": "float64"}.get(value["dtype"], value["dtype"])))
     except TypeError as error:
         raise ManifestError(f"`{value['name']}` has the type {value['dtype']}, which numpy lacks") from error
-
-
-def _anonymous():
-    """Bytes of this process that no file backs; None where the system does not tell."""
-    try:
-        found = re.search(r"RssAnon:\s*(\d+) kB", pathlib.Path("/proc/self/status").read_text(encoding="ascii"))
-    except OSError:
-        found = None
-    return int(found[1]) * 1024 if found else None
 
 
 if __name__ == "__main__":

@@ -29,6 +29,15 @@ def split(folder, count, runs=1):
     return given, given.parent / "parts/manifest.json"
 
 
+def train(folder):
+    """Makes a training step of a small model; returns its path."""
+    given, step = pathlib.Path(folder) / "in.onnx", pathlib.Path(folder) / "step.onnx"
+    given.write_bytes(layers().SerializeToString())
+    words = ["train", given, "-o", step, "--loss", "mse", "--labels", "t", "--optimizer", "adam", "-q"]
+    subprocess.run([PROGRAM, *words], check=True)
+    return step
+
+
 def together(size, work):
     """Runs `work` with each engine on a thread of its own; returns the results by rank."""
     results = [None] * size
@@ -47,11 +56,7 @@ def together(size, work):
 class Programs(unittest.TestCase):
     def test_parts_of_a_training_step_have_the_bits_of_one_device(self):
         with tempfile.TemporaryDirectory() as folder:
-            given, step = pathlib.Path(folder) / "in.onnx", pathlib.Path(folder) / "step.onnx"
-            given.write_bytes(layers().SerializeToString())
-            train = ["train", given, "-o", step, "--loss", "mse", "--labels", "t", "--optimizer", "adam", "-q"]
-            subprocess.run([PROGRAM, *train], check=True)
-            found = {}
+            step, found = train(folder), {}
             for count, schedule, runs in [(1, "gpipe", 2), (2, "gpipe", 2), (3, "1f1b", 2), (2, "1f1b", 1)]:
                 parts = pathlib.Path(folder) / f"{count}{schedule}{runs}"
                 words = ["split", step, "-o", parts, f"--devices={count}", f"--micro-batches={runs}", "--schedule", schedule, "-q"]
@@ -64,6 +69,21 @@ class Programs(unittest.TestCase):
                     found["loss"] = outputs["loss"]
                 else:
                     numpy.testing.assert_allclose(outputs["loss"], found["loss"], rtol=1e-5)
+
+    def test_parts_on_ranks_have_the_bits_of_one_device(self):
+        with tempfile.TemporaryDirectory() as folder:
+            step = train(folder)
+            ways = [["--devices=1", "--schedule=gpipe", "--micro-batches=4"]]
+            ways += [["--devices=4", "--schedule=data", *more] for more in ([], ["--shard-state"], ["--sums=engine"])]
+            bits = []
+            for number, words in enumerate(ways):
+                parts = pathlib.Path(folder) / str(number)
+                subprocess.run([PROGRAM, "split", step, "-o", parts, *words, "-q"], check=True)
+                outputs, memory = devices.run_local(parts / "manifest.json", seed=2)
+                self.assertTrue(all(0 < row["held"] <= row["planned"] for row in memory))
+                bits.append({name: array.tobytes() for name, array in outputs.items()})
+            # The local engine adds by rank, whatever the manifest allows.
+            self.assertEqual(bits, [bits[0]] * 4)
 
     def test_results_have_the_bits_of_the_whole_model(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -159,6 +179,18 @@ class Engine(unittest.TestCase):
             self.assertEqual(ran.returncode, 0, ran.stderr)
             local = subprocess.run([*mpi[4:], "--engine=local"], capture_output=True, text=True, check=True)
             self.assertEqual(ran.stdout, local.stdout)
+            # Collectives: sums by rank and as the engine likes, and parameters that return to both ranks.
+            step, bits = train(folder), set()
+            for order in ("index", "engine"):
+                words = ["--devices=2", "--schedule=data", "--shard-state", "--sums", order, "-q"]
+                subprocess.run([PROGRAM, "split", step, "-o", step.with_name(order), *words], check=True)
+                data = [*mpi[:-1], step.with_name(order) / "manifest.json"]
+                ran = subprocess.run(data, capture_output=True, text=True, timeout=120, env=environment)
+                self.assertEqual(ran.returncode, 0, ran.stderr)
+                bits.add(ran.stdout)
+            local = subprocess.run([*data[4:], "--engine=local"], capture_output=True, text=True, check=True)
+            # A sum of two has one order.
+            self.assertEqual(bits, {local.stdout})
             manifest.with_name("d1.onnx").write_bytes(b"")
             ran = subprocess.run(mpi, capture_output=True, text=True, timeout=120, env=environment)
             self.assertNotEqual(ran.returncode, 0)

@@ -364,9 +364,18 @@ pub struct Split {
     #[arg(long, value_name = "M", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=4096), help_heading = heading::MACHINE)]
     pub micro_batches: u64,
     /// Divide a training step into forward and backward sections, and run these in an order: one forward and
-    /// one backward in turn, or all forward runs first
-    #[arg(long, value_enum, hide_possible_values = true, value_name = "1f1b|gpipe", help_heading = heading::USUAL)]
+    /// one backward in turn, or all forward runs first. With `data`, each device computes a part of the batch
+    /// instead
+    #[arg(long, value_enum, hide_possible_values = true, value_name = "1f1b|gpipe|data", help_heading = heading::USUAL)]
     pub schedule: Option<ScheduleArg>,
+    /// With `--schedule data`: update each parameter on one device, which alone holds the state of its
+    /// optimizer
+    #[arg(long, help_heading = heading::CHANGES)]
+    pub shard_state: bool,
+    /// With `--schedule data`: add gradients in the order of the devices, or as the engine likes, where last
+    /// bits may differ
+    #[arg(long, value_enum, default_value = "index", hide_possible_values = true, value_name = "index|engine", help_heading = heading::CHANGES)]
+    pub sums: SumsArg,
     /// Runtime that executes the sections
     #[arg(long, value_enum, default_value = "player", help_heading = heading::MACHINE)]
     pub runtime: RuntimeArg,
@@ -405,6 +414,17 @@ pub enum ScheduleArg {
     OneForwardOneBackward,
     /// All forward runs, then all backward runs
     Gpipe,
+    /// Each device computes a part of the batch
+    Data,
+}
+
+/// Order in which parts of several devices are added.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum SumsArg {
+    /// By rank
+    Index,
+    /// Any
+    Engine,
 }
 
 /// `memc report`.

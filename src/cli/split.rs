@@ -6,10 +6,10 @@ use std::path::Path;
 
 use memc::{Devices, Error, Outputs, Sections, sha256};
 use memc_ir::{Bytes, Nanos};
-use memc_layout::devices::{self, Crossing, Event, Manifest, Schedule};
+use memc_layout::devices::{self, Crossing, Event, Manifest, Order, Schedule};
 use memc_passes::Rewriting;
 
-use super::args::{Rewrites, RuntimeArg, ScheduleArg, Split};
+use super::args::{Rewrites, RuntimeArg, ScheduleArg, Split, SumsArg};
 use super::cluster::{self, Cluster};
 use super::weights::Elsewhere;
 use super::{ExitCode, Failure, Outcome, Voice, open, target, usage};
@@ -45,7 +45,13 @@ pub fn run(arguments: &Split, voice: &Voice) -> Outcome {
         schedule: arguments.schedule.map(|schedule| match schedule {
             ScheduleArg::OneForwardOneBackward => Schedule::OneForwardOneBackward,
             ScheduleArg::Gpipe => Schedule::Gpipe,
+            ScheduleArg::Data => Schedule::Data,
         }),
+        sums: match arguments.sums {
+            SumsArg::Index => Order::Index,
+            SumsArg::Engine => Order::Engine,
+        },
+        shard_state: arguments.shard_state,
     };
     let sections = memc::split(&file, &request, &devices)?;
     write(arguments, &sections)?;
@@ -116,7 +122,7 @@ fn write_into(arguments: &Split, sections: &Sections) -> Result<(), Error> {
 /// Prints a line for each device, and what crosses.
 fn tell(manifest: &Manifest, voice: &Voice) {
     for device in &manifest.devices {
-        let sections = manifest.sections.iter().filter(|section| section.device == device.name);
+        let sections = manifest.sections.iter().filter(|section| section.runs_on(&device.name));
         let nodes: BTreeSet<u64> = sections.flat_map(|section| section.nodes.iter().copied()).collect();
         if nodes.is_empty() {
             voice.say(&format!("{}: no section", device.name));
@@ -145,6 +151,16 @@ fn tell(manifest: &Manifest, voice: &Voice) {
             count += 1;
             bytes = bytes.saturating_add(joined.map_or(value.bytes, |joined| joined.bytes));
         }
+    }
+    if !manifest.collectives.is_empty() {
+        let whole = |value: &&Crossing| value.joined.as_ref().map_or(value.bytes, |joined| joined.bytes);
+        let bytes = manifest.collectives.iter().filter_map(|row| sizes.get(row.value.as_str())).map(whole).sum();
+        voice.say(&format!(
+            "{} values are joined or sent by all devices in a step, {}",
+            manifest.collectives.len(),
+            Bytes(bytes)
+        ));
+        return;
     }
     let slowest = manifest.links.iter().map(|link| link.bytes_per_second).fold(f64::INFINITY, f64::min);
     let time = Nanos(if count == 0 { 0.0 } else { bytes as f64 / slowest * 1e9 });

@@ -18,14 +18,28 @@ use crate::split_error::SplitError;
 pub(super) struct Portion {
     /// Name of the section.
     pub name: String,
-    /// Rank of its device.
+    /// Rank of its device; the first one if there are several.
     pub rank: usize,
+    /// Ranks of all other devices that run it.
+    pub more: Vec<usize>,
     /// Phase of a training step.
     pub phase: Option<Phase>,
     /// Nodes of the file.
     pub units: BTreeSet<usize>,
     /// Nodes whose results other sections read from here.
     pub owned: BTreeSet<usize>,
+}
+
+impl Portion {
+    /// Ranks of all devices that run it.
+    pub fn ranks(&self) -> impl Iterator<Item = usize> + '_ {
+        std::iter::once(self.rank).chain(self.more.iter().copied())
+    }
+
+    /// Whether a device runs it.
+    pub fn runs_on(&self, rank: usize) -> bool {
+        self.ranks().any(|own| own == rank)
+    }
 }
 
 /// A section with its interface.

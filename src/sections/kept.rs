@@ -26,7 +26,7 @@ pub(super) fn of_section(graph: &Graph<'_>, cuts: &[Cut], position: usize) -> Ve
         cut.inputs.contains(name) || cut.portion.units.iter().any(|unit| graph.units[*unit].weights.contains(name))
     };
     let is_last = |name: &String| {
-        let later = cuts[position + 1..].iter().filter(|other| other.portion.rank == cut.portion.rank);
+        let later = cuts[position + 1..].iter().filter(|other| cut.portion.ranks().any(|rank| other.portion.runs_on(rank)));
         later.into_iter().all(|other| !reads(other, name))
     };
     let is_own = |pair: &&StateNames| cut.outputs.contains(&pair.new) && reads(cut, &pair.old) && is_last(&pair.old);

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use memc_ir::{Dim, DimExpr, Range, TensorType};
 use memc_layout::devices::{
-    Copied, Crossing, DeviceMemory, Equal, Event, Join, Joined, Manifest, Path, Pipeline, Section, Source, Updated, VERSION,
+    Collective, Copied, Crossing, DeviceMemory, Equal, Event, Join, Joined, Manifest, Path, Pipeline, Section, Source, Updated,
+    VERSION,
 };
 use memc_layout::{Class, Extents, Limit, Tensor};
 use memc_onnx_proto::ModelFile;
@@ -42,6 +43,8 @@ pub(super) struct Joins {
     pub joined: BTreeMap<String, (Join, Option<u64>)>,
     /// Values with one form, that of the step.
     pub once: BTreeSet<String>,
+    /// What all devices do together.
+    pub collectives: Vec<Collective>,
 }
 
 impl Story<'_> {
@@ -59,6 +62,7 @@ impl Story<'_> {
             let device = Devices::name(portion.rank);
             sections.push(Section {
                 name: (portion.name != device).then(|| portion.name.clone()),
+                devices: portion.ranks().map(Devices::name).filter(|_| !portion.more.is_empty()).collect(),
                 device,
                 phase: portion.phase,
                 model: format!("{}.onnx", portion.name),
@@ -76,7 +80,7 @@ impl Story<'_> {
             latency_ns: path.latency.0,
         });
         let state = self.state();
-        let ranks: BTreeSet<usize> = self.cuts.iter().map(|cut| cut.portion.rank).collect();
+        let ranks: BTreeSet<usize> = self.cuts.iter().flat_map(|cut| cut.portion.ranks()).collect();
         Ok(Manifest {
             schema: VERSION.to_owned(),
             memc_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -88,6 +92,7 @@ impl Story<'_> {
             sections,
             values: self.values()?,
             copies: copies(whole, self.cuts, &state),
+            collectives: self.pipeline.map(|joins| joins.collectives.clone()).unwrap_or_default(),
             state,
             program: ranks
                 .into_iter()
@@ -112,7 +117,7 @@ impl Story<'_> {
     fn memory(&self, rank: usize) -> DeviceMemory {
         let name = Devices::name(rank);
         let mut device = DeviceMemory { name, budget: self.devices.budget(rank), ..DeviceMemory::default() };
-        let own = || self.cuts.iter().zip(self.planned).filter(|(cut, _)| cut.portion.rank == rank);
+        let own = || self.cuts.iter().zip(self.planned).filter(|(cut, _)| cut.portion.runs_on(rank));
         let cuts: Vec<&Cut> = own().map(|(cut, _)| cut).collect();
         let mut weights: BTreeSet<&str> = BTreeSet::new();
         for (cut, planned) in own() {
@@ -208,7 +213,7 @@ fn copies(graph: &Graph<'_>, cuts: &[Cut], state: &[Updated]) -> Vec<Copied> {
     let mut holders: BTreeMap<&String, BTreeSet<usize>> = BTreeMap::new();
     for cut in cuts {
         for name in cut.portion.units.iter().flat_map(|unit| &graph.units[*unit].weights) {
-            holders.entry(name).or_default().insert(cut.portion.rank);
+            holders.entry(name).or_default().extend(cut.portion.ranks());
         }
     }
     let several = holders.into_iter().filter(|(_, ranks)| ranks.len() > 1);

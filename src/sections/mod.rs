@@ -20,7 +20,7 @@ mod state;
 use std::collections::BTreeSet;
 
 use memc_ir::{Bytes, Limit};
-use memc_layout::devices::{Crossing, DeviceMemory, Manifest, Prepared};
+use memc_layout::devices::{Crossing, DeviceMemory, Manifest, Prepared, Schedule};
 use memc_onnx_proto::ModelFile;
 use memc_passes::{Io, StateNames};
 
@@ -92,8 +92,10 @@ pub fn split(file: &ModelFile, request: &Request, devices: &Devices) -> Result<S
 /// Divides a model with fixed caches.
 fn divided(file: &ModelFile, request: &Request, devices: &Devices) -> Result<Sections, Error> {
     match devices.schedule {
-        Some(schedule) => pipeline::split_step(file, request, devices, schedule),
-        None => {
+        // One device has the whole batch.
+        Some(Schedule::Data) if devices.count > 1 => pipeline::split_batch(file, request, devices),
+        Some(schedule) if schedule != Schedule::Data => pipeline::split_step(file, request, devices, schedule),
+        _ => {
             let graph = Graph::new(file, request)?;
             // A cache is on one device, and so are the nodes that read it.
             let kept: BTreeSet<usize> = kept::together(&graph).into_iter().flatten().collect();
@@ -293,6 +295,7 @@ fn portions(whole: &[BTreeSet<usize>], owned: &[Vec<usize>]) -> Vec<Portion> {
     let portion = |(rank, (units, owned)): (usize, (&BTreeSet<usize>, &Vec<usize>))| Portion {
         name: Devices::name(rank),
         rank,
+        more: Vec::new(),
         phase: None,
         units: units.clone(),
         owned: owned.iter().copied().collect(),

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use memc_ir::Nanos;
-use memc_layout::devices::Schedule;
+use memc_layout::devices::{Order, Schedule};
 
 use crate::link::rate_and_latency;
 use crate::request::Request;
@@ -28,8 +28,13 @@ pub struct Devices {
     pub links: Vec<Path>,
     /// Number of times that the program runs the model; with a schedule, number of parts of the batch.
     pub micro_batches: u64,
-    /// Order of forward and backward runs of a training step; without one, a step is divided like any model.
+    /// Order of forward and backward runs of a training step, or one part of its batch a device; without one,
+    /// a step is divided like any model.
     pub schedule: Option<Schedule>,
+    /// Order in which parts of several devices are added.
+    pub sums: Order,
+    /// Whether each parameter is updated on one device, which alone holds the state of its optimizer.
+    pub shard_state: bool,
 }
 
 /// A link between two devices: `d0-d1=10GB/s,20us`.
@@ -79,7 +84,15 @@ impl Devices {
     /// Devices without budgets, joined by equal links, and one run of the model.
     #[must_use]
     pub fn new(count: usize) -> Self {
-        Self { count, budgets: Vec::new(), links: Vec::new(), micro_batches: 1, schedule: None }
+        Self {
+            count,
+            budgets: Vec::new(),
+            links: Vec::new(),
+            micro_batches: 1,
+            schedule: None,
+            sums: Order::Index,
+            shard_state: false,
+        }
     }
 
     /// Name of the device with a rank.
@@ -143,12 +156,16 @@ impl Devices {
         {
             return Err(SplitError::NoLink { from, to: from + 1 });
         }
+        let is_data = self.schedule == Some(Schedule::Data);
         let has_state = request.alias_state || !request.state.is_empty();
         let unsupported = [
             (self.schedule.is_some() && !request.import.ranges.is_empty(), "ranges of dimensions with `--schedule`"),
             (!request.buckets.is_empty(), "lists of extents"),
             (!request.budgets.is_empty(), "`--budget`; `--device-budget` limits all bytes of a device"),
             (self.micro_batches > 1 && self.schedule.is_none() && has_state, "state in several runs of the model"),
+            (self.micro_batches > 1 && is_data, "`--micro-batches` with `--schedule data`, which has one part a device"),
+            (self.sums != Order::Index && !is_data, "`--sums` without `--schedule data`"),
+            (self.shard_state && !is_data, "`--shard-state` without `--schedule data`"),
             (request.passes.is_some(), "`--passes`"),
             (request.import.allow_unbound, "`--allow-unbound`"),
         ];

@@ -82,6 +82,7 @@ pub(super) fn most_held(events: &[Event], cuts: &[&Cut], sizes: &Sizes<'_>, stor
         match event {
             Event::Feed(Carried { value, micro_batch })
             | Event::Share(Carried { value, micro_batch })
+            | Event::Collect(Carried { value, micro_batch })
             | Event::Recv { value, micro_batch, .. } => {
                 held = held.saturating_add(bytes(value, *micro_batch));
             }
@@ -96,7 +97,7 @@ pub(super) fn most_held(events: &[Event], cuts: &[&Cut], sizes: &Sizes<'_>, stor
                 }
             }
             Event::Free(Carried { value, micro_batch }) => held = held.saturating_sub(bytes(value, *micro_batch)),
-            Event::Send { .. } | Event::Give(_) => {}
+            Event::Offer(_) | Event::Send { .. } | Event::Give(_) => {}
         }
         if held > most {
             (most, first) = (held, position);

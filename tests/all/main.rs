@@ -40,6 +40,7 @@ mod range_layouts;
 mod ranges_run;
 mod read_again;
 mod regions;
+mod replicas;
 mod report_limits;
 mod rewritten_models;
 mod rows;

@@ -113,7 +113,7 @@ pub fn step() -> Model {
 }
 
 /// Steps of the tests: the hand-made one, exported ones, and one by `memc train`.
-fn steps(folder: &Folder) -> Vec<(&'static str, Model)> {
+pub fn steps(folder: &Folder) -> Vec<(&'static str, Model)> {
     folder.write("hand.onnx", step().bytes());
     for name in ["mlp_grad_tiny", "unet_grad_tiny"] {
         std::fs::copy(model(name), folder.path(&format!("{name}.onnx"))).unwrap();

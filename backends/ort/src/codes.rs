@@ -194,7 +194,7 @@ impl Error {
             Self::NoMemory { .. } | Self::TooLarge { .. } => "E0707",
             Self::Clobbered { .. } | Self::Guard { .. } | Self::ArenaGuard { .. } => "E0708",
             Self::WorkspaceKept { .. } | Self::NoValue { .. } => "E0708",
-            Self::NotHeld { .. } | Self::Waits { .. } => "E0716",
+            Self::NotHeld { .. } | Self::Unequal { .. } | Self::Waits { .. } => "E0716",
             Self::NoPlace { .. } | Self::NotAdmitted { .. } => "E0717",
             Self::ArrayFile { .. } => "E0710",
             Self::Transfer { .. } | Self::NoThread { .. } => "E0711",
@@ -244,7 +244,7 @@ impl Error {
             }
             Self::Clobbered { .. } | Self::Guard { .. } | Self::ArenaGuard { .. } => NAMES_THE_RULE,
             Self::WorkspaceKept { .. } | Self::NoValue { .. } => NAMES_THE_RULE,
-            Self::NotHeld { .. } | Self::Waits { .. } => {
+            Self::NotHeld { .. } | Self::Unequal { .. } | Self::Waits { .. } => {
                 "`memc check IN.onnx MANIFEST.json` names the rule that the manifest breaks"
             }
             Self::NoPlace { .. } | Self::NotAdmitted { .. } => {

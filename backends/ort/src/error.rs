@@ -256,6 +256,12 @@ pub enum Error {
         /// Number of the run.
         run: u64,
     },
+    /// Devices give different values of one output.
+    #[error("devices give different values of `{value}`")]
+    Unequal {
+        /// Name of the value.
+        value: String,
+    },
     /// All devices wait for messages.
     #[error("all devices wait: {device} never receives the message of event {event}")]
     Waits {

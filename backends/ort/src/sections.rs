@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use memc_layout::Layout;
-use memc_layout::devices::{Carried, Crossing, Event, Manifest};
+use memc_layout::devices::{Carried, Collective, CollectiveKind, Crossing, Event, Manifest};
 use memc_onnx_proto::ModelFile;
 
 use crate::arrays::Array;
@@ -69,6 +69,20 @@ pub type Feed<'a> = dyn Fn(usize, u64) -> Result<Box<dyn Inputs + 'a>, Error> + 
 /// A message: sender, receiver, value and run.
 type Message<'f> = (&'f str, &'f str, &'f str, u64);
 
+/// What is between devices.
+#[derive(Default)]
+struct Wire<'f> {
+    messages: BTreeMap<Message<'f>, Array>,
+    /// The collective of each value.
+    joint: BTreeMap<&'f str, Joint<'f>>,
+}
+
+/// A collective, and what devices gave to it. Each one is there once it takes part, also if it gives nothing.
+struct Joint<'f> {
+    row: &'f Collective,
+    parts: BTreeMap<&'f str, Option<Array>>,
+}
+
 /// Plays the program of a manifest to its end. `parts` are the files of its sections, and `options` hold for
 /// each section.
 ///
@@ -85,7 +99,7 @@ pub fn play_sections(
     let step = (manifest.pipeline.is_some() && manifest.micro_batches > 1).then_some(manifest.micro_batches);
     let mut devices: Vec<Device<'_, '_>> = Vec::new();
     for stated in &manifest.devices {
-        let own = manifest.sections.iter().zip(parts).enumerate().filter(|(_, (section, _))| section.device == stated.name);
+        let own = manifest.sections.iter().zip(parts).enumerate().filter(|(_, (section, _))| section.runs_on(&stated.name));
         let mut sections = Vec::new();
         for (position, (section, part)) in own {
             let player = Player::new(runtime, part.model, part.layout, options.clone());
@@ -108,7 +122,10 @@ pub fn play_sections(
             devices.push(Device { name: &stated.name, events, sections, values: &values, stored, step, at, held, used });
         }
     }
-    let mut wire: BTreeMap<Message<'_>, Array> = BTreeMap::new();
+    let mut wire = Wire::default();
+    for row in &manifest.collectives {
+        wire.joint.insert(&row.value, Joint { row, parts: BTreeMap::new() });
+    }
     let mut played = PlayedSections::default();
     loop {
         let mut has_moved = false;
@@ -173,7 +190,7 @@ impl<'f> Device<'f, '_> {
         &mut self,
         event: &'f Event,
         feed: &Feed<'_>,
-        wire: &mut BTreeMap<Message<'f>, Array>,
+        wire: &mut Wire<'f>,
         played: &mut PlayedSections,
     ) -> Result<bool, Error> {
         match event {
@@ -182,7 +199,7 @@ impl<'f> Device<'f, '_> {
                 self.hold(value, *micro_batch, array);
             }
             Event::Recv { value, micro_batch, from } => {
-                let Some(array) = wire.remove(&(from, self.name, value, *micro_batch)) else { return Ok(false) };
+                let Some(array) = wire.messages.remove(&(from, self.name, value, *micro_batch)) else { return Ok(false) };
                 self.hold(value, *micro_batch, array);
             }
             Event::Run { micro_batch, section } => self.run(*micro_batch, section.as_deref())?,
@@ -194,10 +211,21 @@ impl<'f> Device<'f, '_> {
                 let share = joining::share(self.held(value, step)?, value, joined, *micro_batch, step)?;
                 self.hold(value, *micro_batch, share);
             }
+            Event::Offer(Carried { value, micro_batch }) => self.offer(value, *micro_batch, wire, played)?,
+            Event::Collect(Carried { value, micro_batch }) => {
+                self.offer(value, *micro_batch, wire, played)?;
+                let lacking = || Error::NotHeld { value: value.clone(), run: *micro_batch };
+                let joint = wire.joint.get(value.as_str()).ok_or_else(lacking)?;
+                if joint.row.devices.iter().any(|device| !joint.parts.contains_key(device.as_str())) {
+                    return Ok(false);
+                }
+                let whole = self.collected(joint, *micro_batch)?;
+                self.hold(value, *micro_batch, whole);
+            }
             Event::Send { value, micro_batch, to } => {
                 let array = Array::of(&self.held(value, *micro_batch)?.view())?;
                 played.sent += array.bytes().len() as u64;
-                wire.insert((self.name, to, value, *micro_batch), array);
+                wire.messages.insert((self.name, to, value, *micro_batch), array);
             }
             Event::Give(Carried { value, micro_batch }) => {
                 let array = Array::of(&self.held(value, *micro_batch)?.view())?;
@@ -205,7 +233,12 @@ impl<'f> Device<'f, '_> {
                 while played.outputs.len() <= run {
                     played.outputs.push(BTreeMap::new());
                 }
-                played.outputs[run].insert(value.clone(), array);
+                // Devices that give one value give equal ones.
+                if let Some(before) = played.outputs[run].insert(value.clone(), array)
+                    && played.outputs[run].get(value).is_some_and(|array| array.bytes() != before.bytes())
+                {
+                    return Err(Error::Unequal { value: value.clone() });
+                }
             }
             Event::Free(Carried { value, micro_batch }) => {
                 self.held(value, *micro_batch)?;
@@ -239,6 +272,41 @@ impl<'f> Device<'f, '_> {
         let whole = joining::join(so_far, self.held(value, run)?, value, joined, run, step)?;
         self.hold(value, step, whole);
         Ok(())
+    }
+
+    /// Gives what this device has of a value to its collective, once.
+    fn offer(&self, value: &str, step: u64, wire: &mut Wire<'f>, played: &mut PlayedSections) -> Result<(), Error> {
+        let lacking = || Error::NotHeld { value: value.to_owned(), run: step };
+        let joint = wire.joint.get_mut(value).ok_or_else(lacking)?;
+        let rank = joint.row.devices.iter().zip(0..).find(|(device, _)| *device == self.name).map(|(_, rank)| rank);
+        let rank: u64 = rank.ok_or_else(lacking)?;
+        let run = match joint.row.kind {
+            CollectiveKind::Broadcast if joint.row.root.as_deref() != Some(self.name) => None,
+            CollectiveKind::Broadcast => Some(step),
+            _ => Some(rank),
+        };
+        if !joint.parts.contains_key(self.name) {
+            let part = run.map(|run| Array::of(&self.held(value, run)?.view())).transpose()?;
+            played.sent += part.as_ref().map_or(0, |part| part.bytes().len() as u64);
+            joint.parts.insert(self.name, part);
+        }
+        Ok(())
+    }
+
+    /// The value of a collective to which all devices gave.
+    fn collected(&self, joint: &Joint<'_>, step: u64) -> Result<Array, Error> {
+        let value = joint.row.value.as_str();
+        let lacking = || Error::NotHeld { value: value.to_owned(), run: step };
+        let mut parts = joint.row.devices.iter().filter_map(|device| joint.parts.get(device.as_str())?.as_ref());
+        let joined = self.values.get(value).and_then(|value| value.joined.as_ref());
+        if joint.row.kind == CollectiveKind::Broadcast {
+            return Array::of(&parts.next_back().ok_or_else(lacking)?.view());
+        }
+        let mut whole = None;
+        for (part, run) in parts.zip(0..) {
+            whole = Some(joining::join(whole, part, value, joined.ok_or_else(lacking)?, run, step)?);
+        }
+        whole.ok_or_else(lacking)
     }
 
     fn held(&self, value: &str, micro_batch: u64) -> Result<&Array, Error> {

@@ -8,12 +8,13 @@ mod part_model;
 mod parts;
 mod places;
 mod recompute;
+mod replicas;
 mod schedule;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use memc_ir::ElementType;
-use memc_layout::devices::{DeviceMemory, Join, Phase, Pipeline, Repeated, Schedule};
+use memc_layout::devices::{DeviceMemory, Event, Join, Phase, Pipeline, Repeated, Schedule};
 use memc_onnx_proto::ModelFile;
 use memc_ops::Piece;
 
@@ -33,6 +34,8 @@ use crate::split_error::SplitError;
 use parts::Parts;
 use places::Roles;
 use recompute::Halves;
+
+pub(super) use replicas::split_batch;
 
 /// Most rounds of recomputing more and planning again: each one knows the arenas of the one before.
 const MAX_ROUNDS: usize = 4;
@@ -60,15 +63,27 @@ pub(super) fn split_step(file: &ModelFile, request: &Request, devices: &Devices,
         return divided(file, request, devices, &Step::new(&whole, &whole, None, devices, schedule)?);
     }
     let parts = parts::parts(&whole, devices.micro_batches)?;
-    let part_file = part_model::part_model(file, &whole, &parts)?;
+    with_part(file, request, (&whole, &parts), |part| {
+        divided(file, request, devices, &Step::new(&whole, part, Some(&parts), devices, schedule)?)
+    })
+}
+
+/// Makes the model of one part, and goes on with its graph.
+fn with_part<T>(
+    file: &ModelFile,
+    request: &Request,
+    (whole, parts): (&Graph<'_>, &Parts),
+    go_on: impl FnOnce(&Graph<'_>) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let part_file = part_model::part_model(file, whole, parts)?;
     let mut of_part = request.clone();
     of_part.import.dims.clear();
     // Pairs are those of the given model.
     (of_part.alias_state, of_part.state) = (false, Vec::new());
     let mut part = Graph::new(&part_file, &of_part)?;
-    part_model::settle_integers(&whole, &mut part, &parts);
-    part_model::verify(&whole, &part, &parts)?;
-    divided(file, request, devices, &Step::new(&whole, &part, Some(&parts), devices, schedule)?)
+    part_model::settle_integers(whole, &mut part, parts);
+    part_model::verify(whole, &part, parts)?;
+    go_on(&part)
 }
 
 fn divided(file: &ModelFile, request: &Request, devices: &Devices, step: &Step<'_>) -> Result<Sections, Error> {
@@ -181,7 +196,7 @@ impl<'g> Step<'g> {
     /// Number of parts that a device holds at a time.
     fn in_flight(&self, devices: &Devices, rank: usize) -> u64 {
         match self.schedule {
-            Schedule::Gpipe => devices.micro_batches,
+            Schedule::Gpipe | Schedule::Data => devices.micro_batches,
             Schedule::OneForwardOneBackward => devices.micro_batches.min((devices.count - rank) as u64),
         }
     }
@@ -194,26 +209,40 @@ impl<'g> Step<'g> {
         let devices = job.devices;
         linked(&cuts, devices)?;
         let programs = schedule::programs(&cuts, devices, &joins, self.whole);
-        let step = self.parts.map(|parts| parts.count);
+        self.plan(job, &cuts, (&joins, &programs), has_limits)
+    }
+
+    /// Plans sections with known programs, and derives the manifest.
+    fn plan(
+        &self,
+        job: &Job<'_>,
+        cuts: &[Cut],
+        (joins, programs): (&Joins, &Vec<Vec<Event>>),
+        has_limits: bool,
+    ) -> Result<Sections, Error> {
+        let (devices, step) = (job.devices, self.parts.map(|parts| parts.count));
+        let is_once = |phase: Option<Phase>| self.parts.is_some() && phase.is_some_and(Phase::is_once);
         let sizes = Sizes { part: self.part, whole: self.whole, step };
         let mut all = Vec::new();
         for (position, cut) in cuts.iter().enumerate() {
             let graph = if is_once(cut.portion.phase) { self.whole } else { self.part };
             // What runs once a part must not write over what the next part reads.
             let has_one_run = self.parts.is_none() || is_once(cut.portion.phase);
-            let pairs = if has_one_run { kept::of_section(self.whole, &cuts, position) } else { Vec::new() };
+            let pairs = if has_one_run { kept::of_section(self.whole, cuts, position) } else { Vec::new() };
             let section = cut::section(graph.file, graph, cut)?;
             let mut request = of_section(job.request, (graph, &section), cut, pairs)?;
-            if let Some(budget) = devices.budget(cut.portion.rank).filter(|_| has_limits) {
-                let own: Vec<&Cut> = cuts.iter().filter(|other| other.portion.rank == cut.portion.rank).collect();
-                let (held, _) = most_held(&programs[cut.portion.rank], &own, &sizes, &BTreeSet::new());
-                let rest = budget.saturating_sub(self.weights(&own)).saturating_sub(held);
-                request.budgets = vec![Budget::from(Size::Bytes(rest))];
-            }
+            let rest = |rank: usize| {
+                let budget = devices.budget(rank).filter(|_| has_limits)?;
+                let own: Vec<&Cut> = cuts.iter().filter(|other| other.portion.runs_on(rank)).collect();
+                let (held, _) = most_held(&programs[rank], &own, &sizes, &BTreeSet::new());
+                Some(budget.saturating_sub(self.weights(&own)).saturating_sub(held))
+            };
+            request.budgets =
+                cut.portion.ranks().filter_map(rest).min().map(|rest| Budget::from(Size::Bytes(rest))).into_iter().collect();
             all.push(plan(&section, &request)?);
         }
         let (file, request) = (job.file, job.request);
-        let (cuts, planned, programs, sizes, pipeline) = (&cuts, &all, &programs, &sizes, Some(&joins));
+        let (planned, sizes, pipeline) = (&all, &sizes, Some(joins));
         let manifest = Story { file, request, devices, cuts, planned, programs, sizes, pipeline }.manifest()?;
         Ok(Sections { planned: all, prepared: None, manifest })
     }
@@ -231,6 +260,7 @@ impl<'g> Step<'g> {
             pipeline: Pipeline { schedule: self.schedule, repeated: Vec::new() },
             joined: BTreeMap::new(),
             once: BTreeSet::new(),
+            collectives: Vec::new(),
         };
         let is_unmade = |name: &&String| !self.whole.inputs.contains(name) && cuts.iter().all(|cut| !cut.outputs.contains(name));
         if let Some(name) = cuts.iter().flat_map(|cut| &cut.inputs).find(is_unmade) {

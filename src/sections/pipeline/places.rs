@@ -157,10 +157,11 @@ pub(super) fn portions(
             Phase::Prepare => "prepare",
             Phase::Forward => "forward",
             Phase::Backward => "backward",
+            Phase::Gradient => "gradient",
             Phase::Update => "update",
         };
         let name = format!("{}.{phase}{number}", Devices::name(place.rank));
-        Portion { name, rank: place.rank, phase: Some(place.phase), units, owned }
+        Portion { name, rank: place.rank, more: Vec::new(), phase: Some(place.phase), units, owned }
     };
     Ok(groups.into_iter().map(portion).collect())
 }

@@ -22,7 +22,7 @@ struct Slot {
 }
 
 /// A value of a run.
-type Key<'c> = (&'c str, u64);
+pub(super) type Key<'c> = (&'c str, u64);
 
 /// Returns the events of each rank.
 ///
@@ -45,19 +45,23 @@ pub(super) fn programs(cuts: &[Cut], devices: &Devices, joins: &Joins, graph: &G
             }
         }
     }
-    let kept: BTreeMap<&str, &str> = graph.pairs.iter().map(|pair| (pair.new.as_str(), pair.old.as_str())).collect();
     let mut all = Vec::new();
     for (rank, slots) in slots.iter().enumerate() {
-        let mut events = story.events(rank, slots, &mut mail);
-        let here: BTreeSet<Key<'_>> = events.iter().flat_map(|(_, used)| used).copied().collect();
-        for (_, used) in &mut events {
-            let old = |(name, run): &Key<'_>| Some((*kept.get(name)?, *run)).filter(|key| here.contains(key));
-            let olds: Vec<Key<'_>> = used.iter().filter_map(old).collect();
-            used.extend(olds);
-        }
-        all.push(freed(&events, &kept.values().copied().collect()));
+        all.push(ended(story.events(rank, slots, &mut mail), graph));
     }
     all
+}
+
+/// Adds the events that free values. An old value is used as long as the new one in its storage.
+pub(super) fn ended<'c>(mut events: Vec<(Event, Vec<Key<'c>>)>, graph: &'c Graph<'_>) -> Vec<Event> {
+    let kept: BTreeMap<&str, &str> = graph.pairs.iter().map(|pair| (pair.new.as_str(), pair.old.as_str())).collect();
+    let here: BTreeSet<Key<'_>> = events.iter().flat_map(|(_, used)| used).copied().collect();
+    for (_, used) in &mut events {
+        let old = |(name, run): &Key<'_>| Some((*kept.get(name)?, *run)).filter(|key| here.contains(key));
+        let olds: Vec<Key<'_>> = used.iter().filter_map(old).collect();
+        used.extend(olds);
+    }
+    freed(&events, &kept.values().copied().collect())
 }
 
 struct Story<'c> {
@@ -96,7 +100,7 @@ impl<'c> Story<'c> {
         let mut slots: Vec<Slot> = once(of(Phase::Prepare)).collect();
         let ahead = match self.joins.pipeline.schedule {
             Schedule::OneForwardOneBackward => self.parts.min((ranks - 1 - rank) as u64),
-            Schedule::Gpipe => self.parts,
+            Schedule::Gpipe | Schedule::Data => self.parts,
         };
         for run in 0..self.parts + ahead {
             if run < self.parts {
@@ -212,6 +216,6 @@ fn freed(events: &[(Event, Vec<Key<'_>>)], late: &BTreeSet<&str>) -> Vec<Event> 
     all
 }
 
-fn carried((value, micro_batch): Key<'_>) -> Carried {
+pub(super) fn carried((value, micro_batch): Key<'_>) -> Carried {
     Carried { value: value.to_owned(), micro_batch }
 }

@@ -1,6 +1,7 @@
-//! Codes E05xx, E064x for joint files, and E065x for engines: kinds of violations, each with a stable code,
-//! a name, and a page that `memc explain` prints.
+//! Codes E05xx, E064x for joint files, E065x for engines and collectives: kinds of violations, each with a
+//! stable code, a name, and a page that `memc explain` prints.
 
+mod collectives;
 mod engines;
 mod files;
 mod joints;
@@ -235,6 +236,8 @@ pub enum Kind {
     EngineOrder,
     /// Two engines may use the same bytes at once.
     Race,
+    /// Devices do not join a value as the manifest says, or not all of them do.
+    Collective,
 }
 
 /// A kind with its name and its page.
@@ -264,8 +267,16 @@ const fn entry(
 }
 
 /// All entries, grouped by file, in the order of their codes.
-const GROUPS: [&[Entry]; 7] =
-    [files::ENTRIES, tensors::ENTRIES, places::ENTRIES, meaning::ENTRIES, sections::ENTRIES, joints::ENTRIES, engines::ENTRIES];
+const GROUPS: [&[Entry]; 8] = [
+    files::ENTRIES,
+    tensors::ENTRIES,
+    places::ENTRIES,
+    meaning::ENTRIES,
+    sections::ENTRIES,
+    joints::ENTRIES,
+    engines::ENTRIES,
+    collectives::ENTRIES,
+];
 
 /// Returns all kinds in the order of their codes.
 pub fn all() -> impl Iterator<Item = &'static Entry> {

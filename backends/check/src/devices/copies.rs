@@ -14,7 +14,7 @@ pub(super) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
     for (section, nodes) in ctx.manifest.sections.iter().zip(&ctx.nodes) {
         for name in nodes.iter().flat_map(|node| &ctx.whole.nodes[*node].reads) {
             if ctx.whole.weights.contains(name) {
-                holders.entry(name).or_default().insert(&section.device);
+                holders.entry(name).or_default().extend(section.devices().iter().map(String::as_str));
             }
         }
     }

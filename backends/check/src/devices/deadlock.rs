@@ -1,21 +1,22 @@
-//! Rule 4, no deadlock: the events of all devices, with each receive behind its send, have no cycle. If a
-//! send also waits for its receive (a rendezvous), the program may still hold; a remark says if not.
+//! Rule 4, no deadlock: the events of all devices, with each receive behind its send, and each collective at
+//! once on all its devices, have no cycle. If a send also waits for its receive (a rendezvous), the program
+//! may still hold; a remark says if not.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use memc_layout::devices::{Event, Manifest};
+use memc_layout::devices::{Carried, Collective, Event, Manifest};
 
 use crate::codes::Kind;
 use crate::findings::{At, Findings};
 
 pub(super) fn check(manifest: &Manifest, findings: &mut Findings) {
-    match stuck(&manifest.program, false) {
+    match stuck(&manifest.program, &manifest.collectives, false) {
         Some((device, position)) => {
             let message = format!("deadlock: {device} never gets past event {position}, whatever the others do");
             findings.add(Kind::Deadlock, At::default(), message);
         }
         None => {
-            if let Some((device, position)) = stuck(&manifest.program, true) {
+            if let Some((device, position)) = stuck(&manifest.program, &manifest.collectives, true) {
                 let text = "sends must be buffered: if each one waits for its receive";
                 findings.remark(format!("{text}, {device} never gets past event {position}"));
             }
@@ -27,8 +28,13 @@ pub(super) fn check(manifest: &Manifest, findings: &mut Findings) {
 /// `rendezvous`, a send ends when it is received. Messages of equal ends, value and run match in order.
 ///
 /// A Kahn network: each event can only enable others, so running whatever can run decides. O(events log
-/// events).
-pub(super) fn stuck(program: &BTreeMap<String, Vec<Event>>, rendezvous: bool) -> Option<(&str, usize)> {
+/// events), times the devices for collectives.
+pub(super) fn stuck<'p>(
+    program: &'p BTreeMap<String, Vec<Event>>,
+    collectives: &[Collective],
+    rendezvous: bool,
+) -> Option<(&'p str, usize)> {
+    let members: BTreeMap<&str, &[String]> = collectives.iter().map(|row| (row.value.as_str(), row.devices.as_slice())).collect();
     let devices: Vec<&String> = program.keys().collect();
     let number: BTreeMap<&str, usize> = devices.iter().enumerate().map(|(index, name)| (name.as_str(), index)).collect();
     let mut at = vec![0_usize; devices.len()];
@@ -69,6 +75,18 @@ pub(super) fn stuck(program: &BTreeMap<String, Vec<Event>>, rendezvous: bool) ->
                         None => break,
                     }
                 }
+                Event::Collect(Carried { value, .. }) | Event::Offer(Carried { value, .. }) => {
+                    let peers = members.get(value.as_str()).copied().unwrap_or_default();
+                    let peers: BTreeSet<usize> = peers.iter().filter_map(|peer| number.get(peer.as_str()).copied()).collect();
+                    let is_there = |peer: &usize| collected(program[devices[*peer].as_str()].get(at[*peer])) == Some(value);
+                    if !peers.contains(&device) || !peers.iter().all(is_there) {
+                        break;
+                    }
+                    for peer in peers.into_iter().filter(|peer| *peer != device) {
+                        at[peer] += 1;
+                        open.push_back(peer);
+                    }
+                }
                 Event::Feed(_) | Event::Run { .. } | Event::Share(_) | Event::Join(_) | Event::Give(_) | Event::Free(_) => {}
             }
             at[device] += 1;
@@ -76,6 +94,14 @@ pub(super) fn stuck(program: &BTreeMap<String, Vec<Event>>, rendezvous: bool) ->
     }
     let ends = devices.iter().zip(at);
     ends.into_iter().find(|(name, at)| *at < program[name.as_str()].len()).map(|(name, at)| (name.as_str(), at))
+}
+
+/// The value of a collective in which an event takes part.
+fn collected(event: Option<&Event>) -> Option<&String> {
+    match event {
+        Some(Event::Collect(Carried { value, .. }) | Event::Offer(Carried { value, .. })) => Some(value),
+        _ => None,
+    }
 }
 
 /// Whether the event of a sender is the send of a receive.
@@ -86,8 +112,6 @@ fn meets_send(events: &[Event], at: usize, receiver: &str, receive: &Event) -> b
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
 
     /// Pseudorandom numbers (a linear congruential generator, high bits).
@@ -101,7 +125,7 @@ mod tests {
     }
 
     /// Whether some way of taking turns ends all programs, by trying all of them.
-    fn can_end(program: &BTreeMap<String, Vec<Event>>, rendezvous: bool) -> bool {
+    fn can_end(program: &BTreeMap<String, Vec<Event>>, collectives: &[Collective], rendezvous: bool) -> bool {
         let devices: Vec<&String> = program.keys().collect();
         let start = vec![0_usize; devices.len()];
         let (mut seen, mut open) = (BTreeSet::from([start.clone()]), vec![start]);
@@ -112,6 +136,20 @@ mod tests {
             for (device, name) in devices.iter().enumerate() {
                 let next = match program[*name].get(at[device]) {
                     None => continue,
+                    Some(event @ (Event::Collect(_) | Event::Offer(_))) => {
+                        // The first of its devices moves all of them.
+                        let members = collectives.iter().find(|row| Some(&row.value) == collected(Some(event)));
+                        let members: Vec<usize> = members.map_or(Vec::new(), |row| {
+                            row.devices.iter().filter_map(|own| devices.iter().position(|name| *name == own)).collect()
+                        });
+                        let is_there = |own: &usize| collected(program[devices[*own]].get(at[*own])) == collected(Some(event));
+                        if members.first() != Some(&device) || !members.iter().all(is_there) {
+                            continue;
+                        }
+                        let mut next = at.clone();
+                        members.iter().for_each(|own| next[*own] += 1);
+                        next
+                    }
                     Some(Event::Recv { value, micro_batch, from }) => {
                         if rendezvous {
                             continue;
@@ -158,6 +196,7 @@ mod tests {
     fn random_programs_agree_with_a_search_of_all_turns() {
         let mut numbers = Numbers(7);
         let mut found = [[0_u32; 2]; 2];
+        let mut joint = [0_u32; 2];
         for _ in 0..1500 {
             let count = 2 + numbers.below(3) as usize;
             let mut program: BTreeMap<String, Vec<Event>> = (0..count).map(|device| (format!("d{device}"), Vec::new())).collect();
@@ -178,12 +217,33 @@ mod tests {
                     }
                 }
             }
+            // Collectives of some devices, in half of the programs.
+            let mut collectives: Vec<Collective> = Vec::new();
+            for number in 0..numbers.below(2) * (1 + numbers.below(3)) {
+                let row = Collective {
+                    value: format!("c{number}"),
+                    devices: program.keys().filter(|_| numbers.below(5) > 0).cloned().collect(),
+                    ..Collective::default()
+                };
+                for device in &row.devices {
+                    let events = program.entry(device.clone()).or_default();
+                    let carried = Carried { value: row.value.clone(), micro_batch: 2 };
+                    let event = if numbers.below(2) > 0 { Event::Collect(carried) } else { Event::Offer(carried) };
+                    let place =
+                        if numbers.below(3) == 0 { numbers.below(events.len() as u64 + 1) as usize } else { events.len() };
+                    if numbers.below(25) > 0 {
+                        events.insert(place, event);
+                    }
+                }
+                collectives.push(row);
+            }
             for rendezvous in [false, true] {
-                let ends = stuck(&program, rendezvous).is_none();
-                assert_eq!(ends, can_end(&program, rendezvous), "{rendezvous} {program:?}");
+                let ends = stuck(&program, &collectives, rendezvous).is_none();
+                assert_eq!(ends, can_end(&program, &collectives, rendezvous), "{rendezvous} {program:?}");
                 found[usize::from(rendezvous)][usize::from(ends)] += 1;
+                joint[usize::from(ends)] += u32::from(!collectives.is_empty());
             }
         }
-        assert!(found.iter().flatten().all(|count| *count > 100), "{found:?}");
+        assert!(found.iter().flatten().chain(&joint).all(|count| *count > 100), "{found:?} {joint:?}");
     }
 }

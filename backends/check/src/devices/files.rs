@@ -46,7 +46,8 @@ pub(super) fn check(given: &ModelFile, manifest: &Manifest, sections: &[SectionF
     if names.len() != manifest.devices.len() {
         add("two devices have one name".to_owned());
     }
-    let with_section: BTreeSet<&str> = manifest.sections.iter().map(|section| section.device.as_str()).collect();
+    let with_section = manifest.sections.iter().flat_map(Section::devices);
+    let with_section: BTreeSet<&str> = with_section.map(String::as_str).collect();
     if manifest.pipeline.is_none() && with_section.len() != manifest.sections.len() {
         add("two sections are on one device".to_owned());
     }
@@ -65,7 +66,8 @@ pub(super) fn check(given: &ModelFile, manifest: &Manifest, sections: &[SectionF
     let ends = manifest.values.iter().flat_map(|value| value.from.iter().chain(&value.to));
     let unknown = ends.into_iter().find(|name| !sections.contains(name.as_str()));
     unknown.into_iter().for_each(|name| add(format!("there is no section `{name}`")));
-    let used = manifest.sections.iter().map(|section| &section.device);
+    let used = manifest.sections.iter().flat_map(|section| section.devices().iter().chain([&section.device]));
+    let used = used.chain(manifest.collectives.iter().flat_map(|row| row.devices.iter().chain(&row.root)));
     let used = used.chain(manifest.links.iter().flat_map(|link| [&link.from, &link.to]));
     let used = used.chain(manifest.copies.iter().flat_map(|copy| &copy.devices));
     used.filter(|name| !names.contains(name.as_str())).take(1).for_each(|name| add(format!("there is no device `{name}`")));

@@ -6,6 +6,7 @@ use memc_ir::{Definition, DimExpr, ElementType, Module, Node, Origin, Payload};
 use memc_onnx_import::{ImportOptions, import, open_dimensions};
 use memc_onnx_proto::ModelFile;
 use memc_onnx_proto::onnx::NodeProto;
+use memc_ops::repeatable;
 
 use crate::extents::Extents;
 use crate::side::Known;
@@ -158,6 +159,14 @@ impl<'g> Given<'g> {
             shares.extend_from_slice(first);
         }
         (extent > 0).then_some(shares)
+    }
+
+    /// Whether a node makes the same in all runs: nodes that became constants, and those of such operators.
+    pub fn repeats(&self, index: usize) -> bool {
+        let Some(node) = self.file.graph().node.get(index) else { return false };
+        let inner = &self.nodes[index].inner;
+        let is_constant = node.op_type() == "Constant" && node.domain().is_empty();
+        is_constant || !inner.is_empty() && inner.iter().all(|inner| repeatable(&self.module, *inner))
     }
 
     /// Name of a node for messages.

@@ -71,6 +71,7 @@ fn replay(ctx: &Ctx<'_>, name: &str) -> Found {
         held = match event {
             Event::Feed(Carried { value, micro_batch })
             | Event::Share(Carried { value, micro_batch })
+            | Event::Collect(Carried { value, micro_batch })
             | Event::Recv { value, micro_batch, .. } => held.saturating_add(bytes(value, *micro_batch)),
             Event::Run { micro_batch, section } => {
                 let results = ctx.section_of(name, section.as_ref()).map(|position| &ctx.outputs[position]);
@@ -80,7 +81,7 @@ fn replay(ctx: &Ctx<'_>, name: &str) -> Found {
                 held.saturating_add(bytes(value, ctx.step.unwrap_or(0)))
             }
             Event::Free(Carried { value, micro_batch }) => held.saturating_sub(bytes(value, *micro_batch)),
-            Event::Join(_) | Event::Send { .. } | Event::Give(_) => held,
+            Event::Join(_) | Event::Offer(_) | Event::Send { .. } | Event::Give(_) => held,
         };
         if held > most {
             (most, found.event) = (held, number as u64);

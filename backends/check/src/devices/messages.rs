@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use memc_layout::devices::{Carried, Event};
 
-use super::Ctx;
+use super::{Ctx, collectives};
 use crate::codes::Kind;
 use crate::findings::{At, Findings};
 
@@ -30,29 +30,34 @@ pub(super) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
                 Event::Give(Carried { value, micro_batch }) => {
                     *from_caller.entry((device, value, *micro_batch, false)).or_default() += 1
                 }
-                Event::Run { .. } | Event::Share(_) | Event::Join(_) | Event::Free(_) => {}
+                Event::Run { .. } | Event::Share(_) | Event::Join(_) | Event::Collect(_) | Event::Offer(_) | Event::Free(_) => {}
             }
         }
     }
     let mut expected: BTreeMap<(&str, &str, u64, bool), u64> = BTreeMap::new();
     for value in &ctx.manifest.values {
-        let from = value.from.as_ref().and_then(|from| ctx.device(from));
+        let from = value.from.as_ref().map_or(&[] as &[String], |from| ctx.devices(from));
+        let maker = value.from.as_ref().and_then(|from| ctx.position.get(from.as_str()).copied());
         for reader in value.to.iter().filter_map(|to| ctx.position.get(to.as_str()).copied()) {
-            let Some(to) = ctx.manifest.sections.get(reader).map(|section| section.device.as_str()) else { continue };
-            for (name, run) in ctx.runs(reader).into_iter().map(|run| ctx.key(&value.name, reader, run)) {
-                match from {
-                    Some(from) if from != to => _ = wanted.entry((from, to)).or_default().insert((name, run)),
-                    None if value.from.is_none() => _ = expected.insert((to, name, run, true), 1),
-                    _ => {}
+            for to in ctx.manifest.sections[reader].devices() {
+                for (name, run) in ctx.runs_on(reader, to).into_iter().map(|run| ctx.key(&value.name, reader, run)) {
+                    match from.first() {
+                        // The rule of collectives says which devices get these.
+                        Some(from) if from != to && !ctx.is_data() => {
+                            _ = wanted.entry((from, to)).or_default().insert((name, run))
+                        }
+                        None if value.from.is_none() => _ = expected.insert((to, name, run, true), 1),
+                        _ => {}
+                    }
                 }
             }
         }
-        if let Some((from, maker)) = from.zip(value.from.as_ref().and_then(|from| ctx.position.get(from.as_str()).copied()))
-            && value.output
-        {
-            let joined = ctx.step.filter(|_| value.joined.is_some()).map(|step| vec![step]);
-            for run in joined.unwrap_or_else(|| ctx.runs(maker)) {
-                expected.insert((from, &value.name, run, false), 1);
+        let Some(maker) = maker.filter(|_| value.output) else { continue };
+        let is_whole = value.joined.is_some() || ctx.is_data();
+        let joined = ctx.step.filter(|_| is_whole).map(|step| vec![step]);
+        for device in collectives::givers(ctx, value, maker) {
+            for run in joined.clone().unwrap_or_else(|| ctx.runs(maker)) {
+                expected.insert((device, &value.name, run, false), 1);
             }
         }
     }

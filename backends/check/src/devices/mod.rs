@@ -6,6 +6,7 @@
 //! (`union`) and each operand comes from where it is made (`edges`). The other rules replay the program.
 
 mod annotations;
+mod collectives;
 mod copies;
 mod cut;
 mod deadlock;
@@ -26,7 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use memc_layout::Layout;
-use memc_layout::devices::{Crossing, Manifest, Section, Updated};
+use memc_layout::devices::{Collective, Crossing, Manifest, Schedule, Section, Updated};
 use memc_onnx_proto::ModelFile;
 
 use crate::Which;
@@ -112,6 +113,7 @@ pub fn check_prepared(
             union::check(&ctx, &mut findings);
             edges::check(&ctx, &mut findings);
             messages::check(&ctx, &mut findings);
+            collectives::check(&ctx, &mut findings);
             deadlock::check(manifest, &mut findings);
             replay::check(&ctx, &mut findings);
             parts::schedule(manifest, &mut findings);
@@ -132,6 +134,11 @@ fn finished(findings: Findings, mut summary: Summary) -> Report {
     summary.violations = findings.counts();
     let (violations, remarks) = findings.finish();
     Report { violations, remarks, summary }
+}
+
+/// Whether each device computes a part of the batch.
+fn is_data(manifest: &Manifest) -> bool {
+    manifest.pipeline.as_ref().is_some_and(|pipeline| pipeline.schedule == Schedule::Data)
 }
 
 /// A value of a run.
@@ -160,6 +167,8 @@ struct Ctx<'c> {
     nodes: Vec<BTreeSet<usize>>,
     /// Number of the run of the step, with several parts.
     step: Option<u64>,
+    /// The collective of each value.
+    collective: BTreeMap<&'c str, &'c Collective>,
 }
 
 impl<'c> Ctx<'c> {
@@ -192,7 +201,19 @@ impl<'c> Ctx<'c> {
             outputs: of(&|value, section| value.from.as_deref() == Some(section)),
             nodes: manifest.sections.iter().map(nodes).collect(),
             step: (manifest.pipeline.is_some() && manifest.micro_batches > 1).then_some(manifest.micro_batches),
+            collective: manifest.collectives.iter().map(|row| (row.value.as_str(), row)).collect(),
         }
+    }
+
+    /// Whether each device computes a part of the batch.
+    fn is_data(&self) -> bool {
+        is_data(self.manifest)
+    }
+
+    /// Whether a device gets the value of a collective from others.
+    fn gets(&self, device: &str, value: &str) -> bool {
+        let Some(row) = self.collective.get(value) else { return false };
+        row.devices.iter().any(|own| own == device) && collectives::is_for(row, device)
     }
 
     fn crossing(&self, value: &str) -> Option<&'c Crossing> {
@@ -221,7 +242,7 @@ impl<'c> Ctx<'c> {
     /// Positions of the sections of a device.
     fn sections_of(&self, device: &str) -> Vec<usize> {
         let all = self.manifest.sections.iter().enumerate();
-        all.filter(|(_, section)| section.device == device).map(|(position, _)| position).collect()
+        all.filter(|(_, section)| section.runs_on(device)).map(|(position, _)| position).collect()
     }
 
     /// The section of a run event on a device: by its name, or the only one.
@@ -242,6 +263,15 @@ impl<'c> Ctx<'c> {
         }
     }
 
+    /// Runs of a section on a device: of several devices, each has the part of its rank.
+    fn runs_on(&self, position: usize, device: &str) -> Vec<u64> {
+        let section = &self.manifest.sections[position];
+        if section.devices.is_empty() || self.is_once(position) {
+            return self.runs(position);
+        }
+        section.devices.iter().zip(0..).filter(|(own, _)| *own == device).map(|(_, run)| run).collect()
+    }
+
     /// The value that a run of a section reads or makes under a name.
     fn key(&self, value: &'c str, position: usize, run: u64) -> Key<'c> {
         let is_whole = self.is_once(position) || self.crossing(value).is_some_and(|value| value.once);
@@ -250,11 +280,12 @@ impl<'c> Ctx<'c> {
 
     /// New values that lie in the storage of old ones on a device.
     fn updated<'d>(&'d self, device: &'d str) -> impl Iterator<Item = &'c Updated> + 'd {
-        self.manifest.state.iter().filter(move |row| self.device(&row.section) == Some(device))
+        self.manifest.state.iter().filter(move |row| self.devices(&row.section).iter().any(|own| own == device))
     }
 
-    /// Device of a section.
-    fn device(&self, section: &str) -> Option<&'c str> {
-        self.manifest.sections.get(*self.position.get(section)?).map(|section| section.device.as_str())
+    /// Devices of a section.
+    fn devices(&self, section: &str) -> &'c [String] {
+        let section = self.position.get(section).and_then(|position| self.manifest.sections.get(*position));
+        section.map_or(&[], Section::devices)
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use memc_layout::devices::{Crossing, Event, Join, Joined, Manifest, Phase, Schedule};
-use memc_ops::{Piece, Pieces, Share, Typed, pieces_in_blocks, repeatable};
+use memc_ops::{Piece, Pieces, Share, Typed, pieces_in_blocks};
 
 use super::given::Given;
 use crate::codes::Kind;
@@ -62,6 +62,12 @@ fn phases(manifest: &Manifest, findings: &mut Findings) {
             add(findings, "", format!("{}: sections of a pipeline have a phase, and no others", section.name()));
         }
     }
+    for section in &manifest.sections {
+        let is_pipelined = matches!(section.phase, Some(Phase::Forward | Phase::Backward));
+        if section.phase == Some(Phase::Gradient) && !super::is_data(manifest) || is_pipelined && super::is_data(manifest) {
+            add(findings, "", format!("{} has the phase of another schedule", section.name()));
+        }
+    }
     if manifest.pipeline.is_none() {
         let stated = manifest.values.iter().find(|value| value.once || value.joined.is_some());
         if let Some(value) = stated {
@@ -72,7 +78,7 @@ fn phases(manifest: &Manifest, findings: &mut Findings) {
 
 /// Forward and backward runs follow the stated schedule.
 pub(super) fn schedule(manifest: &Manifest, findings: &mut Findings) {
-    let Some(pipeline) = &manifest.pipeline else { return };
+    let Some(pipeline) = manifest.pipeline.as_ref().filter(|_| !super::is_data(manifest)) else { return };
     let phase = |name: &Option<String>| {
         let name = name.as_ref()?;
         manifest.sections.iter().find(|section| section.name() == name)?.phase
@@ -90,6 +96,7 @@ pub(super) fn schedule(manifest: &Manifest, findings: &mut Findings) {
                     let breaks = match pipeline.schedule {
                         Schedule::Gpipe => has_turned,
                         Schedule::OneForwardOneBackward => has_backward && ahead > after,
+                        Schedule::Data => false,
                     };
                     if breaks {
                         add(findings, "", format!("{} runs a forward section that its schedule has later", device.name));
@@ -238,7 +245,7 @@ impl Walk<'_> {
         let item = &whole.nodes[node];
         if !item.reads.iter().any(|name| self.parts.pieces.contains_key(name)) {
             // The same in all parts.
-            if is_run && (item.inner.is_empty() || !item.inner.iter().all(|inner| repeatable(&whole.module, *inner))) {
+            if is_run && !whole.repeats(node) {
                 let message = format!("each part runs {}, which may not run again", whole.title(node));
                 self.findings.add(Kind::SectionRandom, At::default(), message);
             }

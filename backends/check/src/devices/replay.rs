@@ -3,14 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use memc_layout::devices::{Carried, Event};
+use memc_layout::devices::{Carried, Event, Section};
 
 use super::{Ctx, Key};
 use crate::codes::Kind;
 use crate::findings::{At, Findings};
 
 pub(super) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
-    let devices: BTreeSet<&str> = ctx.manifest.sections.iter().map(|section| section.device.as_str()).collect();
+    let devices: BTreeSet<&str> = ctx.manifest.sections.iter().flat_map(Section::devices).map(String::as_str).collect();
     for device in devices {
         let mut replay = Replay::new(ctx, device);
         let events = ctx.manifest.program.get(device).map(Vec::as_slice).unwrap_or_default();
@@ -43,7 +43,7 @@ impl<'r, 'c> Replay<'r, 'c> {
         let own = ctx.sections_of(device);
         let mut readers: BTreeMap<Key<'c>, BTreeSet<(usize, u64)>> = BTreeMap::new();
         for &position in &own {
-            for run in ctx.runs(position) {
+            for run in ctx.runs_on(position, device) {
                 for input in &ctx.inputs[position] {
                     readers.entry(ctx.key(input, position, run)).or_default().insert((position, run));
                 }
@@ -78,9 +78,12 @@ impl<'r, 'c> Replay<'r, 'c> {
                 }
             }
             Event::Join(Carried { value, micro_batch }) => self.join(value, *micro_batch, &mut wrong),
+            Event::Collect(Carried { value, micro_batch }) => self.collect(value, *micro_batch, true, &mut wrong),
+            Event::Offer(Carried { value, micro_batch }) => self.collect(value, *micro_batch, false, &mut wrong),
             Event::Send { value, micro_batch, .. } | Event::Give(Carried { value, micro_batch }) => {
                 let key = (value.as_str(), *micro_batch);
-                let is_own = self.own.iter().any(|position| self.ctx.outputs[*position].contains(value.as_str()));
+                let makes = |position: &usize| self.ctx.outputs[*position].contains(value.as_str());
+                let is_own = self.ctx.gets(self.device, value) || self.own.iter().any(makes);
                 if !is_own || !self.held.contains(&key) || !self.is_complete(key) {
                     wrong.push(format!("`{value}` of run {micro_batch} is not held here"));
                 }
@@ -113,7 +116,7 @@ impl<'r, 'c> Replay<'r, 'c> {
         if let Some((input, _)) = keys.into_iter().find(|key| !self.held.contains(key) || !self.is_complete(*key)) {
             wrong.push(format!("run {run} lacks `{input}`"));
         }
-        if !self.ran.insert((position, run)) || !ctx.runs(position).contains(&run) {
+        if !self.ran.insert((position, run)) || !ctx.runs_on(position, self.device).contains(&run) {
             wrong.push(format!("run {run} is not one of the program's, or happened before"));
         }
         for output in &ctx.outputs[position] {
@@ -137,7 +140,9 @@ impl<'r, 'c> Replay<'r, 'c> {
 
     /// Whether a section of this device makes a value of which parts take shares.
     fn is_shared_here(&self, value: &str) -> bool {
-        self.maker(value).is_some_and(|maker| self.ctx.is_once(maker))
+        let is_joined = self.ctx.crossing(value).is_some_and(|value| value.joined.is_some());
+        let is_got = is_joined && self.ctx.gets(self.device, value) && self.maker(value).is_none();
+        is_got || self.maker(value).is_some_and(|maker| self.ctx.is_once(maker))
     }
 
     /// Whether a value that is joined here has all parts.
@@ -148,7 +153,7 @@ impl<'r, 'c> Replay<'r, 'c> {
 
     fn join(&mut self, value: &'c str, run: u64, wrong: &mut Vec<String>) {
         let step = self.ctx.step.unwrap_or(0);
-        if !self.is_joined_here(value) || !self.held.contains(&(value, run)) || run >= step {
+        if !self.is_joined_here(value) || !self.held.contains(&(value, run)) || run >= step || self.ctx.is_data() {
             wrong.push(format!("`{value}` of run {run} is not joined here"));
             return;
         }
@@ -162,6 +167,26 @@ impl<'r, 'c> Replay<'r, 'c> {
         }
     }
 
+    /// The value of a collective: the device holds its own part, or the whole of which it is the root, and
+    /// afterwards the whole if it gets it.
+    fn collect(&mut self, value: &'c str, run: u64, gets: bool, wrong: &mut Vec<String>) {
+        let ctx = self.ctx;
+        let makes = |position: &usize| ctx.outputs[*position].contains(value);
+        let maker = self.own.iter().copied().find(makes);
+        let own = maker.map(|maker| (maker, ctx.runs_on(maker, self.device)));
+        let lacks = own.iter().flat_map(|(maker, runs)| runs.iter().map(|run| ctx.key(value, *maker, *run)));
+        if lacks.into_iter().any(|key| !self.held.contains(&key)) {
+            wrong.push(format!("`{value}` is not held here, and other devices need it"));
+        }
+        if Some(run) != ctx.step || gets != ctx.gets(self.device, value) || !ctx.collective.contains_key(value) {
+            wrong.push(format!("`{value}` of run {run} has no collective of which the device takes that part"));
+            return;
+        }
+        if self.joined.insert(value, run).is_some() || gets && !self.held.insert((value, run)) {
+            wrong.push(format!("`{value}` of the step is already held"));
+        }
+    }
+
     fn end(&self, findings: &mut Findings) {
         let device = self.device;
         if let Some((value, run)) = self.held.first() {
@@ -170,7 +195,8 @@ impl<'r, 'c> Replay<'r, 'c> {
         }
         for &position in &self.own {
             let count = self.ran.iter().filter(|(section, _)| *section == position).count() as u64;
-            let wanted = if self.ctx.is_once(position) { 1 } else { self.ctx.manifest.micro_batches };
+            let is_shared = !self.ctx.manifest.sections[position].devices.is_empty();
+            let wanted = if is_shared || self.ctx.is_once(position) { 1 } else { self.ctx.manifest.micro_batches };
             if count != wanted {
                 let name = self.ctx.manifest.sections[position].name();
                 let message = format!("{device} runs {name} {count} times, not {wanted}");

@@ -11,8 +11,8 @@ use crate::findings::{At, Findings};
 
 pub(super) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
     rows(ctx, findings);
-    for row in &ctx.manifest.state {
-        if let Some(message) = overwritten(ctx, row) {
+    for (row, device) in ctx.manifest.state.iter().flat_map(|row| ctx.devices(&row.section).iter().map(move |own| (row, own))) {
+        if let Some(message) = overwritten(ctx, row, device) {
             let message = format!("{}: `{}` takes the storage of `{}`, {message}", row.section, row.result, row.tensor);
             findings.add(Kind::EventOrder, At::tensor(&row.result), message);
         }
@@ -43,14 +43,13 @@ fn rows(ctx: &Ctx<'_>, findings: &mut Findings) {
 }
 
 /// What needs the old value once the new one is written over it; `None` if nothing does.
-fn overwritten(ctx: &Ctx<'_>, row: &Updated) -> Option<String> {
+fn overwritten(ctx: &Ctx<'_>, row: &Updated, device: &str) -> Option<String> {
     let position = *ctx.position.get(row.section.as_str())?;
-    let device = ctx.device(&row.section)?;
     if !ctx.outputs[position].contains(row.result.as_str()) {
         return Some("and the manifest does not state that the section makes it".to_owned());
     }
     let is_weight = ctx.whole.weights.contains(&row.tensor);
-    if is_weight && ctx.runs(position).len() != 1 {
+    if is_weight && ctx.runs_on(position, device).len() != 1 {
         return Some("which a later run reads".to_owned());
     }
     let reads = |at: usize| match is_weight {

@@ -4,8 +4,8 @@
 mod types;
 
 pub use types::{
-    Carried, Copied, Crossing, DeviceMemory, Equal, Event, Join, Joined, Manifest, Path, Phase, Pipeline, Prepared, Repeated,
-    Schedule, Section, Source, Updated, VERSION,
+    Carried, Collective, CollectiveKind, Copied, Crossing, DeviceMemory, Equal, Event, Join, Joined, Manifest, Order, Path,
+    Phase, Pipeline, Prepared, Repeated, Schedule, Section, Source, Updated, VERSION,
 };
 
 use crate::json::{ReadError, WriteError};

@@ -35,6 +35,9 @@ pub struct Manifest {
     pub values: Vec<Crossing>,
     /// Weights that several devices hold.
     pub copies: Vec<Copied>,
+    /// What all devices do together, at most once for each value; absent without any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub collectives: Vec<Collective>,
     /// New values that lie in the storage of their old ones; absent without any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub state: Vec<Updated>,
@@ -69,6 +72,10 @@ pub enum Schedule {
     /// All forward runs, then all backward runs: each device holds the values of all parts.
     #[serde(rename = "gpipe")]
     Gpipe,
+    /// Data parallel: one section runs on all devices, the one of rank `r` computes part `r` of the batch,
+    /// and collectives join what the parts make.
+    #[serde(rename = "data")]
+    Data,
 }
 
 /// A value with equal positions along an axis, of which each part makes its share.
@@ -92,6 +99,8 @@ pub enum Phase {
     Forward,
     /// Once a part: from the loss to the gradients.
     Backward,
+    /// Once a part, each on a device of its own: from inputs to the gradients.
+    Gradient,
     /// Once a step, after all parts: new parameters, and results of the whole batch.
     Update,
 }
@@ -176,8 +185,12 @@ pub struct Path {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Section {
-    /// Name of the device.
+    /// Name of the device; the first one if there are several.
     pub device: String,
+    /// All devices that run it, by rank, if there are several: each computes a part of the batch of its own,
+    /// or all compute the same once a step.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<String>,
     /// Name of the section; absent if it is that of the device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
@@ -204,6 +217,18 @@ impl Section {
     #[must_use]
     pub fn name(&self) -> &str {
         self.name.as_deref().unwrap_or(&self.device)
+    }
+
+    /// All devices that run it, by rank.
+    #[must_use]
+    pub fn devices(&self) -> &[String] {
+        if self.devices.is_empty() { std::slice::from_ref(&self.device) } else { &self.devices }
+    }
+
+    /// Whether a device runs it.
+    #[must_use]
+    pub fn runs_on(&self, device: &str) -> bool {
+        self.devices().iter().any(|own| own == device)
     }
 }
 
@@ -300,8 +325,8 @@ pub enum Equal {
     /// Nothing writes to the weight.
     #[default]
     Always,
-    /// One device writes the new value over its copy, which the caller gives to all others before the next
-    /// run of the program.
+    /// Devices that run the section with the new value write it over their copies. The caller gives it to all
+    /// others before the next run of the program.
     AfterStep,
 }
 
@@ -309,6 +334,54 @@ impl Equal {
     fn is_always(&self) -> bool {
         *self == Self::Always
     }
+}
+
+/// A value that all devices make or get together.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Collective {
+    /// Name of the value.
+    pub value: String,
+    /// What the devices do.
+    pub kind: CollectiveKind,
+    /// Devices that take part, by rank.
+    pub devices: Vec<String>,
+    /// The device that alone gets the value, or that sends it to all others; absent if all give and get.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root: Option<String>,
+    /// Order of additions; absent if nothing is added.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<Order>,
+}
+
+/// What devices do together.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CollectiveKind {
+    /// The parts are added, and all devices get the sum or mean.
+    #[default]
+    AllReduce,
+    /// The parts are added, and one device gets the sum or mean.
+    Reduce,
+    /// The parts follow each other, and all devices get the whole.
+    AllGather,
+    /// The parts follow each other, and one device gets the whole.
+    Gather,
+    /// One device gives its value to all others.
+    Broadcast,
+}
+
+/// Order in which parts of several devices are added.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// By rank: the bits are those of one device that adds all parts.
+    #[default]
+    Index,
+    /// As the engine likes: last bits may differ.
+    Engine,
 }
 
 /// A result of a section in the storage of a graph input or weight, whose new value it is.
@@ -362,6 +435,10 @@ pub enum Event {
     /// Joins a held value of a part with those of the parts before; from the first one on, the value of the
     /// step is held as well.
     Join(Carried),
+    /// Takes part in the collective of a value, and holds the value of the step from here on.
+    Collect(Carried),
+    /// Takes part in the collective of a value, and gets nothing.
+    Offer(Carried),
     /// Sends a held value.
     Send {
         /// Name of the value.
