@@ -176,6 +176,21 @@ const OF_COLLECTIVES: &[(&str, Damage)] = &[
         Some(())
     }),
     ("collective", |manifest, number| {
+        // A sum that one device gets, and all of them read.
+        let is_read = |name: &String| manifest.values.iter().any(|value| value.name == *name && !value.to.is_empty());
+        let all = manifest.collectives.iter().filter(|row| row.kind == CollectiveKind::AllReduce && is_read(&row.value));
+        let name = all.map(|row| row.value.clone()).nth(number)?;
+        let row = manifest.collectives.iter_mut().find(|row| row.value == name)?;
+        (row.kind, row.root) = (CollectiveKind::Reduce, Some("d0".to_owned()));
+        for event in manifest.program.get_mut("d1")? {
+            match event {
+                Event::Collect(carried) if carried.value == name => *event = Event::Offer(carried.clone()),
+                _ => {}
+            }
+        }
+        Some(())
+    }),
+    ("collective", |manifest, number| {
         let (device, at) = find(manifest, number, is_join)?;
         manifest.program.get_mut(&device)?.remove(at);
         Some(())
