@@ -98,9 +98,9 @@ pub use request_error::RequestError;
 pub use sections::{Devices, Path as DevicePath, PathError, Sections, check_manifest, read_manifest, section_files, split};
 pub use session::{session_needs, session_program, session_recipe};
 pub use share::{
-    HandoffNames, Pair as SharePair, Sequence, ShareMember, SpaceUse, Table as ShareTable, Use as ShareUse, check_joint,
-    complete as complete_joint, joint_files, member_bases, nested as share_nested, read_joint, serial as share_serial,
-    table as share_table,
+    AtOnce, HandoffNames, Pair as SharePair, Sequence, ShareMember, SpaceUse, Table as ShareTable, Use as ShareUse, check_joint,
+    complete as complete_joint, joint_files, member_bases, nested as share_nested, phased as share_phased, read_joint,
+    serial as share_serial, table as share_table,
 };
 pub use share_error::ShareError;
 pub use size::{Size, SizeError};

@@ -86,6 +86,18 @@ pub enum ShareError {
         /// Space of the guest's arena.
         space: String,
     },
+    /// More or fewer than two members that would run at once.
+    #[error("{count} layouts: `--phased` takes two members that run at once")]
+    NotTwo {
+        /// Number of members.
+        count: usize,
+    },
+    /// A member that would run at once with another one moves values while its steps run.
+    #[error("`{name}` moves values between spaces while its steps run: no wait orders its bytes and those of another member")]
+    Moves {
+        /// Name of the member.
+        name: String,
+    },
     /// The planned model, or the given one, is not beside the layout.
     #[error("the {which} model of `{name}` was not found: no file beside {folder} has the hash in its layout")]
     NoModel {
@@ -148,6 +160,8 @@ impl ShareError {
                 "run one after the other with `--serial`, or plan the guest with a smaller `--budget`".to_owned()
             }
             Self::Transfers { .. } => "plan the host without `--link`, or the guest in the first space only".to_owned(),
+            Self::NotTwo { .. } => "name two layouts, or put the members one after another with `--serial`".to_owned(),
+            Self::Moves { .. } => "plan the member without farther spaces (`--link`), or use `--serial`".to_owned(),
             Self::NoModel { which: "given", name, .. } => format!("name it: `--given {name}=MODEL.onnx`"),
             Self::NoModel { .. } => "put OUT.onnx beside OUT.layout.json, as `memc optimize` wrote them".to_owned(),
             Self::OtherModel { .. } => "plan again, or name the layout that was written with this model".to_owned(),

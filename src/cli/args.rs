@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use memc::{Budget, DevicePath, Extent, ExternalData, LinkOption, Size, Slo};
+use memc::{Budget, Extent, ExternalData, LinkOption, Size, Slo};
 use memc_ir::Limit;
 use memc_ops::Assumption;
 #[cfg(feature = "ort")]
@@ -330,103 +330,6 @@ impl Optimize {
     }
 }
 
-/// Rewrites that sections may have.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum Rewrites {
-    /// None
-    None,
-    /// Those that keep every bit
-    Exact,
-    /// Any
-    Any,
-}
-
-/// `memc split`.
-#[derive(Args, Debug)]
-pub struct Split {
-    /// Model to divide
-    pub input: PathBuf,
-    /// Folder for d0.onnx, d0.layout.json and so on, and manifest.json
-    #[arg(short, long, value_name = "DIR", help_heading = heading::USUAL)]
-    pub output: PathBuf,
-    /// Number of devices [default: that of the cluster which --target names]
-    #[arg(long, value_name = "N", help_heading = heading::USUAL)]
-    pub devices: Option<usize>,
-    /// Limit of all bytes of a device: weights, arena, values on their way; one for all devices, or one
-    /// for each with commas between them [default: none, and the largest section is as small as possible]
-    #[arg(long, value_name = "SIZE[,SIZE]", value_delimiter = ',', help_heading = heading::USUAL)]
-    pub device_budget: Vec<Size>,
-    /// Link between two devices, in both directions (repeatable) [default: 10GB/s,20us between all]
-    #[arg(long = "link", value_name = "d0-d1=RATE[,LATENCY]", help_heading = heading::MACHINE)]
-    pub links: Vec<DevicePath>,
-    /// Number of runs of the model in the program, each with inputs of its own; with --schedule, number of
-    /// equal parts of the batch
-    #[arg(long, value_name = "M", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=4096), help_heading = heading::MACHINE)]
-    pub micro_batches: u64,
-    /// Divide a training step into forward and backward sections, and run these in an order: one forward and
-    /// one backward in turn, or all forward runs first. With `data`, each device computes a part of the batch
-    /// instead
-    #[arg(long, value_enum, hide_possible_values = true, value_name = "1f1b|gpipe|data", help_heading = heading::USUAL)]
-    pub schedule: Option<ScheduleArg>,
-    /// With `--schedule data`: update each parameter on one device, which alone holds the state of its
-    /// optimizer
-    #[arg(long, help_heading = heading::CHANGES)]
-    pub shard_state: bool,
-    /// With `--schedule data`: add gradients in the order of the devices, or as the engine likes, where last
-    /// bits may differ
-    #[arg(long, value_enum, default_value = "index", hide_possible_values = true, value_name = "index|engine", help_heading = heading::CHANGES)]
-    pub sums: SumsArg,
-    /// Runtime that executes the sections
-    #[arg(long, value_enum, default_value = "player", help_heading = heading::MACHINE)]
-    pub runtime: RuntimeArg,
-    /// Machine of each device: a target that comes with memc, a file, or `auto` for this machine. The file of
-    /// a cluster states the devices, their budgets, links and machine
-    #[arg(long, value_name = "NAME|auto|FILE.toml", default_value = "cpu", help_heading = heading::MACHINE)]
-    pub target: String,
-    /// Search effort: fast, default, max, or a number of search nodes
-    #[arg(long, value_name = "fast|default|max|N", default_value = "default", value_parser = effort, help_heading = heading::MACHINE)]
-    pub effort: u64,
-    /// Rewrites of sections: none, so that the check proves equal results; those that keep every bit; or any,
-    /// as `memc optimize` does without --exact
-    #[arg(long, value_enum, default_value_t = Rewrites::None, hide_possible_values = true, value_name = "none|exact|any", help_heading = heading::CHANGES)]
-    pub rewrite: Rewrites,
-    /// Write new values of parameters and moments over the old values, on the device that makes them
-    #[arg(long, help_heading = heading::CHANGES)]
-    pub alias_state: bool,
-    /// Write graph output NEW over graph input OLD (repeatable): --alias-state for one pair, found or not.
-    /// What reads either of them stays on one device. `*` stands for any text: present*=past*
-    #[arg(long, value_name = "NEW=OLD", value_parser = state, help_heading = heading::CHANGES)]
-    pub state: Vec<StateNames>,
-    /// Move the weights of each section into one file of its own, d0.FILE and so on, each tensor of at least
-    /// SIZE at a multiple of SIZE (64KiB by default)
-    #[arg(long, value_name = "FILE[,align=SIZE]", help_heading = heading::OUTPUT)]
-    pub external_data: Option<ExternalData>,
-    /// Inputs
-    #[command(flatten)]
-    pub inputs: Inputs,
-}
-
-/// Order of runs of a pipeline.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum ScheduleArg {
-    /// One forward run, one backward run
-    #[value(name = "1f1b")]
-    OneForwardOneBackward,
-    /// All forward runs, then all backward runs
-    Gpipe,
-    /// Each device computes a part of the batch
-    Data,
-}
-
-/// Order in which parts of several devices are added.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum SumsArg {
-    /// By rank
-    Index,
-    /// Any
-    Engine,
-}
-
 /// `memc report`.
 #[derive(Args, Debug)]
 pub struct Report {
@@ -563,6 +466,9 @@ pub struct Run {
     /// With a nested joint file: number of boundaries at which each guest runs, spread over all that admit it
     #[arg(long, value_name = "N", requires = "joint", default_value_t = 3)]
     pub guest_runs: u32,
+    /// With a joint file of members that run at once: number of periods; the seed chooses who runs next
+    #[arg(long, value_name = "N", requires = "joint", default_value_t = 3)]
+    pub periods: u32,
     /// Graph inputs, as numpy.savez writes them, or INPUT.npy [default: random numbers from the seed]
     #[arg(long, value_name = "IN.npz")]
     pub inputs: Option<PathBuf>,
@@ -713,7 +619,7 @@ fn point(text: &str) -> Result<memc_ort::Point, String> {
 }
 
 /// Parses `NEW=OLD`, split at the last `=`: names of old values rarely contain one.
-fn state(text: &str) -> Result<StateNames, String> {
+pub fn state(text: &str) -> Result<StateNames, String> {
     let parts = text.rsplit_once('=').filter(|(new, old)| !new.is_empty() && !old.is_empty());
     let (new, old) = parts.ok_or_else(|| format!("`{text}` is not NEW=OLD"))?;
     Ok(StateNames { new: new.to_owned(), old: old.to_owned() })

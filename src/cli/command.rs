@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use super::args::{Check, Diff, Opt, Optimize, Print, Report, Split};
+use super::args::{Check, Diff, Opt, Optimize, Print, Report};
 #[cfg(feature = "ort")]
 use super::args::{ProfileArguments, Run, Verify};
 #[cfg(feature = "ort")]
@@ -10,6 +10,7 @@ use super::calibrate_args::Calibrate;
 use super::fit_args::Fit;
 use super::share_args::Share;
 use super::solve_args::Solve;
+use super::split_args::Split;
 use super::train_args::Train;
 #[cfg(feature = "ort")]
 use super::tune_args::Tune;

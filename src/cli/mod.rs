@@ -45,6 +45,7 @@ mod signals;
 mod solve;
 mod solve_args;
 mod split;
+mod split_args;
 mod text;
 mod this_machine;
 mod train;

@@ -10,7 +10,7 @@ use memc_layout::Layout;
 use memc_layout::joint::{Joint, Mode};
 use memc_ort as play;
 use play::inputs::{Inputs, Seeded};
-use play::{Array, JointPart, PlayOptions, Point, npz, play_joint, views};
+use play::{Array, JointPart, PlayOptions, Point, Turns, npz, play_joint, views};
 use serde_json::json;
 
 use super::args::Run;
@@ -40,7 +40,8 @@ pub fn run(arguments: &Run, path: &Path, voice: &Voice) -> Outcome {
     };
     let started = nanoseconds();
     let guests = boundaries(&joint, arguments.guest_runs, arguments.seed);
-    let played = play_joint(&runtime, &joint, &parts, &feed, &guests, &options).map_err(refuse)?;
+    let turns = Turns { guests, periods: u64::from(arguments.periods), seed: arguments.seed };
+    let played = play_joint(&runtime, &joint, &parts, &feed, &turns, &options).map_err(refuse)?;
     let milliseconds = nanoseconds().saturating_sub(started) as f64 / 1e6;
     if let Some(path) = &arguments.outputs {
         let all = played.members.iter().flat_map(|member| {

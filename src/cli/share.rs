@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use memc::{Error, Outputs, Sequence, ShareMember, ShareTable, complete_joint, share_nested, share_serial, share_table};
+use memc::{
+    AtOnce, Error, Outputs, Sequence, ShareMember, ShareTable, complete_joint, share_nested, share_phased, share_serial,
+    share_table,
+};
 use memc_ir::Bytes;
 use memc_layout::joint::{self, Joint, Mode};
 use serde_json::json;
@@ -18,14 +21,18 @@ const MAX_PAIRS: usize = 30;
 /// Reads layouts, and prints a table or writes a joint file.
 pub fn run(arguments: &Share, voice: &Voice) -> Outcome {
     let members = members(arguments)?;
-    if !arguments.serial && arguments.nested.is_empty() {
+    if !arguments.serial && !arguments.phased && arguments.nested.is_empty() {
         if arguments.output.is_some() {
-            return Err(usage("a joint file needs a mode".to_owned(), "add `--serial`, or `--nested host=A guest=B`"));
+            return Err(usage(
+                "a joint file needs a mode".to_owned(),
+                "add `--serial`, `--phased`, or `--nested host=A guest=B`",
+            ));
         }
         let table = share_table(&members).map_err(Error::from)?;
         let text = if arguments.json { format!("{:#}\n", json(&table)) } else { text(&table) };
         return print(&text);
     }
+    let mut at_once = AtOnce::default();
     let mut joint = if arguments.serial {
         let sequence = Sequence {
             handoffs: arguments.handoffs.clone(),
@@ -34,6 +41,10 @@ pub fn run(arguments: &Share, voice: &Voice) -> Outcome {
             effort: arguments.effort,
         };
         share_serial(&members, &sequence).map_err(Error::from)?
+    } else if arguments.phased {
+        let joint;
+        (joint, at_once) = share_phased(&members, arguments.keep_offsets, arguments.effort).map_err(Error::from)?;
+        joint
     } else {
         share_nested(&members, arguments.keep_offsets, arguments.effort).map_err(Error::from)?
     };
@@ -46,6 +57,9 @@ pub fn run(arguments: &Share, voice: &Voice) -> Outcome {
         outputs.commit()?;
     }
     tell(&joint, &members, arguments.output.is_some(), voice);
+    if joint.mode == Mode::Phased {
+        tell_phase(&joint, at_once, voice);
+    }
     if arguments.json {
         return print(&joint::to_json(&joint).map_err(Error::from)?);
     }
@@ -146,7 +160,7 @@ fn text(table: &ShareTable) -> String {
     for pair in table.pairs.iter().take(MAX_PAIRS) {
         let share = 100.0 * pair.boundaries as f64 / (pair.all.max(1)) as f64;
         let wait = if pair.boundaries > 0 && pair.wait > 0 {
-            format!(", longest wait {:.3} ms", pair.wait as f64 / 1e6)
+            format!(", longest wait {}", milliseconds(pair.wait))
         } else {
             String::new()
         };
@@ -219,4 +233,31 @@ fn tell(joint: &Joint, members: &[ShareMember], is_complete: bool, voice: &Voice
     if is_complete {
         voice.say(&format!("weights: {} with shared ones once, sum {}", Bytes(joint.weights_joint), Bytes(joint.weights_sum)));
     }
+}
+
+fn milliseconds(nanoseconds: u64) -> String {
+    format!("{:.3} ms", nanoseconds as f64 / 1e6)
+}
+
+/// Says how members run at once, and what it saves.
+fn tell_phase(joint: &Joint, at_once: AtOnce, voice: &Voice) {
+    for member in joint.members.iter().filter(|member| member.runs > 1) {
+        voice.say(&format!("{}: runs {} times in a period", member.name, member.runs));
+    }
+    let Some(arena) = joint.arenas.iter().find(|arena| arena.sum_alone > 0) else { return };
+    if joint.sync.is_empty() {
+        voice.say("no bytes are shared: the members lie side by side, and run without waits");
+        return;
+    }
+    let above = 100.0 * arena.size.saturating_sub(at_once.load) as f64 / at_once.load.max(1) as f64;
+    let share = 100.0 * arena.size as f64 / arena.sum_alone as f64;
+    voice.say(&format!(
+        "{}: {share:.1} % of the sum; modelled {} in use at once (the arena is {above:.1} % above), {} after {} of a period of {}",
+        arena.space,
+        Bytes(at_once.load),
+        joint.members.last().map_or("", |member| &member.name),
+        milliseconds(at_once.shift),
+        milliseconds(at_once.period)
+    ));
+    voice.say(&format!("{} waits keep the bytes of both apart, whatever time a step takes", joint.sync.len()));
 }

@@ -15,8 +15,11 @@ pub struct Share {
     #[arg(value_name = "[NAME=]LAYOUT.json", required_unless_present = "nested")]
     pub members: Vec<String>,
     /// Run the members one after another, in their order: the arena is the largest of them
-    #[arg(long, conflicts_with = "nested", help_heading = heading::USUAL)]
+    #[arg(long, conflicts_with_all = ["nested", "phased"], help_heading = heading::USUAL)]
     pub serial: bool,
+    /// Run two members at once, each again and again, with the waits that keep their bytes apart
+    #[arg(long, conflicts_with = "nested", help_heading = heading::USUAL)]
+    pub phased: bool,
     /// Run guests between two steps of a host, in bytes that are free there: host=A.layout.json
     /// guest=B.layout.json, or the names of members
     #[arg(long, value_name = "host=A guest=B", num_args = 2.., help_heading = heading::USUAL)]

@@ -9,8 +9,9 @@ use memc_ir::{Bytes, Nanos};
 use memc_layout::devices::{self, Crossing, Event, Manifest, Order, Schedule};
 use memc_passes::Rewriting;
 
-use super::args::{Rewrites, RuntimeArg, ScheduleArg, Split, SumsArg};
+use super::args::RuntimeArg;
 use super::cluster::{self, Cluster};
+use super::split_args::{Rewrites, ScheduleArg, Split, SumsArg};
 use super::weights::Elsewhere;
 use super::{ExitCode, Failure, Outcome, Voice, open, target, usage};
 use memc::Runtime;

@@ -13,6 +13,8 @@ mod handoff;
 mod member;
 mod nested;
 mod part;
+mod phased;
+mod place;
 mod serial;
 mod table;
 
@@ -20,6 +22,7 @@ pub use check::{check_joint, joint_files, member_bases, read_joint};
 pub use handoff::HandoffNames;
 pub use member::ShareMember;
 pub use nested::nested;
+pub use phased::{AtOnce, phased};
 pub use serial::{Sequence, serial};
 pub use table::{Pair, SpaceUse, Table, Use, table};
 
@@ -90,6 +93,7 @@ fn draft(members: &[ShareMember], mode: Mode) -> Joint {
         arenas: Vec::new(),
         handoffs: Vec::new(),
         admissions: Vec::new(),
+        sync: Vec::new(),
         constants: Vec::new(),
         weights_sum: members.iter().fold(0, |sum, member| sum.saturating_add(member.layout.weights)),
         weights_joint: members.iter().fold(0, |sum, member| sum.saturating_add(member.layout.weights)),

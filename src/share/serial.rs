@@ -1,7 +1,5 @@
 //! Serial members: one arena for members that run one after another.
 
-use std::collections::BTreeMap;
-
 use memc_layout::joint::{Handoff, Item, Joint, Mode};
 use memc_solve::joint::{self, Answer, Serial};
 use memc_solve::{Limit, joint::SerialError};
@@ -9,7 +7,7 @@ use memc_solve::{Limit, joint::SerialError};
 use super::handoff::{HandoffNames, Pair, pairs};
 use super::member::ShareMember;
 use super::part::Buffers;
-use super::{distinct, draft, joint_arena, spaces};
+use super::{distinct, draft, joint_arena, place, spaces};
 use crate::share_error::ShareError;
 
 /// How members follow each other.
@@ -55,7 +53,7 @@ pub fn serial(members: &[ShareMember], sequence: &Sequence) -> Result<Joint, Sha
     }
     for (number, member) in joint.members.iter_mut().enumerate() {
         member.repeats = repeats[number];
-        place(member, number, members, &solved);
+        place::place(member, number, members, &solved);
     }
     for pair in &pairs {
         joint.handoffs.push(handoff(members, pair, &solved));
@@ -85,35 +83,6 @@ fn problem(members: &[ShareMember], buffers: &[Buffers], pairs: &[Pair], space: 
         used.push(number);
     }
     (problem, used)
-}
-
-/// States the places of a member: one base a space if its offsets move together, else all offsets.
-fn place(
-    member: &mut memc_layout::joint::Member,
-    number: usize,
-    members: &[ShareMember],
-    solved: &[(String, Vec<Buffers>, Answer)],
-) {
-    let mut bases = BTreeMap::new();
-    let mut moves_together = true;
-    for (space, buffers, answer) in solved {
-        let placed = &buffers[number].part.buffers;
-        let offsets = answer.offsets.get(number).map_or(&[][..], Vec::as_slice);
-        let mut shifts = placed.iter().zip(offsets).map(|(placed, offset)| offset.checked_sub(placed.offset));
-        let base = shifts.next().unwrap_or(Some(0));
-        moves_together &= base.is_some() && shifts.all(|shift| shift == base);
-        bases.insert(space.clone(), base.unwrap_or(0));
-    }
-    if moves_together {
-        bases.retain(|_, base| *base > 0);
-        member.bases = bases;
-        return;
-    }
-    for (_, buffers, answer) in solved {
-        let offsets = answer.offsets.get(number).into_iter().flatten();
-        let owners = buffers[number].owners.iter().map(|owner| members[number].layout.tensors[*owner].name.clone());
-        member.offsets.extend(owners.zip(offsets.copied()));
-    }
 }
 
 fn handoff(members: &[ShareMember], pair: &Pair, solved: &[(String, Vec<Buffers>, Answer)]) -> Handoff {

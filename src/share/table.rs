@@ -89,9 +89,9 @@ pub fn table(members: &[ShareMember]) -> Result<Table, ShareError> {
         for (other, guest) in members.iter().enumerate().filter(|(other, _)| *other != one) {
             let mut pair = fit(host, guest, &spaces, &views[one]);
             if one < other {
-                let loads = |at: usize| views[at].first().map_or_else(Vec::new, |view| view.part.loads());
-                let (loads, others) = (loads(one), loads(other));
-                pair.at_once = joint::phased((&loads, &host.times()), (&others, &guest.times()));
+                let part = |at: usize| views[at].first().map(|view| view.part.clone()).unwrap_or_default();
+                let both = joint::Phased { parts: [part(one), part(other)], times: [host.times(), guest.times()] };
+                pair.at_once = both.phase().load;
                 let mean = |at: usize| uses[at].spaces.iter().find(|row| row.space == first).map_or(0, |row| row.mean);
                 pair.at_once_bound = mean(one).saturating_add(mean(other));
             }

@@ -4,12 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-use memc::{HandoffNames, Sequence, ShareMember, check_joint, joint_files, share_nested, share_serial, share_table};
+use memc::{
+    HandoffNames, Sequence, ShareMember, check_joint, joint_files, share_nested, share_phased, share_serial, share_table,
+};
 use memc_layout::joint::{self, Joint};
 use serde_json::Value;
 
 use crate::command::{Folder, model};
-use crate::models_made::{bytes, fixed, floats, node, with};
+use crate::models_made::{bytes, fixed, floats, int, node, with};
 
 /// Products and sums of `layers` layers: reads `from` and an input of its own, and gives `to`. Weights of one
 /// number have equal bytes in all models.
@@ -274,6 +276,118 @@ fn bytes_of_transfers_under_way_are_not_free() {
     assert_eq!(joint.arenas[0].size, joint.arenas[0].max_alone);
 }
 
+/// A planned model that needs much memory for a part of its time: many rows, then a chain of small products.
+fn one_with_a_peak(name: &str) -> Folder {
+    let mut nodes = vec![node("Concat", &["x"; 16], &["rows"])];
+    if let Some(concat) = nodes.first_mut() {
+        concat.attribute.push(int("axis", 0));
+    }
+    nodes.push(node("Relu", &["rows"], &["more"]));
+    nodes.push(node("MatMul", &["sum", "more"], &["a0"]));
+    for layer in 0..16 {
+        let name = |kind: &str, number: usize| format!("{kind}{number}");
+        nodes.push(node("MatMul", &[&name("a", layer), "w"], &[&name("m", layer)]));
+        let next = if layer == 15 { "y".to_owned() } else { name("a", layer + 1) };
+        nodes.push(node("Relu", &[&name("m", layer)], &[&next]));
+    }
+    let made = bytes(&with(nodes, |graph| {
+        graph.input = vec![fixed("x", &[32, 64])];
+        graph.output = vec![fixed("y", &[32, 64])];
+        graph.initializer = vec![floats("sum", &[32, 512]), floats("w", &[64, 64])];
+    }));
+    let folder = Folder::new(name);
+    folder.write("one.in.onnx", made);
+    folder.memc("optimize one.in.onnx -o one.onnx --runtime player --no-rewrite").done();
+    folder
+}
+
+#[test]
+fn each_wait_is_needed() {
+    let folder = one_with_a_peak("share-phased");
+    let own = arena(&folder, "one");
+    let ran = folder.memc("share one.layout.json two=one.layout.json --phased -o joint.json").done();
+    assert!(ran.err.contains("waits keep the bytes of both apart"), "{ran:#?}");
+    let joint = read(&folder, "joint.json");
+    assert!(own <= joint.arenas[0].size && joint.arenas[0].size < joint.arenas[0].sum_alone, "{:#?}", joint.arenas);
+    assert!(!joint.sync.is_empty() && joint.members.iter().all(|member| member.runs == 1));
+    folder.memc("check --joint joint.json").done();
+    let report = folder.memc("report --joint joint.json").done().out;
+    assert!(report.contains("at once") && report.contains("wait for the other member"), "{report}");
+    // Equal requests give equal bytes, and moving members as a whole saves no more.
+    folder.memc("share one.layout.json two=one.layout.json --phased -o again.json").done();
+    assert_eq!(folder.read("again.json"), folder.read("joint.json"));
+    folder.memc("share one.layout.json two=one.layout.json --phased --keep-offsets -o kept.json").done();
+    folder.memc("check --joint kept.json").done();
+    assert!(joint.arenas[0].size <= read(&folder, "kept.json").arenas[0].size);
+    // Each wait is needed, and none may go the other way.
+    let files = joint_files(&folder.path("joint.json"), &joint).unwrap();
+    let is_refused = |joint: &Joint| {
+        let report = memc_check::joint::check(joint, &files, &|_, _, _, _, _| None);
+        report.violations.iter().any(|violation| violation.kind.name() == "joint-order")
+    };
+    assert!(!is_refused(&joint));
+    for row in 0..joint.sync.len() {
+        let mut damaged = joint.clone();
+        let lost = damaged.sync.remove(row);
+        assert!(is_refused(&damaged), "without {lost:?}");
+        let mut damaged = joint.clone();
+        damaged.sync[row].periods_later += 1;
+        assert!(is_refused(&damaged), "a period later than {lost:?}");
+        let mut damaged = joint.clone();
+        damaged.sync[row].after.step += 1;
+        assert!(is_refused(&damaged), "a step later than {lost:?}");
+    }
+}
+
+#[cfg(feature = "ort")]
+#[test]
+fn two_members_at_once_give_the_bits_that_they_give_alone() {
+    let folder = one_with_a_peak("share-phased-played");
+    folder.memc("share one.layout.json two=one.layout.json --phased -o joint.json").done();
+    let alone = |seed: u32| folder.memc(&format!("run one.onnx --layout one.layout.json --seed {seed}")).done().out;
+    for seed in 1..4 {
+        let found = digests(&folder, &format!("joint.json --seed {seed} --periods 4 --poison-check"));
+        let alone = alone(seed);
+        assert_eq!((found["one"].as_str(), found["two"].as_str()), (alone.trim(), alone.trim()));
+    }
+    // Without waits some order of the steps shows that bytes are shared.
+    let mut joint = read(&folder, "joint.json");
+    joint.sync.clear();
+    folder.write("lost.json", joint::to_json(&joint).unwrap());
+    let is_seen = (1..6).any(|seed| {
+        let ran = folder.memc(&format!("run --joint lost.json --seed {seed} --poison-check"));
+        ran.err.contains("E0708")
+    });
+    assert!(is_seen, "no order of the steps shows that waits are lost");
+    // Waits in a circle end with a message.
+    let mut joint = read(&folder, "joint.json");
+    joint.sync.iter_mut().for_each(|row| row.periods_later -= 1);
+    folder.write("stuck.json", joint::to_json(&joint).unwrap());
+    folder.memc("run --joint stuck.json").refused(1, "E0717");
+}
+
+#[test]
+fn members_at_once_never_take_more_than_the_sum() {
+    let folder = Folder::new("share-phased-laws");
+    let names = ["light_squeezenet", "ort_mlp_tiny", "lstm_seq2seq", "swiftnet_like", "control_flow_loop_if"];
+    for name in names {
+        let words = format!("optimize {} -o {name}.onnx --effort fast --no-rewrite", model(name).display());
+        folder.memc(&words).done();
+    }
+    let open = |name: &str| ShareMember::open(folder.path(&format!("{name}.layout.json")).to_str().unwrap()).unwrap();
+    for one in names {
+        for other in names.iter().filter(|other| **other != one) {
+            for keep in [false, true] {
+                let (joint, at_once) = share_phased(&[open(one), open(other)], keep, 100).unwrap();
+                let arena = &joint.arenas[0];
+                assert!(arena.bound <= arena.size && arena.size <= arena.sum_alone, "{one} {other}: {arena:#?}");
+                assert!(at_once.load <= arena.size && at_once.shift < at_once.period.max(1));
+                assert!(joint.members.iter().any(|member| member.runs == 1));
+            }
+        }
+    }
+}
+
 /// A change of a joint file, by the pointers of its keys.
 fn changed(joint: &Joint, pointer: &str, to: Value) -> String {
     let mut value = serde_json::to_value(joint).unwrap();
@@ -297,8 +411,9 @@ fn damaged_joint_files_are_refused() {
         .memc("share enc.layout.json side.layout.json dec.layout.json --serial --handoff enc.hidden=dec.memory -o s.json")
         .done();
     folder.memc("share --nested host=side.layout.json guest=enc.layout.json -o n.json").done();
+    folder.memc("share side.layout.json enc.layout.json --phased -o p.json").done();
     let (mut damages, mut kinds) = (0, BTreeSet::new());
-    for name in ["s.json", "n.json"] {
+    for name in ["s.json", "n.json", "p.json"] {
         let joint = read(&folder, name);
         let files = joint_files(&folder.path(name), &joint).unwrap();
         let kinds_of = |text: &str| -> Option<BTreeSet<&'static str>> {
@@ -337,9 +452,9 @@ fn damaged_joint_files_are_refused() {
             }
         }
         // Rows that are lost or doubled.
-        for key in ["handoffs", "constants", "admissions", "members", "arenas"] {
+        for key in ["handoffs", "constants", "admissions", "sync", "members", "arenas"] {
             let mut value = serde_json::to_value(&joint).unwrap();
-            let rows = value[key].as_array_mut().unwrap();
+            let Some(rows) = value[key].as_array_mut() else { continue };
             if let Some(first) = rows.first().cloned() {
                 rows.push(first);
                 assert!(kinds_of(&value.to_string()).is_none_or(|found| !found.is_empty()), "{name}: {key} doubled");
@@ -348,7 +463,7 @@ fn damaged_joint_files_are_refused() {
         }
     }
     assert!(damages >= 200, "{damages}");
-    for kind in ["joint-file", "joint-place", "handoff", "admission", "joint-constant", "joint-number"] {
+    for kind in ["joint-file", "joint-place", "handoff", "admission", "joint-constant", "joint-number", "joint-order"] {
         assert!(kinds.contains(kind), "no damage is found by {kind}: {kinds:?}");
     }
 }
@@ -362,6 +477,8 @@ fn may_hold(joint: &Joint, pointer: &str, to: &Value) -> bool {
         ["members", _, "bases" | "offsets", _] => is_place,
         ["members", _, "name"] => true,
         ["members", _, "repeats"] => true,
+        // Members that share no byte have no waits, however often they run.
+        ["members", _, "runs"] => joint.sync.is_empty() && to.as_u64().is_some_and(|runs| (1..1024).contains(&runs)),
         ["admissions", number, rest @ ..] => {
             let run = &joint.admissions[number.parse::<usize>().unwrap()];
             match (rest, to.as_u64()) {
@@ -442,6 +559,8 @@ fn requests_without_sense_leave_nothing_behind() {
         ("enc.layout.json dec.layout.json --serial --given enc=dec.in.onnx -o j.json", 1, "E0340"),
         ("enc.layout.json dec.layout.json --serial --given no=dec.in.onnx -o j.json", 2, "E0340"),
         ("enc.layout.json dec.layout.json --serial -o none/j.json", 1, "E0116"),
+        ("enc.layout.json dec.layout.json side.layout.json --phased -o j.json", 2, "E0340"),
+        ("enc.layout.json other/enc.layout.json --phased -o j.json", 2, "E0340"),
     ] {
         let ran = folder.memc(&format!("share {words}")).refused(exit, code);
         assert_eq!(folder.names(), before, "{ran:#?}");

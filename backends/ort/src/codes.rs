@@ -154,8 +154,8 @@ pub const ALL: &[CodeInfo] = &[
         code: "E0717",
         title: "a joint file cannot be played",
         fault: Fault::File,
-        meaning: "`memc run --joint` plays the members of a joint file in its arenas. The file does not state the place of a member, or no \
-            admission covers the boundary at which a guest is to run.",
+        meaning: "`memc run --joint` plays the members of a joint file in its arenas. The file does not state the place of a member, no \
+            admission covers the boundary at which a guest is to run, or members that run at once wait for each other.",
         example: "a joint file in which an offset was removed",
         action: "Check the file with `memc check --joint JOINT.json`, or write it again with `memc share`.",
     },
@@ -195,7 +195,7 @@ impl Error {
             Self::Clobbered { .. } | Self::Guard { .. } | Self::ArenaGuard { .. } => "E0708",
             Self::WorkspaceKept { .. } | Self::NoValue { .. } => "E0708",
             Self::NotHeld { .. } | Self::Unequal { .. } | Self::Waits { .. } => "E0716",
-            Self::NoPlace { .. } | Self::NotAdmitted { .. } => "E0717",
+            Self::NoPlace { .. } | Self::NotAdmitted { .. } | Self::Stuck { .. } => "E0717",
             Self::ArrayFile { .. } => "E0710",
             Self::Transfer { .. } | Self::NoThread { .. } => "E0711",
             Self::File { what: "read", .. } => "E0116",
@@ -247,7 +247,7 @@ impl Error {
             Self::NotHeld { .. } | Self::Unequal { .. } | Self::Waits { .. } => {
                 "`memc check IN.onnx MANIFEST.json` names the rule that the manifest breaks"
             }
-            Self::NoPlace { .. } | Self::NotAdmitted { .. } => {
+            Self::NoPlace { .. } | Self::NotAdmitted { .. } | Self::Stuck { .. } => {
                 "`memc check --joint JOINT.json` names the rule that the joint file breaks"
             }
             Self::ArrayFile { .. } => {

@@ -286,6 +286,14 @@ pub enum Error {
         /// The boundary.
         after: u64,
     },
+    /// No step of members that run at once may begin.
+    #[error("{member} waits for ever before its step {step}, and so does the other member")]
+    Stuck {
+        /// Name of a member that has not ended.
+        member: String,
+        /// Number of its steps that have ended, over all runs.
+        step: u64,
+    },
     /// An array file cannot be read.
     #[error("{} is not an array file that can be read: {reason}", path.display())]
     ArrayFile {

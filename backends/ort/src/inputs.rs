@@ -13,6 +13,7 @@ use crate::element::Element;
 use crate::error::Error;
 use crate::memory::require;
 use crate::random::fnv;
+use crate::splitmix::SplitMix;
 
 /// Metadata key of models that state how to fill their inputs. The value is a JSON object that maps an
 /// input to `[kind, a, b]`.
@@ -123,9 +124,9 @@ impl Inputs for Seeded {
 
     fn fill(&self, input: &str, place: &mut [u8]) -> Result<(), Error> {
         let Some((element, _, law)) = self.inputs.get(input) else { return Ok(()) };
-        let mut draw = Draw(self.seed ^ fnv(input.as_bytes()));
+        let mut random = SplitMix(self.seed ^ fnv(input.as_bytes()));
         for bytes in place.chunks_exact_mut(width(*element).unwrap_or(1)) {
-            encode(*element, draw.value(*law), bytes);
+            encode(*element, value(&mut random, *law), bytes);
         }
         Ok(())
     }
@@ -233,31 +234,15 @@ fn is_float(element: Element) -> bool {
     matches!(element.data_type(), DataType::Float | DataType::Double | DataType::Float16 | DataType::Bfloat16)
 }
 
-/// The random number generator SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
-struct Draw(u64);
-
-impl Draw {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let word = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        word ^ (word >> 31)
-    }
-
-    /// Returns a number of `[0, 1)` with 53 random bits.
-    fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    fn value(&mut self, law: Law) -> f64 {
-        match law {
-            Law::Whole(a, b) => (a + (b - a) * self.unit()).floor(),
-            Law::Fixed(a) => a,
-            Law::Uniform(a, b) => a + (b - a) * self.unit(),
-            // The sum of twelve uniform numbers has variance 1 and bounded tails, and needs no function
-            // whose last bit depends on the machine.
-            Law::Normal(a, b) => a + b * ((0..12).map(|_| self.unit()).sum::<f64>() - 6.0),
-        }
+/// Draws a number of a law.
+fn value(random: &mut SplitMix, law: Law) -> f64 {
+    match law {
+        Law::Whole(a, b) => (a + (b - a) * random.unit()).floor(),
+        Law::Fixed(a) => a,
+        Law::Uniform(a, b) => a + (b - a) * random.unit(),
+        // The sum of twelve uniform numbers has variance 1 and bounded tails, and needs no function
+        // whose last bit depends on the machine.
+        Law::Normal(a, b) => a + b * ((0..12).map(|_| random.unit()).sum::<f64>() - 6.0),
     }
 }
 

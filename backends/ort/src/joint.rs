@@ -1,5 +1,5 @@
-//! Plays several plans in joint arenas: one after another with values that are handed over, or guests between
-//! two steps of a host.
+//! Plays several plans in joint arenas: one after another with values that are handed over, guests between
+//! two steps of a host, or two in turns that only waits restrict.
 //!
 //! One plan runs at a time, on one thread. With the checking mode each plan is watched as when it runs alone;
 //! the bytes of the other plans count as foreign, are not poisoned, and are compared when they are read.
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use memc_layout::Layout;
-use memc_layout::joint::{Handoff, Joint, Mode, placed};
+use memc_layout::joint::{Handoff, Joint, JointSync, Mode, Moment, placed};
 use memc_onnx_proto::ModelFile;
 
 use crate::arrays::Array;
@@ -21,7 +21,9 @@ use crate::memory::{ArenaMemory, Foreign, POISON};
 use crate::options::PlayOptions;
 use crate::played::{ArenaUse, Played};
 use crate::player::{Beside, Player};
+use crate::running::Run;
 use crate::runtime::Runtime;
+use crate::splitmix::SplitMix;
 
 /// The files of a member.
 #[derive(Clone, Copy, Debug)]
@@ -59,18 +61,29 @@ pub struct PlayedJoint {
     pub arenas: Vec<ArenaUse>,
 }
 
+/// When members of a joint file run, where the file leaves it open.
+#[derive(Clone, Debug, Default)]
+pub struct Turns {
+    /// Steps of a host after which a guest runs, with the guest's position in `joint.members`.
+    pub guests: Vec<(u64, usize)>,
+    /// Periods of members that run at once.
+    pub periods: u64,
+    /// Seed of the order in which these take turns, of all orders that the waits allow.
+    pub seed: u64,
+}
+
 /// Plays all members once in joint arenas, in the order of the file; members that repeat twice. In a nested
-/// file, the host runs once, and each guest after the steps that `guests` lists, as pairs of a step and a
-/// position in `joint.members`.
+/// file, the host runs once, and each guest as `turns` says. Members that run at once take turns, a step at a
+/// time, for the periods and in the order of `turns`.
 ///
 /// # Errors
-/// A member cannot be prepared or fails, lacks a place, or writes bytes of another one.
+/// A member cannot be prepared or fails, lacks a place, or writes bytes of another one; or no step may begin.
 pub fn play_joint(
     runtime: &Runtime,
     joint: &Joint,
     parts: &[JointPart<'_>],
     feed: &JointFeed<'_>,
-    guests: &[(u64, usize)],
+    turns: &Turns,
     options: &PlayOptions,
 ) -> Result<PlayedJoint, Error> {
     let mut arenas = Vec::new();
@@ -81,7 +94,8 @@ pub fn play_joint(
     let mut stage = Joined { runtime, joint, parts, feed, options, arenas, members: members.collect() };
     match joint.mode {
         Mode::Serial => stage.serial()?,
-        Mode::Nested => stage.nested(guests)?,
+        Mode::Nested => stage.nested(&turns.guests)?,
+        Mode::Phased => stage.phased(turns)?,
     }
     let mut played = PlayedJoint { members: stage.members, arenas: Vec::new() };
     for arena in &joint.arenas {
@@ -233,6 +247,79 @@ impl<'r> Joined<'_, '_, 'r> {
         record(&host, played, &mut self.members[0])
     }
 
+    /// Plays both members for some periods, a step at a time. Each step is one of those whose waits are over.
+    fn phased(&mut self, turns: &Turns) -> Result<(), Error> {
+        let count = self.joint.members.len();
+        let (mut players, mut besides, mut runs) = (Vec::new(), Vec::new(), Vec::new());
+        for member in 0..count {
+            let player = self.player(member, &self.joint.members[member].bases)?;
+            // The other member may use all other bytes at any time, so they are neither poisoned nor guarded.
+            let all = self.part(member)?.layout.arenas.iter().enumerate();
+            let sizes = all.map(|(arena, own)| (arena, self.arenas.iter().find(|(space, _)| *space == own.space)));
+            let foreign =
+                sizes.map(|(arena, memory)| Foreign { arena, start: 0, end: memory.map_or(0, |(_, memory)| memory.size()) });
+            let foreign: Vec<Foreign> = foreign.collect();
+            besides.push(Beside { is_shared: true, kept: foreign.clone(), foreign, ..Beside::default() });
+            let steps = player.steps().len() as u64;
+            runs.push(Progress { steps, positions: steps.saturating_mul(self.joint.members[member].runs), done: 0, run: None });
+            players.push(player);
+        }
+        let mut random = SplitMix(turns.seed);
+        let mut last = 0;
+        loop {
+            let may_run = |member: &usize| self.may_run(*member, &runs, turns.periods);
+            let open: Vec<usize> = (0..count).filter(may_run).collect();
+            if open.is_empty() {
+                break;
+            }
+            // Long runs of one member and quick turns find different faults.
+            let stays = random.below(4) != 0 && open.contains(&last);
+            last = if stays { last } else { open[random.below(open.len() as u64) as usize] };
+            let (player, progress) = (&mut players[last], &mut runs[last]);
+            let position = usize::try_from(progress.done % progress.steps.max(1)).unwrap_or(0);
+            let mut state = match progress.run.take() {
+                Some(state) => state,
+                None => player.begin(&*(self.feed)(last)?, &besides[last]).map_err(|error| self.on(last, error))?,
+            };
+            let step = player.step(position, &mut state, &mut |_, _, _| Ok(())).map_err(|error| self.on(last, error));
+            progress.done += 1;
+            if step.is_ok() && !progress.done.is_multiple_of(progress.steps) {
+                progress.run = Some(state);
+                continue;
+            }
+            let played = player.end(state, step)?;
+            record(player, played, &mut self.members[last])?;
+        }
+        let is_over = |progress: &Progress| progress.done >= progress.positions.saturating_mul(turns.periods);
+        match runs.iter().position(|progress| !is_over(progress)) {
+            Some(member) => Err(Error::Stuck { member: self.joint.members[member].name.clone(), step: runs[member].done }),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the next step of a member may begin.
+    fn may_run(&self, member: usize, runs: &[Progress], periods: u64) -> bool {
+        let own = &runs[member];
+        if own.positions == 0 || own.done >= own.positions.saturating_mul(periods) {
+            return false;
+        }
+        let position = |moment: &Moment| {
+            let of = self.position(&moment.member);
+            let steps = runs.get(of)?.steps;
+            Some((of, i128::from(moment.run.checked_mul(steps)?.checked_add(moment.step)?)))
+        };
+        let is_over = |row: &JointSync| {
+            let Some((_, before)) = position(&row.before).filter(|(of, _)| *of == member) else { return true };
+            let Some((other, after)) = position(&row.after) else { return false };
+            // The waits of earlier steps hold too, also those of periods that are never run.
+            let period = (i128::from(own.done) - before).div_euclid(i128::from(own.positions)) - i128::from(row.periods_later);
+            let length = i128::from(runs[other].positions);
+            let until = (period * length + after + 1).min(length * i128::from(periods));
+            period < 0 || until <= i128::from(runs[other].done)
+        };
+        self.joint.sync.iter().all(is_over)
+    }
+
     /// First bytes of a guest's arenas at a boundary.
     fn bases(&self, after: u64, guest: usize) -> Result<BTreeMap<String, u64>, Error> {
         let name = self.joint.members.get(guest).map_or("", |member| member.name.as_str());
@@ -267,6 +354,18 @@ impl<'r> Joined<'_, '_, 'r> {
         }
         outcome
     }
+}
+
+/// How far a member that runs at once with another one has come.
+struct Progress {
+    /// Steps of a run.
+    steps: u64,
+    /// Steps of a period.
+    positions: u64,
+    /// Steps that have ended.
+    done: u64,
+    /// The run under way.
+    run: Option<Run>,
 }
 
 /// Runs a player once among others.

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use memc_layout::{Extents, Layout};
 
 use crate::point::{Point, keeps};
+use crate::splitmix::SplitMix;
 
 /// Most free dimensions for which all corners are points; with more, corners that differ in one dimension.
 const MAX_CORNERS_OF: usize = 3;
@@ -21,7 +22,7 @@ pub fn points(layout: &Layout, seed: u64, inside: usize) -> Vec<Point> {
     if ranges.is_empty() {
         return Vec::new();
     }
-    let mut random = Random(seed ^ 0x6d65_6d63);
+    let mut random = SplitMix(seed ^ 0x6d65_6d63);
     let corners = corners(&ranges, 0);
     let near = self::corners(&ranges, 1);
     let inside: Vec<Point> = (0..inside).map(|at| drawn(&ranges, at, &mut random)).collect();
@@ -57,7 +58,7 @@ fn corners(ranges: &[(&String, &Extents)], distance: u64) -> Vec<Point> {
 }
 
 /// Draws a point inside the ranges; every third point prefers small extents.
-fn drawn(ranges: &[(&String, &Extents)], number: usize, random: &mut Random) -> Point {
+fn drawn(ranges: &[(&String, &Extents)], number: usize, random: &mut SplitMix) -> Point {
     let mut extent = |range: &Extents| {
         let count = range.max.saturating_sub(range.min).checked_div(range.step.max(1)).unwrap_or(0) + 1;
         let count = if number % 3 == 2 { count.min(9) } else { count };
@@ -108,16 +109,4 @@ fn fitted(layout: &Layout, ranges: &[(&String, &Extents)], point: Point) -> Opti
         fit.0.insert((*name).clone(), low);
     }
     keeps(layout, &fit).is_ok().then_some(fit)
-}
-
-/// The random number generator SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, count: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let word = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (word ^ (word >> 31)).checked_rem(count).unwrap_or(0)
-    }
 }

@@ -21,6 +21,7 @@ pub fn joint(joint: &Joint, layouts: &[Layout]) -> String {
     let order = match joint.mode {
         Mode::Serial => "one after another",
         Mode::Nested => "guests between two steps of the first",
+        Mode::Phased => "at once, each again and again",
     };
     // Writing to a string cannot fail.
     let _ = writeln!(text, "{} members, {order}", joint.members.len());
@@ -66,6 +67,9 @@ pub fn joint(joint: &Joint, layouts: &[Layout]) -> String {
             let _ = writeln!(text, "  {:<width$} |{}| {count} of {all}", guest.name, bar(&spans, all));
         }
     }
+    if joint.mode == Mode::Phased {
+        waits(&mut text, joint, layouts, width);
+    }
     let shared = joint.weights_sum.saturating_sub(joint.weights_joint);
     let _ = writeln!(
         text,
@@ -75,6 +79,20 @@ pub fn joint(joint: &Joint, layouts: &[Layout]) -> String {
         bytes(shared)
     );
     text
+}
+
+/// Bars of the steps, in one period, of members that run at once before which one waits for the other.
+fn waits(text: &mut String, joint: &Joint, layouts: &[Layout], width: usize) {
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "\nsteps of a period that wait for the other member");
+    for (member, layout) in joint.members.iter().zip(layouts) {
+        let steps = layout.schedule.len() as u64;
+        let own = joint.sync.iter().filter(|row| row.before.member == member.name);
+        let spans: Vec<(u64, u64)> =
+            own.map(|row| (row.before.run.saturating_mul(steps).saturating_add(row.before.step), 1)).collect();
+        let all = steps.saturating_mul(member.runs);
+        let _ = writeln!(text, "  {:<width$} |{}| {} of {all}", member.name, bar(&spans, all), spans.len());
+    }
 }
 
 /// A bar of the ranges of a whole: a mark for each part of it that a range touches.

@@ -1,4 +1,4 @@
-//! Codes of several models in one memory: E0640 to E0647.
+//! Codes of several models in one memory: E0640 to E0648.
 
 use super::{Entry, Kind, entry};
 
@@ -67,5 +67,13 @@ pub(super) const ENTRIES: &[Entry] = &[
         "a sum or a bound of a joint file is wrong",
         "The sums of arenas and weights, the largest arena, the lower bound of each joint arena, and the weights with shared ones counted once follow from the files.",
         "`weights_joint` without a copy that remains",
+    ),
+    entry(
+        Kind::JointOrder,
+        "E0648",
+        "joint-order",
+        "members that run at once may use the same bytes at once",
+        "Both members run in periods without end. Tensors of two members that share a byte are ordered by waits in all periods, whatever time a step takes; no wait leads back to itself, and each one leads from the end of a use to the begin of a use of the same bytes. Plans that move values while steps run have no such order.",
+        "a wait that is lost",
     ),
 ];

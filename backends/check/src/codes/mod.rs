@@ -230,6 +230,8 @@ pub enum Kind {
     JointConstant,
     /// A sum or a bound of a joint file is wrong.
     JointNumber,
+    /// Members that run at once may use the same bytes at once.
+    JointOrder,
     /// The engines of a plan, or its waits, are wrong.
     Engine,
     /// A step may start before its operand is made.

@@ -46,10 +46,15 @@ pub(super) fn check(joint: &Joint, members: &[MemberFiles], findings: &mut Findi
     used.filter(|name| !names.contains(name.as_str())).take(1).for_each(|name| add(format!("there is no member `{name}`")));
     match joint.mode {
         Mode::Serial if !joint.admissions.is_empty() => add("members run one after another, and none is a guest".to_owned()),
+        Mode::Phased if !joint.admissions.is_empty() => add("members run at once, and none is a guest".to_owned()),
+        Mode::Phased if !joint.handoffs.is_empty() => add("nothing is handed over between members that run at once".to_owned()),
         Mode::Nested if !joint.handoffs.is_empty() => add("nothing is handed over to a guest".to_owned()),
-        Mode::Nested if joint.members.iter().any(|member| member.repeats) => {
-            add("a guest runs at boundaries of its host, not repeatedly".to_owned());
+        Mode::Nested | Mode::Phased if joint.members.iter().any(|member| member.repeats) => {
+            add("only members that run one after another repeat before the next one".to_owned());
         }
         _ => {}
+    }
+    if joint.mode != Mode::Phased && !(joint.sync.is_empty() && joint.members.iter().all(|member| member.runs == 0)) {
+        add("only members that run at once have periods and waits".to_owned());
     }
 }

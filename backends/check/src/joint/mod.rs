@@ -2,7 +2,8 @@
 //!
 //! Each member must pass the check of any plan at its new offsets (`layouts`). The other rules compare the
 //! bytes of members with each other: values that are handed over (`handoffs`, `met`), guests and the bytes of
-//! their host (`admissions`), and constants (`constants`). Nothing rests on time, only on the order of steps.
+//! their host (`admissions`), members that run at once (`order`), and constants (`constants`). Nothing rests
+//! on time, only on the order of steps.
 
 mod admissions;
 mod constants;
@@ -11,6 +12,7 @@ mod handoffs;
 mod layouts;
 mod met;
 mod numbers;
+mod order;
 mod places;
 mod spots;
 
@@ -60,6 +62,7 @@ pub fn check(joint: &Joint, members: &[MemberFiles], weights: &MemberWeights<'_>
         // Bytes are compared only if each has a place.
         if findings.is_empty() {
             met::check(&ctx, &mut findings);
+            order::check(&ctx, &mut findings);
             numbers::check(&ctx, &mut findings);
         }
         constants::check(&ctx, weights, &mut findings);

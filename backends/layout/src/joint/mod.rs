@@ -1,11 +1,11 @@
-//! The joint file memc.joint/1: several planned models in one memory, one after another or one inside
-//! another.
+//! The joint file memc.joint/1: several planned models in one memory, one after another, one inside
+//! another, or two at once.
 
 mod placed;
 mod types;
 
 pub use placed::{PlaceError, placed};
-pub use types::{Admission, Handoff, Item, Joint, JointArena, Member, Mode, SharedConstant, VERSION};
+pub use types::{Admission, Handoff, Item, Joint, JointArena, JointSync, Member, Mode, Moment, SharedConstant, VERSION};
 
 use crate::json::{ReadError, WriteError};
 

@@ -18,7 +18,7 @@ pub struct Joint {
     pub memc_version: String,
     /// When the members run.
     pub mode: Mode,
-    /// Planned models. Serial: in the order of their runs. Nested: the host, then its guests.
+    /// Planned models. Serial: in the order of their runs. Nested: the host, then its guests. Phased: two.
     pub members: Vec<Member>,
     /// The joint arena of each space.
     pub arenas: Vec<JointArena>,
@@ -26,6 +26,9 @@ pub struct Joint {
     pub handoffs: Vec<Handoff>,
     /// Boundaries of the host's steps at which a guest may run, in ascending order for each guest.
     pub admissions: Vec<Admission>,
+    /// Waits between the steps of two members that run at once, sorted; none in other modes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sync: Vec<JointSync>,
     /// Constants that several tensors of the members hold with equal bytes.
     pub constants: Vec<SharedConstant>,
     /// Bytes of the constants of all members, each member counted by itself.
@@ -43,6 +46,8 @@ pub enum Mode {
     Serial,
     /// Guests run from beginning to end between two steps of the host.
     Nested,
+    /// Two members run at once, each again and again, and wait for each other only where `sync` says so.
+    Phased,
 }
 
 impl Mode {
@@ -51,6 +56,7 @@ impl Mode {
         match self {
             Mode::Serial => "serial",
             Mode::Nested => "nested",
+            Mode::Phased => "phased",
         }
     }
 }
@@ -76,6 +82,10 @@ pub struct Member {
     /// Whether the member may run several times before the next one: values that are handed over to it
     /// then live through all of its steps.
     pub repeats: bool,
+    /// Number of runs in each period of members that run at once; 0 in other modes. Periods follow each other
+    /// without end, and all runs of a period have equal places.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub runs: u64,
     /// First byte of the member's arena in the joint arena, by space; a space without a key begins at 0.
     /// Empty for guests, whose places `admissions` states, and for members with offsets of their own.
     pub bases: BTreeMap<String, u64>,
@@ -140,6 +150,33 @@ pub struct Admission {
     pub bases: BTreeMap<String, u64>,
 }
 
+/// A wait: a step of one member begins only when a step of the other one has ended, in each period.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct JointSync {
+    /// Step that ends first.
+    pub after: Moment,
+    /// Step of the other member that waits for it.
+    pub before: Moment,
+    /// Period of `before`, counted from that of `after`; negative if the member of `before` is behind by
+    /// periods. A step begins only when the waits of all steps before it are over, also those of periods
+    /// before the first one. Such periods have ended, and those behind the last one when the member has run
+    /// for the last time.
+    pub periods_later: i64,
+}
+
+/// A step of a member in a period.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Moment {
+    /// Name of the member.
+    pub member: String,
+    /// Run of the member within the period, below its number of runs.
+    pub run: u64,
+    /// Position of the step in the schedule of the member.
+    pub step: u64,
+}
+
 /// Constants with equal type, extents and bytes, which one copy can stand for.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -150,4 +187,10 @@ pub struct SharedConstant {
     pub bytes: u64,
     /// Initializers that have these bytes; at least two.
     pub uses: Vec<Item>,
+}
+
+/// Whether a number is the one that is not written.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use memc_solve::joint::{
-    Admission, Extent, Handoff, Part, Placed, Serial, SerialError, admissions, around, bound, check_nested, check_serial,
-    free_bytes, serial,
+    Admission, Answer, Extent, Handoff, Part, Phase, Phased, Placed, Serial, SerialError, Wait, admissions, around, bound,
+    check_nested, check_serial, free_bytes, serial,
 };
 use memc_solve::{Limit, place};
 use proptest::prelude::*;
@@ -156,7 +156,7 @@ proptest! {
         let size = moved.buffers.iter().map(|placed| placed.offset + placed.size).max().unwrap();
         prop_assert!(size <= host.size);
         let is_kept = found.offsets.is_none();
-        let answer = memc_solve::joint::Answer { is_kept, bases: vec![0], offsets: vec![offsets], size };
+        let answer = Answer { is_kept, bases: vec![0], offsets: vec![offsets], size };
         check_serial(&problem, &answer).unwrap();
     }
 
@@ -221,4 +221,115 @@ fn impossible_handoffs_are_refused() {
     assert!(matches!(serial(&inner, false, &Limit::default()), Err(SerialError::Alignment { .. })));
     let twice = problem(vec![handoff, handoff]);
     assert!(matches!(serial(&twice, false, &Limit::default()), Err(SerialError::Twice { .. })));
+}
+
+/// Runs both programs for some periods in an order that `choose` picks among the steps that may begin, and
+/// returns the first byte that two buffers use at once. Steps are atomic: a use that ends with a step is over
+/// when the next one begins.
+fn interleave(
+    problem: &Phased,
+    phase: &Phase,
+    answer: &Answer,
+    waits: &[Wait],
+    mut choose: impl FnMut() -> usize,
+) -> Option<u64> {
+    let lengths = [0, 1].map(|at: usize| i64::from(problem.parts[at].steps * phase.runs[at]));
+    let extents = [0, 1].map(|at: usize| {
+        let placed = problem.parts[at].buffers.iter().zip(&answer.offsets[at]);
+        placed.flat_map(|(placed, offset)| placed.at(*offset)).collect::<Vec<Extent>>()
+    });
+    let mut now = [0_i64; 2];
+    let periods = 5;
+    while now != lengths.map(|length| length * periods) {
+        let may_begin = |at: usize| {
+            let position = now[at];
+            // The waits of earlier steps hold too, also those of periods that are never run.
+            let is_open = |wait: &Wait| {
+                let period = (position - i64::from(wait.begins)).div_euclid(lengths[at]) - wait.periods_later;
+                let until = (period * lengths[1 - at] + i64::from(wait.ends) + 1).min(lengths[1 - at] * periods);
+                wait.after == at || period < 0 || until <= now[1 - at]
+            };
+            position < lengths[at] * periods && waits.iter().all(is_open)
+        };
+        let open: Vec<usize> = (0..2).filter(|at| may_begin(*at)).collect();
+        assert!(!open.is_empty(), "no step may begin at {now:?}");
+        let at = open[choose() % open.len()];
+        // What the step of one program and the other program's last step, which may still run, leave in use.
+        let live = |at: usize, position: i64| {
+            let step = u32::try_from(position.rem_euclid(i64::from(problem.parts[at].steps))).unwrap();
+            extents[at].iter().filter(move |extent| extent.start <= step && step < extent.end)
+        };
+        for own in live(at, now[at]) {
+            // The other program is between two steps: what crosses is in use.
+            let between = now[1 - at];
+            let steps = i64::from(problem.parts[1 - at].steps);
+            if between % steps == 0 {
+                continue;
+            }
+            let step = u32::try_from(between % steps).unwrap();
+            let meets = |other: &&Extent| other.start < step && step < other.end && own.low < other.high && other.low < own.high;
+            if let Some(other) = extents[1 - at].iter().find(meets) {
+                return Some(own.low.max(other.low));
+            }
+        }
+        now[at] += 1;
+    }
+    None
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    #[test]
+    fn programs_at_once_use_no_byte_twice(
+        parts in parts(),
+        times in proptest::collection::vec(0_u64..5, 24),
+        choices in proptest::collection::vec(0_usize..2, 1..40),
+        keep in any::<bool>(),
+    ) {
+        let time = |at: usize| times.iter().skip(at * 12).take(parts[at].steps as usize).copied().collect();
+        let problem = Phased { parts: [parts[0].clone(), parts[1].clone()], times: [time(0), time(1)] };
+        let phase = problem.phase();
+        prop_assert!(phase.shift < phase.period && phase.runs.contains(&1));
+        let outcome = problem.place(&phase, keep, &Limit::nodes(50)).unwrap();
+        let answer = outcome.solution.unwrap();
+        prop_assert!(outcome.lower_bound <= answer.size && answer.size <= sum(&problem.parts));
+        let waits = problem.waits(&phase, &answer);
+        prop_assert!(phase.load <= answer.size);
+        // One program as far as it may go, then the other; and any other order.
+        let mut number = 0;
+        for pattern in [vec![0], vec![1], vec![0, 1], choices] {
+            let choose = || { number += 1; pattern[number % pattern.len()] };
+            prop_assert_eq!(interleave(&problem, &phase, &answer, &waits, choose), None);
+        }
+        // No wait stands behind another one.
+        for (at, wait) in waits.iter().enumerate() {
+            let length = i64::from(problem.parts[1 - wait.after].steps * phase.runs[1 - wait.after]);
+            let begins = |wait: &Wait| wait.periods_later * length + i64::from(wait.begins);
+            let says_more = |other: &Wait| wait.after == other.after && wait.ends <= other.ends && begins(other) <= begins(wait);
+            prop_assert!(!waits.iter().enumerate().any(|(number, other)| number != at && says_more(other)));
+        }
+    }
+}
+
+#[test]
+fn two_programs_in_opposite_phase_share_bytes() {
+    // A large buffer for half of the time, then a small one; both runs take turns.
+    let program = || part(4, &[(0, 1, 40), (2, 1, 4)]);
+    let problem = Phased { parts: [program(), program()], times: [vec![5; 4], vec![5; 4]] };
+    let phase = problem.phase();
+    assert_eq!((phase.load, phase.runs), (44, [1, 1]));
+    let answer = problem.place(&phase, false, &Limit::nodes(100)).unwrap().solution.unwrap();
+    assert_eq!(answer.size, 44);
+    let waits = problem.waits(&phase, &answer);
+    assert!(!waits.is_empty() && waits.len() <= 4, "{waits:?}");
+    // A short program runs twice while the long one runs once.
+    let problem = Phased { parts: [program(), program()], times: [vec![5; 4], vec![11; 4]] };
+    assert_eq!(problem.phase().runs, [2, 1]);
+    // Programs that never leave bytes lie side by side, without waits.
+    let flat = || part(3, &[(0, 3, 40)]);
+    let problem = Phased { parts: [flat(), flat()], times: [vec![1; 3], vec![1; 3]] };
+    let phase = problem.phase();
+    let answer = problem.place(&phase, false, &Limit::nodes(100)).unwrap().solution.unwrap();
+    assert_eq!((answer.size, problem.waits(&phase, &answer)), (80, vec![]));
 }
