@@ -388,6 +388,22 @@ fn members_at_once_never_take_more_than_the_sum() {
     }
 }
 
+#[test]
+fn a_member_without_steps_waits_for_none() {
+    let folder = three("share-phased-empty", "");
+    let empty = bytes(&with(Vec::new(), |graph| {
+        graph.input = vec![fixed("x", &[2])];
+        graph.output = vec![fixed("x", &[2])];
+    }));
+    folder.write("empty.in.onnx", empty);
+    folder.memc("optimize empty.in.onnx -o empty.onnx --runtime player").done();
+    for words in ["empty.layout.json enc.layout.json", "enc.layout.json empty.layout.json"] {
+        folder.memc(&format!("share {words} --phased -o joint.json")).done();
+        folder.memc("check --joint joint.json").done();
+        assert!(read(&folder, "joint.json").sync.is_empty());
+    }
+}
+
 /// A change of a joint file, by the pointers of its keys.
 fn changed(joint: &Joint, pointer: &str, to: Value) -> String {
     let mut value = serde_json::to_value(joint).unwrap();

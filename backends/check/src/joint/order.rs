@@ -77,7 +77,7 @@ pub(super) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
     let mut lengths = [0_i64; 2];
     for (row, (member, spots)) in ctx.joint.members.iter().zip(&ctx.spots).enumerate() {
         let length = member.runs.checked_mul(spots.steps()).and_then(|length| i64::try_from(length).ok());
-        let Some(length) = length.filter(|length| *length > 0 && member.runs <= MAX_RUNS) else {
+        let Some(length) = length.filter(|_| (1..=MAX_RUNS).contains(&member.runs)) else {
             add(format!("{}: {} runs of {} steps in a period", member.name, member.runs, spots.steps()));
             return;
         };
@@ -86,6 +86,13 @@ pub(super) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
             return;
         }
         lengths[row] = length;
+    }
+    if lengths.contains(&0) {
+        // A member without steps uses no byte at any time.
+        if !ctx.joint.sync.is_empty() {
+            add("a member without steps waits for none".to_owned());
+        }
+        return;
     }
     let mut waits = Vec::new();
     for row in &ctx.joint.sync {

@@ -73,7 +73,8 @@ impl Phased {
         });
         let period = whole[0].max(whole[1]);
         let runs = [0, 1].map(|at: usize| {
-            let most = MAX_RUNS.min(MAX_POSITIONS / u64::from(self.parts[at].steps).max(1));
+            // A program without steps would run for ever.
+            let most = MAX_POSITIONS.checked_div(u64::from(self.parts[at].steps)).map_or(1, |most| most.min(MAX_RUNS));
             u32::try_from((period / whole[at]).min(most)).unwrap_or(1).max(1)
         });
         let loads = [self.parts[0].loads(), self.parts[1].loads()];
