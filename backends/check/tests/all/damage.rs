@@ -565,11 +565,22 @@ fn every_kind_has_a_damage() {
         "section-annotation",
     ];
     // The tests of `memc share` damage joint files.
-    let joint =
-        ["joint-file", "joint-place", "joint-layout", "handoff", "handoff-met", "admission", "joint-constant", "joint-number"];
+    let joint = [
+        "joint-file",
+        "joint-place",
+        "joint-layout",
+        "handoff",
+        "handoff-met",
+        "admission",
+        "joint-constant",
+        "joint-number",
+        "joint-order",
+    ];
     // The tests of plans for several engines damage those.
     let engines = ["engine", "engine-order", "race"];
-    assert_eq!(left, [&elsewhere[..], &of_ranges_and_caches, &manifests, &joint, &engines].concat());
+    // The tests of steps with parts on several devices damage their manifests.
+    let collectives = ["collective"];
+    assert_eq!(left, [&elsewhere[..], &of_ranges_and_caches, &manifests, &joint, &engines, &collectives].concat());
 }
 
 #[test]
