@@ -54,6 +54,9 @@ pub fn run(arguments: &Share, voice: &Voice) -> Outcome {
         let text = joint::to_json(&joint).map_err(Error::from)?;
         let mut outputs = Outputs::default();
         outputs.add(path, |out| out.write_all(text.as_bytes()))?;
+        if let Some(header) = &arguments.header {
+            outputs.add(header, |out| out.write_all(joint::to_c_header(&joint).as_bytes()))?;
+        }
         outputs.commit()?;
     }
     tell(&joint, &members, arguments.output.is_some(), voice);

@@ -27,6 +27,9 @@ pub struct Share {
     /// Joint file to write
     #[arg(short, long, value_name = "JOINT.json", help_heading = heading::USUAL)]
     pub output: Option<PathBuf>,
+    /// C header to write beside it: joint arenas, first bytes of members, boundaries, waits
+    #[arg(long, value_name = "JOINT.h", requires = "output", help_heading = heading::OUTPUT)]
+    pub header: Option<PathBuf>,
     /// An output of one member is an input of a later one, without a copy (repeatable)
     #[arg(long = "handoff", value_name = "A.OUT=B.IN", requires = "serial", help_heading = heading::USUAL)]
     pub handoffs: Vec<HandoffNames>,

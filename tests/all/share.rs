@@ -276,6 +276,56 @@ fn bytes_of_transfers_under_way_are_not_free() {
     assert_eq!(joint.arenas[0].size, joint.arenas[0].max_alone);
 }
 
+/// Compiles a program of C that includes a header, runs it, and returns the numbers that it prints; `None`
+/// without a compiler.
+fn printed(folder: &Folder, header: &str, expressions: &[&str]) -> Option<Vec<u64>> {
+    let lines: String = expressions.iter().map(|it| format!("printf(\"%llu\\n\", (unsigned long long)({it}));")).collect();
+    let program =
+        format!("#include <stdio.h>\n#define MEMC_TABLES\n#include \"{header}\"\nint main(void) {{{lines} return 0;}}\n");
+    folder.write("print.c", program);
+    let cc = ["cc", "gcc"].into_iter().find(|name| std::process::Command::new(name).arg("--version").output().is_ok())?;
+    let (source, binary) = (folder.path("print.c"), folder.path("print"));
+    let options =
+        ["-std=c99", "-Wall", "-Wextra", "-Wno-unused-const-variable", "-Wno-unused-variable", "-pedantic", "-Werror", "-o"];
+    let made = std::process::Command::new(cc).args(options).arg(&binary).arg(source).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let ran = std::process::Command::new(binary).output().unwrap();
+    Some(String::from_utf8(ran.stdout).unwrap().lines().map(|line| line.parse().unwrap()).collect())
+}
+
+#[test]
+fn headers_state_the_numbers_of_joint_files() {
+    let folder = three("share-header", "");
+    folder.memc("share enc.layout.json side.layout.json dec.layout.json --serial --handoff enc.hidden=dec.memory --keep-offsets -o s.json --header s.h").done();
+    let joint = read(&folder, "s.json");
+    let all =
+        ["MEMC_JOINT_DEVICE_SIZE", "MEMC_JOINT_SIDE_DEVICE_BASE", "MEMC_JOINT_HANDOFF_0_OFFSET", "MEMC_JOINT_HANDOFF_0_SIZE"];
+    if let Some(found) = printed(&folder, "s.h", &all) {
+        let base = joint.members[1].bases.get("device").copied().unwrap_or(0);
+        assert_eq!(found, [joint.arenas[0].size, base, joint.handoffs[0].offset.unwrap(), joint.handoffs[0].bytes]);
+    }
+    folder.memc("share --nested host=side.layout.json guest=enc.layout.json -o n.json --header n.h").done();
+    let run = read(&folder, "n.json").admissions[0].clone();
+    let row = |key: &str| format!("memc_joint_admissions[0].{key}");
+    let all = [row("guest"), row("first"), row("last"), row("base")];
+    if let Some(found) = printed(&folder, "n.h", &all.each_ref().map(String::as_str)) {
+        assert_eq!(found, [1, run.after[0], run.after[1], run.bases["device"]]);
+    }
+    let folder = one_with_a_peak("share-header-phased");
+    folder.memc("share one.layout.json two=one.layout.json --phased -o p.json --header p.h").done();
+    let joint = read(&folder, "p.json");
+    let all = [
+        "sizeof memc_joint_waits / sizeof *memc_joint_waits",
+        "memc_joint_waits[0].after.step",
+        "memc_joint_waits[0].before.step",
+    ];
+    if let Some(found) = printed(&folder, "p.h", &all) {
+        assert_eq!(found, [joint.sync.len() as u64, joint.sync[0].after.step, joint.sync[0].before.step]);
+    }
+    assert_eq!(folder.memc("share one.layout.json two=one.layout.json --phased --header lost.h").code, Some(2));
+    assert!(!folder.path("lost.h").exists());
+}
+
 /// A planned model that needs much memory for a part of its time: many rows, then a chain of small products.
 fn one_with_a_peak(name: &str) -> Folder {
     let mut nodes = vec![node("Concat", &["x"; 16], &["rows"])];

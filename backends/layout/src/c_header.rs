@@ -222,6 +222,6 @@ fn write_tables(layout: &Layout, text: &mut String) -> std::fmt::Result {
 }
 
 /// Returns a number with the shortest suffix that makes its type wide enough for any width of `int`.
-fn literal(value: u64) -> String {
+pub(crate) fn literal(value: u64) -> String {
     if u32::try_from(value).is_ok() { format!("{value}UL") } else { format!("{value}ULL") }
 }

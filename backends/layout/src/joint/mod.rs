@@ -1,9 +1,11 @@
 //! The joint file memc.joint/1: several planned models in one memory, one after another, one inside
 //! another, or two at once.
 
+mod c_header;
 mod placed;
 mod types;
 
+pub use c_header::to_c_header;
 pub use placed::{PlaceError, placed};
 pub use types::{Admission, Handoff, Item, Joint, JointArena, JointSync, Member, Mode, Moment, SharedConstant, VERSION};
 
