@@ -313,8 +313,13 @@ class Command(InFolder):
     def test_ctrl_c_ends_the_command(self):
         program = pathlib.Path(sys.executable).with_name("memc")
         child = subprocess.Popen([program, SLOW, "--budget", "45%", "--effort", "1000000000"], stderr=subprocess.DEVNULL)
-        time.sleep(0.7)
-        child.send_signal(signal.SIGINT)
+        self.addCleanup(child.kill)
+        # In the background of a shell an interrupt is ignored until the command answers signals.
+        for _ in range(40):
+            time.sleep(0.7)
+            child.send_signal(signal.SIGINT)
+            if child.poll() is not None:
+                break
         self.assertEqual(child.wait(timeout=20), -signal.SIGINT)
 
 
