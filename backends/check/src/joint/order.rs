@@ -98,7 +98,7 @@ pub(super) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
     for row in &ctx.joint.sync {
         match read(ctx, lengths, row) {
             Some(wait) => waits.push(wait),
-            None => add(format!("{} cannot wait for {}", told(&row.before), told(&row.after))),
+            None => add(format!("{} cannot wait for {}", words_of(&row.before), words_of(&row.after))),
         }
     }
     if !ctx.joint.sync.is_sorted_by(|one, other| one < other) {
@@ -107,7 +107,7 @@ pub(super) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
     let chains = Chains::of(lengths, &waits);
     for (row, (member, after, before)) in ctx.joint.sync.iter().zip(&waits) {
         if chains.behind(1 - member, *before) <= *after {
-            add(format!("{} waits for {}, which waits for it: no run ends", told(&row.before), told(&row.after)));
+            add(format!("{} waits for {}, which waits for it: no run ends", words_of(&row.before), words_of(&row.after)));
             return;
         }
     }
@@ -122,7 +122,7 @@ pub(super) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
     for (row, (member, after, before)) in ctx.joint.sync.iter().zip(&waits) {
         let place = before.rem_euclid(lengths[1 - member]);
         if !needed[*member].contains(&(*after, place)) {
-            let message = format!("{} waits for {}, and no bytes that meet need it", told(&row.before), told(&row.after));
+            let message = format!("{} waits for {}, and no bytes that meet need it", words_of(&row.before), words_of(&row.after));
             findings.add(Kind::JointOrder, At::default(), message);
         }
     }
@@ -194,7 +194,7 @@ fn read(ctx: &Ctx<'_>, lengths: [i64; 2], row: &JointSync) -> Option<(usize, i64
     (from != to && is_near).then_some((from, after, before))
 }
 
-fn told(moment: &Moment) -> String {
+fn words_of(moment: &Moment) -> String {
     format!("step {} of {} (run {})", moment.step, moment.member, moment.run)
 }
 
