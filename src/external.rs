@@ -67,9 +67,9 @@ impl Weights {
         self.check_with(given, out, layout, Options::default())
     }
 
-    /// Verifies a plan that was just made, whose hashes need no second look.
+    /// Looks for violations in a plan that was just made, whose hashes need no second look.
     pub(crate) fn check_new(&self, given: &ModelFile, out: &ModelFile, layout: &Layout) -> Report {
-        self.check_with(given, out, layout, Options { hashes: false, ..Options::default() })
+        self.check_with(given, out, layout, Options { hashes: false, is_new: true, ..Options::default() })
     }
 
     /// Whether both models lie in one folder.

@@ -94,11 +94,15 @@ pub struct Options {
     pub one_folder: bool,
     /// Whether to compare the hashes of the files; a caller that has just computed them need not.
     pub hashes: bool,
+    /// Whether the caller has just planned the input model, and asks for violations alone: the model is not
+    /// tried at points of its ranges again, and all outputs without proof count as unproven, also those that
+    /// only add in another order.
+    pub is_new: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { equivalence: true, exact: false, one_folder: true, hashes: true }
+        Self { equivalence: true, exact: false, one_folder: true, hashes: true, is_new: false }
     }
 }
 
@@ -143,7 +147,7 @@ pub fn check_with(
     });
     let given = cut.as_ref().unwrap_or(given);
     let extents = Extents::of(layout, &mut findings);
-    let sides = extents.as_ref().and_then(|extents| import(given, out, layout, extents, &mut findings));
+    let sides = extents.as_ref().and_then(|extents| import(given, out, layout, extents, options.is_new, &mut findings));
     if let Some((mut given, mut out)) = sides {
         if !options.one_folder || !out.locations().is_subset(&given.locations()) {
             given.take_outside(|location, offset, length| weights(Which::Given, location, offset, length));
@@ -161,10 +165,11 @@ fn import<'f>(
     out: &'f ModelFile,
     layout: &Layout,
     extents: &'f Extents,
+    fits: bool,
     findings: &mut Findings,
 ) -> Option<(Side<'f>, Side<'f>)> {
     let dims = &layout.model.dims;
-    let open = |file: &'f ModelFile, dims: &BTreeMap<String, u64>| Side::open(file, dims, extents);
+    let open = |file: &'f ModelFile, dims: &BTreeMap<String, u64>, fits: bool| Side::open(file, dims, extents, fits);
     let unbound = |file: &ModelFile| {
         if dims.is_empty() {
             return Ok(BTreeMap::new());
@@ -172,7 +177,7 @@ fn import<'f>(
         let open = memc_onnx_import::open_dimensions(file)?;
         Ok(dims.iter().filter(|(name, _)| open.contains(*name)).map(|(name, extent)| (name.clone(), *extent)).collect())
     };
-    let given = open(given, dims);
+    let given = open(given, dims, fits);
     // Report the open symbols, then continue with the extents that the plan bound.
     let out = unbound(out).and_then(|left: BTreeMap<String, u64>| {
         for (name, extent) in &left {
@@ -190,7 +195,7 @@ fn import<'f>(
             let message = format!("by `model.bound`, the inputs {stated} the extents of the plan; they {found} them");
             findings.add(Kind::ModelHeader, At::default(), message);
         }
-        open(out, &left)
+        open(out, &left, false)
     });
     let mut readable = |side: Result<Side<'f>, ImportError>, which: &str| match side {
         Ok(side) => Some(side),

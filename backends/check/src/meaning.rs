@@ -64,7 +64,7 @@ pub(crate) fn check(ctx: &Ctx<'_>, options: Options, findings: &mut Findings, su
             let ours = numbering.model(out, 1, Names { fixed: &fixed, ..names });
             changed([given, out], &theirs, &ours)
         };
-        let moved = if is_exact(ctx) { None } else { Some(&moved as &dyn Fn() -> Vec<String>) };
+        let moved = if is_exact(ctx) || options.is_new { None } else { Some(&moved as &dyn Fn() -> Vec<String>) };
         match &flat_out {
             None => outputs(options, [given, ctx.out], &theirs, plain, moved, findings, summary),
             Some(out) => {

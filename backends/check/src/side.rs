@@ -9,7 +9,7 @@ use memc_ir::{
     Definition, Diagnostic, Dim, DimExpr, ElementType, EntityId as _, Module, Node, Origin, Payload, SecondaryMap, TensorType,
     Value,
 };
-use memc_onnx_import::{ImportError, import};
+use memc_onnx_import::{ImportError, ImportOptions, import};
 use memc_onnx_proto::ModelFile;
 use memc_ops::{Data, OpInfo, lookup};
 
@@ -138,10 +138,15 @@ pub(crate) struct Side<'f> {
 }
 
 impl<'f> Side<'f> {
-    /// Imports a model and indexes its main graph.
-    pub(crate) fn open(file: &'f ModelFile, dims: &BTreeMap<String, u64>, extents: &'f Extents) -> Result<Self, ImportError> {
+    /// Imports a model and indexes its main graph. A model that `fits` is not tried at points of its ranges.
+    pub(crate) fn open(
+        file: &'f ModelFile,
+        dims: &BTreeMap<String, u64>,
+        extents: &'f Extents,
+        fits: bool,
+    ) -> Result<Self, ImportError> {
         let open = if extents.is_empty() { BTreeSet::new() } else { memc_onnx_import::open_dimensions(file)? };
-        let imported = import(file, &extents.options(dims, &open))?;
+        let imported = import(file, &ImportOptions { fits, ..extents.options(dims, &open) })?;
         Ok(Self::of(file, extents, imported.module, imported.data, imported.diagnostics))
     }
 

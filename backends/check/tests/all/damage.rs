@@ -7,7 +7,7 @@ use crate::fixture;
 use std::collections::{BTreeMap, BTreeSet};
 
 use fixture::*;
-use memc_check::{Kind, Options};
+use memc_check::{Kind, Options, Report};
 use memc_layout::{
     AddedOutput, Alias, AliasKind, Class, EncodedWeight, Fetch, Io, LastRow, LiveRange, Rewrite, RewrittenValue, StateUpdate,
     Stated, StatedBy, Unplanned,
@@ -538,6 +538,20 @@ fn every_damage_is_caught_by_its_own_kind() {
         }
     }
     assert!(missed.is_empty(), "{}", missed.join("\n"));
+}
+
+#[test]
+fn a_plan_that_was_just_made_is_checked_for_all_violations() {
+    for (kind, what, damage) in all() {
+        let mut case = Case::default();
+        damage(&mut case);
+        let violations = |report: Report| -> Vec<String> {
+            report.violations.iter().map(|violation| violation.diagnostic.to_string()).collect()
+        };
+        let found = violations(case.report());
+        let new = Options { is_new: true, ..Options::default() };
+        assert_eq!(violations(case.report_with(new)), found, "{} ({what})", kind.name());
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use memc_layout::Encoding;
 use memc_onnx_proto::onnx::attribute_proto::AttributeType;
 use memc_onnx_proto::onnx::{AttributeProto, NodeProto};
 
-const EXACT: Options = Options { equivalence: true, exact: true, one_folder: true, hashes: true };
+const EXACT: Options = Options { equivalence: true, exact: true, one_folder: true, hashes: true, is_new: false };
 const WEIGHTS: [u8; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 
 /// A pool with its operand; every list has one entry for each spatial axis.
