@@ -109,8 +109,9 @@ def extents(path, given):
     return found
 
 
-def feeds(session, sizes, seed=3, filled=None):
-    """Random inputs as the model's own hints ask for; those in `filled` are one number throughout."""
+def feeds(session, sizes, seed=3, filled=None, below=None):
+    """Random inputs as the model's own hints ask for; those in `filled` are one number throughout, and those in `below` integers
+    below a number."""
     hints = json.loads(session.get_modelmeta().custom_metadata_map.get("corpus.inputs", "{}"))
     made = {}
     for value in session.get_inputs():
@@ -118,6 +119,8 @@ def feeds(session, sizes, seed=3, filled=None):
                  for axis, dim in enumerate(value.shape)]
         random, kind = np.random.default_rng([seed, *value.name.encode()]), KINDS[value.type]
         what, low, high = hints.get(value.name) or (["normal", 0, 1] if np.issubdtype(kind, np.floating) else ["int", 0, 2])
+        if value.name in (below or {}):
+            low, high = 0, below[value.name]
         if value.name in (filled or {}):
             array = np.full(shape, filled[value.name])
         elif what == "const":

@@ -48,6 +48,9 @@ COLUMNS = ["subject", "ranges", "setting", "arena", "bound_arena", "formula_most
            "points", "apart", "equal_bits", "refused", "source"]
 # Integer inputs that are one number throughout.
 FILLED = {"sr": 16000}
+# Integer inputs that are numbers of tokens, with the count of these. A text of two tokens only has a variance near 0, which
+# a norm divides by: the given model then differs from itself by 0.006 at another batch.
+BELOW = {"bytes": 257}
 SEED = 33
 
 
@@ -109,7 +112,7 @@ def apart(given, written, points):
     count = len(sessions[0].get_outputs())
     largest, differences, is_equal = np.zeros(count), np.zeros(count), True
     for point in points:
-        made = feeds(sessions[0], point, filled=FILLED)
+        made = feeds(sessions[0], point, filled=FILLED, below=BELOW)
         for at, (one, other) in enumerate(zip(*(session.run(None, made) for session in sessions), strict=True)):
             if one.shape != other.shape or one.dtype != other.dtype:
                 return float("inf"), False
