@@ -79,6 +79,43 @@ impl Normal {
         &self.parts[item.part_from as usize..item.part_to as usize]
     }
 
+    /// Whether every item is one complete part: no buffer has gaps.
+    pub fn is_whole(&self) -> bool {
+        !self.windowed && self.parts.len() == self.items.len()
+    }
+
+    /// Whether every item is one complete part and no offset is fixed.
+    pub fn is_plain(&self) -> bool {
+        !self.has_fixed && self.is_whole()
+    }
+
+    /// Whether two items live together in some section. O(parts of both).
+    pub fn meet(&self, one: u32, other: u32) -> bool {
+        let (a, b) = (&self.items[one as usize], &self.items[other as usize]);
+        let are_near = a.first < b.last && b.first < a.last;
+        let are_whole = a.part_to - a.part_from == 1 && b.part_to - b.part_from == 1;
+        are_near && (are_whole || self.together(one, other).next().is_some())
+    }
+
+    /// Returns each two parts of two items that live together, in order of time. O(parts of both).
+    pub fn together(&self, one: u32, other: u32) -> impl Iterator<Item = (&Part, &Part)> {
+        let (mut ones, mut others) = (self.parts_of(one as usize), self.parts_of(other as usize));
+        std::iter::from_fn(move || {
+            while let (Some(a), Some(b)) = (ones.first(), others.first()) {
+                // The part that ends first meets no later part of the other item.
+                if a.last <= b.last {
+                    ones = &ones[1..];
+                } else {
+                    others = &others[1..];
+                }
+                if a.first < b.last && b.first < a.last {
+                    return Some((a, b));
+                }
+            }
+            None
+        })
+    }
+
     /// Returns the highest end of an item at these offsets, in bytes.
     pub fn height(&self, offsets: &[u64]) -> u64 {
         offsets.iter().zip(&self.items).map(|(offset, item)| offset + item.size).max().unwrap_or(0)

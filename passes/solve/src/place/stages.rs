@@ -13,7 +13,7 @@ use super::normal::Normal;
 use super::planar::pack;
 use super::problem::{Problem, ProblemError, Solution};
 use super::repair::neighbors::Neighbors;
-use super::repair::{repair, repairable};
+use super::repair::{reach, repair, repairable};
 use crate::tuning::PlaceTuning;
 use crate::{Limit, Outcome, StopReason};
 
@@ -76,7 +76,7 @@ fn large_first(problem: &Problem, normal: &Normal, lower_bound: u64, nodes: u64,
 
 /// Returns a placement by first fit in order of size, or around the skeleton of a very large problem.
 fn first_placement(problem: &Problem, normal: &Normal, target: u64, tuning: &PlaceTuning, budget: &mut Budget) -> Solution {
-    let has_skeleton = normal.items.len() >= tuning.large && repairable(normal);
+    let has_skeleton = normal.items.len() >= tuning.large && normal.is_plain();
     let around = if has_skeleton { around_skeleton(problem, normal, target, tuning, &mut budget.left) } else { None };
     let by_size = |budget: &mut Budget| {
         let items = order(normal, RULES[0], &loads_met(normal));
@@ -98,12 +98,12 @@ fn all_stages(
 ) -> Known {
     let target = problem.capacity.unwrap_or(lower_bound);
     let mut best = first;
-    let count = normal.items.len();
+    let (count, all_nodes) = (normal.items.len(), nodes);
     // Rules for small problems, cores for large ones.
     if count < tuning.small || normal.has_fixed {
         keep_best_of_rules(problem, normal, target, &mut best, budget);
     }
-    let neighbors = repairable(normal).then(|| Neighbors::new(normal));
+    let neighbors = normal.is_plain().then(|| Neighbors::new(normal));
     let are_listed = neighbors.as_ref().is_some_and(Neighbors::are_listed);
     if best.height > target && (tuning.small..tuning.large).contains(&count) && !normal.has_fixed && !are_listed {
         let items = order(normal, RULES[0], &loads_met(normal));
@@ -148,6 +148,15 @@ fn all_stages(
         if count >= tuning.small {
             keep_best_of_rules(problem, normal, target, &mut best, budget);
         }
+        if best.height > target && !normal.is_plain() && repairable(normal) {
+            let neighbors = Neighbors::new(normal);
+            let more = if neighbors.are_listed() && count > tuning.small / 2 { tuning.more_looks.max(1) } else { 1 };
+            // Nodes that the exact search did not take count twice: it takes no windows and no large problem.
+            let nodes = all_nodes.saturating_add(all_nodes.saturating_sub(known.nodes));
+            let for_nodes = nodes.saturating_mul(tuning.looks_per_node).saturating_mul(more);
+            let looks = budget.left.saturating_add(for_nodes);
+            Repair { problem, normal, neighbors: Some(&neighbors), target, looks }.lower(&mut best);
+        }
     }
     let reached = best.height <= target;
     known.stop = if reached && known.stop != StopReason::Exhausted { StopReason::TargetReached } else { known.stop };
@@ -165,7 +174,7 @@ fn keep_packed(
     mut reductions: u64,
     best: &mut Solution,
 ) {
-    if best.height > target && repairable(normal) {
+    if best.height > target && normal.is_plain() {
         keep_lower(problem, normal, pack(problem, normal, height, tuning, &mut reductions), best);
     }
 }
@@ -192,7 +201,9 @@ impl Repair<'_> {
     fn lower(&mut self, best: &mut Solution) {
         let Some(neighbors) = self.neighbors.filter(|_| best.height > self.target && self.looks > 0) else { return };
         let offsets: Vec<u64> = self.normal.items.iter().map(|item| best.offsets[item.buffer as usize]).collect();
-        let lower = repair(self.normal, neighbors, &offsets, self.target, &mut self.looks);
+        // Only a placement within the capacity is an answer.
+        let is_limit = self.problem.capacity.is_some() && !self.normal.is_plain();
+        let lower = if is_limit { reach } else { repair }(self.normal, neighbors, &offsets, self.target, &mut self.looks);
         keep_lower(self.problem, self.normal, Some(lower), best);
     }
 }

@@ -11,6 +11,8 @@
 
 pub(super) mod neighbors;
 pub(super) mod shake;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BinaryHeap;
 
@@ -18,27 +20,37 @@ use super::heuristics::first_fit::first_fit;
 use super::heuristics::orders::{Rule, loads_met, order};
 use super::normal::{Normal, align_up};
 use crate::basics::random::Xorshift;
-use neighbors::Neighbors;
-use shake::{NOWHERE, Shakes};
+use neighbors::{Met, NOWHERE, Neighbors};
+use shake::Shakes;
 
-/// Bits of an item's number, and bits of an offset. Both together are one number, which sorts fastest.
+/// Bits of the number of a range that is met, and bits of an offset. Both together are one number, which
+/// sorts fastest.
 const ITEM_BITS: u32 = 20;
 const OFFSET_BITS: u32 = u64::BITS - ITEM_BITS;
+
+/// Lowers a placement to at most `target`, or returns it as it is. Subtracts the buffers examined from
+/// `budget`. Needs a [`repairable`] problem.
+pub(super) fn reach(normal: &Normal, neighbors: &Neighbors, offsets: &[u64], target: u64, budget: &mut u64) -> Vec<u64> {
+    let Some(mut attempt) = Attempt::begin(normal, neighbors, offsets, budget) else { return offsets.to_vec() };
+    // From another start, then from the given placement, with the learned prices.
+    for shares in [2, 1] {
+        let mut share = *budget / shares;
+        *budget -= share;
+        let done = attempt.run(target, &mut share);
+        *budget += share;
+        if done {
+            return attempt.offsets;
+        }
+        attempt.restore(offsets);
+    }
+    offsets.to_vec()
+}
 
 /// Lowers a placement towards `target`. Subtracts the buffers examined from `budget`. Needs a
 /// [`repairable`] problem.
 pub(super) fn repair(normal: &Normal, neighbors: &Neighbors, offsets: &[u64], target: u64, budget: &mut u64) -> Vec<u64> {
     let mut best = offsets.to_vec();
-    if offsets.len() >> ITEM_BITS > 0 || normal.height(&best) >> OFFSET_BITS > 0 {
-        return best;
-    }
-    let mut attempt = Attempt::new(normal, neighbors, offsets);
-    if attempt.shakes.is_some() {
-        // With the long-lived items of each size below the others, fewer items have to move than after
-        // most other rules.
-        let items = order(normal, Rule::SizeDuration, &loads_met(normal));
-        attempt.offsets = first_fit(normal, &items, budget).offsets;
-    }
+    let Some(mut attempt) = Attempt::begin(normal, neighbors, offsets, budget) else { return best };
     // A failing height could spend the whole budget, so a part is kept for easier heights. Large
     // problems have no shakes and more expensive looks, so their first height is already an easier one.
     let (shares, fifths) = if attempt.shakes.is_some() { (3, 3) } else { (2, 4) };
@@ -65,9 +77,9 @@ pub(super) fn repair(normal: &Normal, neighbors: &Neighbors, offsets: &[u64], ta
     }
 }
 
-/// Whether every buffer is one complete part and no offset is fixed.
+/// Whether no offset is fixed. Gaps and windows are no obstacle.
 pub(super) fn repairable(normal: &Normal) -> bool {
-    !normal.has_fixed && !normal.windowed && normal.parts.len() == normal.items.len()
+    !normal.has_fixed
 }
 
 struct Attempt<'a> {
@@ -90,8 +102,8 @@ struct Attempt<'a> {
 /// Placed items that live with the item that needs a place. The allocations are reused.
 #[derive(Default)]
 struct Around {
-    /// Bottom, top and number of each item.
-    others: Vec<(u64, u64, u32)>,
+    /// Where each item is met.
+    others: Vec<Met>,
     /// Bottoms and tops in order, each with its position in `others`.
     by_bottom: Vec<u64>,
     by_top: Vec<u64>,
@@ -116,6 +128,23 @@ fn offset_of(sorted: u64) -> u64 {
 }
 
 impl<'a> Attempt<'a> {
+    /// Begins with a placement, or with a better start; `None` if numbers are too large.
+    fn begin(normal: &'a Normal, neighbors: &'a Neighbors, offsets: &[u64], budget: &mut u64) -> Option<Self> {
+        // Where items meet that live partly may be at up to twice the height.
+        let offset_bits = OFFSET_BITS - u32::from(normal.windowed);
+        if neighbors::most_ranges(normal) >> ITEM_BITS > 0 || normal.height(offsets) >> offset_bits > 0 {
+            return None;
+        }
+        let mut attempt = Self::new(normal, neighbors, offsets);
+        if attempt.shakes.is_some() {
+            // With the long-lived items of each size below the others, fewer items have to move than after
+            // most other rules.
+            let items = order(normal, Rule::SizeDuration, &loads_met(normal));
+            attempt.offsets = first_fit(normal, &items, budget).offsets;
+        }
+        Some(attempt)
+    }
+
     fn new(normal: &'a Normal, neighbors: &'a Neighbors, offsets: &[u64]) -> Self {
         let count = offsets.len();
         let shakes = neighbors.are_listed().then(|| Shakes::new(count));
@@ -151,7 +180,7 @@ impl<'a> Attempt<'a> {
         // Place the open items, largest area first; evicted items become open.
         while let Some((area, item)) = self.open.pop() {
             if let Some(shakes) = &mut self.shakes {
-                shakes.turn(self.normal, &mut self.offsets, wanted, budget, &mut self.random);
+                shakes.turn((self.normal, self.neighbors), &mut self.offsets, wanted, budget, &mut self.random);
             }
             let place = if *budget > 0 { self.cheapest(item, wanted, budget) } else { None };
             let Some((offset, losers)) = place else {
@@ -197,14 +226,7 @@ impl<'a> Attempt<'a> {
         // Collect the placed neighbors.
         let data = &self.normal.items[item as usize];
         let highest = wanted.checked_sub(data.size);
-        let others = &mut self.around.others;
-        others.clear();
-        self.neighbors.visit(self.normal, item, budget, |other| {
-            let offset = self.offsets[other as usize];
-            if offset != NOWHERE {
-                others.push((offset, offset + self.normal.items[other as usize].size, other));
-            }
-        });
+        self.neighbors.collect(self.normal, item, &self.offsets, budget, &mut self.around.others);
         let highest = highest?;
         self.around.sort(highest);
         let Around { others, by_bottom, by_top } = &self.around;
@@ -239,55 +261,7 @@ impl<'a> Attempt<'a> {
         // other holes.
         let is_high = self.shakes.is_some() && price > 0 && self.random.below(2) == 0;
         let offset = if is_high { (high / data.alignment * data.alignment).max(low) } else { low };
-        let meets = |(bottom, top, _): &&(u64, u64, u32)| *bottom < offset + data.size && *top > offset;
+        let meets = |(bottom, top, _): &&Met| *bottom < offset + data.size && *top > offset;
         Some((offset, others.iter().filter(meets).map(|(_, _, other)| *other).collect()))
-    }
-}
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-    use super::super::problem::{Buffer, Problem, Solution};
-    use super::*;
-    use crate::place::check;
-
-    #[test]
-    fn a_protruding_buffer_takes_the_place_of_a_smaller_one() {
-        // The large buffer found no hole between two small ones; one of them moves on top.
-        let buffers = [1, 1, 4].map(|size| Buffer::new(0, 2, size));
-        let problem = Problem { buffers: buffers.to_vec(), capacity: None };
-        let normal = Normal::new(&problem);
-        assert!(repairable(&normal));
-        let offsets = repair(&normal, &Neighbors::new(&normal), &[0, 3, 4], 6, &mut 1_000_000);
-        let solution = Solution::from_offsets(&problem, offsets);
-        assert_eq!((solution.height, check(&problem, &solution)), (6, Ok(())));
-        // Without budget the placement does not change.
-        assert_eq!(repair(&normal, &Neighbors::new(&normal), &[0, 3, 4], 6, &mut 0), [0, 3, 4]);
-    }
-
-    #[test]
-    fn repaired_placements_hold_and_are_no_higher() {
-        let mut state = 88_172_645_463_325_252_u64;
-        let mut next = |below: u64| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state % below
-        };
-        for _ in 0..20 {
-            let mut buffer = |_| {
-                let (start, life, size) = (next(300), 1 + next(60), 1 + next(4_000));
-                Buffer { alignment: 1 << next(7), ..Buffer::new(start as u32, (start + life) as u32, size) }
-            };
-            let problem = Problem { buffers: (0..400).map(&mut buffer).collect(), capacity: None };
-            let normal = Normal::new(&problem);
-            let order: Vec<u32> = (0..normal.items.len() as u32).collect();
-            let before = first_fit(&normal, &order, &mut 10_000_000).offsets;
-            let target = normal.load.iter().copied().max().unwrap();
-            let after =
-                Solution::from_offsets(&problem, repair(&normal, &Neighbors::new(&normal), &before, target, &mut 3_000_000));
-            assert_eq!(check(&problem, &after), Ok(()));
-            assert!(after.height < normal.height(&before), "first fit by input order leaves something to gain");
-        }
     }
 }

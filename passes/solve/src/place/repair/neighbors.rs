@@ -1,7 +1,13 @@
 //! Neighbors: the items that live together with an item. They are stored as lists if there are few
 //! pairs, and otherwise found by class of duration and start.
+//!
+//! Items with gaps are neighbors if some of their parts live together. Where they meet follows from these
+//! parts: of two complete items one range of bytes, of items that live partly one range for each two parts.
 
 use crate::place::normal::{Item, Normal};
+
+/// Offset of an item that has no place.
+pub(in crate::place) const NOWHERE: u64 = u64::MAX;
 
 /// Most items, and most pairs, of problems with lists.
 const MAX_LISTED: usize = 8_192;
@@ -10,39 +16,109 @@ const MAX_PAIRS: usize = 1 << 22;
 /// Cost of visiting a neighbor, in first fit's looks at rectangles, which are already sorted.
 const FOUND_LOOKS: u64 = 6;
 
+/// The bytes in which an item meets a placed one, and the number of that one: an item of `size` bytes at
+/// offset `p` meets it if `bottom < p + size` and `top > p`.
+pub(in crate::place) type Met = (u64, u64, u32);
+
 /// The items that live together with each item.
-pub(in crate::place) enum Neighbors {
+pub(in crate::place) struct Neighbors {
+    index: Index,
+    /// Whether each item lives only partly at some step; empty if none does.
+    windowed: Vec<bool>,
+}
+
+enum Index {
     Lists(Vec<Vec<u32>>),
     Classes(Classes),
 }
 
 impl Neighbors {
-    /// Builds lists if they are small enough, otherwise classes. Each item must be one part. O(n log n),
-    /// plus a step for each pair if there are lists.
+    /// Builds lists if they are small enough, otherwise classes. O(n log n), plus a step for each pair if
+    /// there are lists; with gaps, for each pair of items that live between the same steps.
     pub fn new(normal: &Normal) -> Self {
-        lists(normal).map_or_else(|| Self::unlisted(normal), Self::Lists)
+        lists(normal).map_or_else(|| Self::unlisted(normal), |lists| Self::of(normal, Index::Lists(lists)))
     }
 
     /// Builds classes for a problem of any size. O(n log n).
     pub fn unlisted(normal: &Normal) -> Self {
-        Self::Classes(Classes::new(normal))
+        Self::of(normal, Index::Classes(Classes::new(normal)))
+    }
+
+    fn of(normal: &Normal, index: Index) -> Self {
+        let lives_partly =
+            |(at, item): (usize, &Item)| normal.parts_of(at).iter().any(|part| (part.low, part.high) != (0, item.size));
+        let windowed = if normal.windowed { normal.items.iter().enumerate().map(lives_partly).collect() } else { Vec::new() };
+        Self { index, windowed }
     }
 
     pub fn are_listed(&self) -> bool {
-        matches!(self, Self::Lists(_))
+        matches!(self.index, Index::Lists(_))
     }
 
     /// Visits all other items that live while `item` lives. Subtracts the cost from `budget`.
     pub fn visit(&self, normal: &Normal, item: u32, budget: &mut u64, mut visit: impl FnMut(u32)) {
-        match self {
-            Self::Lists(lists) => {
+        match &self.index {
+            Index::Lists(lists) => {
                 let others = &lists[item as usize];
                 others.iter().for_each(|other| visit(*other));
                 *budget = budget.saturating_sub(FOUND_LOOKS * others.len() as u64);
             }
-            Self::Classes(classes) => classes.visit(normal, item, budget, visit),
+            Index::Classes(classes) => classes.visit(normal, item, budget, visit),
         }
     }
+
+    /// Collects where `item` meets its placed neighbors. Subtracts the cost from `budget`.
+    pub fn collect(&self, normal: &Normal, item: u32, offsets: &[u64], budget: &mut u64, met: &mut Vec<Met>) {
+        met.clear();
+        let mut extra = 0;
+        self.visit(normal, item, budget, |other| {
+            let offset = offsets[other as usize];
+            if offset != NOWHERE && (self.is_windowed(item) || self.is_windowed(other)) {
+                extra += add_ranges(normal, item, (other, offset), met);
+            } else if offset != NOWHERE {
+                met.push((offset, offset + normal.items[other as usize].size, other));
+            }
+        });
+        *budget = budget.saturating_sub(extra);
+    }
+
+    fn is_windowed(&self, item: u32) -> bool {
+        self.windowed.get(item as usize).is_some_and(|windowed| *windowed)
+    }
+}
+
+/// Returns a bound on the ranges in which one item meets all others. O(n).
+pub(in crate::place) fn most_ranges(normal: &Normal) -> usize {
+    let parts = normal.items.iter().map(|item| (item.part_to - item.part_from) as usize);
+    let most = parts.max().unwrap_or(0);
+    // A walk along the parts of two items ends one part at each step.
+    if normal.windowed { most.saturating_mul(normal.items.len()).saturating_add(normal.parts.len()) } else { normal.items.len() }
+}
+
+/// Adds the ranges of bytes in which `item` meets another one at an offset, and returns the number of pairs
+/// of parts. No offset of `item` meets two of the ranges.
+fn add_ranges(normal: &Normal, item: u32, (other, offset): (u32, u64), met: &mut Vec<Met>) -> u64 {
+    let (from, size) = (met.len(), normal.items[item as usize].size);
+    // Parts meet if `p + own.low < offset + their.high` and `offset + their.low < p + own.high`.
+    met.extend(normal.together(item, other).map(|(own, their)| {
+        let (bottom, top) = (offset + their.low + (size - own.high), (offset + their.high).saturating_sub(own.low));
+        (bottom, top, other)
+    }));
+    let pairs = (met.len() - from) as u64;
+    met[from..].sort_unstable();
+    // Join ranges with a common offset.
+    let mut last = from;
+    for at in from + 1..met.len() {
+        let next = met[at];
+        if next.0 < met[last].1 + size {
+            met[last].1 = met[last].1.max(next.1);
+        } else {
+            last += 1;
+            met[last] = next;
+        }
+    }
+    met.truncate(last + 1);
+    pairs
 }
 
 /// Returns the neighbors of each item, or `None` if there are too many.
@@ -54,18 +130,21 @@ fn lists(normal: &Normal) -> Option<Vec<Vec<u32>>> {
     let mut by_start: Vec<u32> = (0..count as u32).collect();
     by_start.sort_by_key(|item| normal.items[*item as usize].first);
     let mut lists = vec![Vec::new(); count];
-    let (mut live, mut pairs): (Vec<u32>, usize) = (Vec::new(), 0);
+    let is_whole = normal.is_whole();
+    let (mut live, mut met, mut pairs): (Vec<u32>, Vec<u32>, usize) = (Vec::new(), Vec::new(), 0);
     for item in by_start {
         let first = normal.items[item as usize].first;
         live.retain(|other| normal.items[*other as usize].last > first);
-        pairs += live.len();
+        met.clear();
+        met.extend(live.iter().filter(|other| is_whole || normal.meet(item, **other)));
+        pairs += met.len();
         if pairs > MAX_PAIRS {
             return None;
         }
-        for other in &live {
+        for other in &met {
             lists[*other as usize].push(item);
         }
-        lists[item as usize].extend(&live);
+        lists[item as usize].extend(&met);
         live.push(item);
     }
     Some(lists)
@@ -84,6 +163,8 @@ struct Life {
 pub(in crate::place) struct Classes {
     /// For each class, the longest duration in it and its items by first section.
     classes: Vec<(u32, Vec<Life>)>,
+    /// Whether no item has gaps; with gaps, items of one time need not live together.
+    is_whole: bool,
 }
 
 impl Classes {
@@ -95,7 +176,8 @@ impl Classes {
         let mut lives: Vec<Life> = normal.items.iter().enumerate().map(life).collect();
         lives.sort_by_key(|life| (class(life), life.first));
         let classes = lives.chunk_by(|a, b| class(a) == class(b));
-        Self { classes: classes.map(|part| (part.iter().map(length).max().unwrap_or(0), part.to_vec())).collect() }
+        let classes = classes.map(|part| (part.iter().map(length).max().unwrap_or(0), part.to_vec())).collect();
+        Self { classes, is_whole: normal.is_whole() }
     }
 
     fn visit(&self, normal: &Normal, item: u32, budget: &mut u64, mut visit: impl FnMut(u32)) {
@@ -108,7 +190,9 @@ impl Classes {
             looks += near.len() as u64;
             for other in near.iter().filter(|other| other.item != item && other.last > first) {
                 found += 1;
-                visit(other.item);
+                if self.is_whole || normal.meet(item, other.item) {
+                    visit(other.item);
+                }
             }
         }
         *budget = budget.saturating_sub(looks + FOUND_LOOKS * found);

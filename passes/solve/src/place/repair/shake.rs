@@ -4,11 +4,9 @@
 //! returning to a few places. A shake merges holes or moves them, so that repair can continue. No item
 //! loses its place by a shake.
 
+use super::neighbors::{Met, NOWHERE, Neighbors};
 use crate::basics::random::Xorshift;
-use crate::place::normal::{Normal, Part, align_up};
-
-/// Offset of an item that has no place.
-pub(in crate::place) const NOWHERE: u64 = u64::MAX;
+use crate::place::normal::{Normal, align_up};
 
 /// Least number of repair moves between two shakes. Large problems have one move for each
 /// `ITEMS_PER_MOVE` items.
@@ -27,11 +25,26 @@ pub(in crate::place) struct Shakes {
     left: usize,
 }
 
-/// A placed rectangle.
+/// A placed item.
 struct Placed {
     bottom: u64,
     top: u64,
-    part: Part,
+    first: u32,
+    last: u32,
+    item: u32,
+}
+
+impl Placed {
+    fn new(normal: &Normal, item: usize, bottom: u64) -> Self {
+        let data = &normal.items[item];
+        Self { bottom, top: bottom + data.size, first: data.first, last: data.last, item: item as u32 }
+    }
+
+    /// Whether it lives together with an item that is no windowed one.
+    fn meets(&self, normal: &Normal, is_whole: bool, item: usize) -> bool {
+        let data = &normal.items[item];
+        self.first < data.last && data.first < self.last && (is_whole || normal.meet(self.item, item as u32))
+    }
 }
 
 impl Shakes {
@@ -41,19 +54,68 @@ impl Shakes {
         Self { period, left: period }
     }
 
-    /// Counts a move, and shakes if it is time. Nothing is above `wanted` before or after. Needs items
-    /// of one part. Subtracts the cost from `budget`.
-    pub fn turn(&mut self, normal: &Normal, offsets: &mut [u64], wanted: u64, budget: &mut u64, random: &mut Xorshift) {
+    /// Counts a move, and shakes if it is time. Nothing is above `wanted` before or after. Subtracts the
+    /// cost from `budget`.
+    pub fn turn(
+        &mut self,
+        (normal, neighbors): (&Normal, &Neighbors),
+        offsets: &mut [u64],
+        wanted: u64,
+        budget: &mut u64,
+        random: &mut Xorshift,
+    ) {
         self.left -= 1;
         if self.left > 0 {
             return;
         }
         self.left = self.period;
-        if random.below(UPWARDS) == 0 {
-            push_up(normal, offsets, wanted, budget);
+        let is_up = random.below(UPWARDS) == 0;
+        push((normal, neighbors), offsets, is_up.then_some(wanted), budget);
+    }
+}
+
+/// Pushes every placed item down; with a height, up to below it.
+pub(in crate::place) fn push(
+    (normal, neighbors): (&Normal, &Neighbors),
+    offsets: &mut [u64],
+    upto: Option<u64>,
+    budget: &mut u64,
+) {
+    match upto {
+        _ if normal.windowed => push_partly(normal, neighbors, offsets, upto, budget),
+        Some(wanted) => push_up(normal, offsets, wanted, budget),
+        None => push_down(normal, offsets, budget),
+    }
+}
+
+/// Moves every placed item as low as all others let it, the lowest first; with a height, as high below it,
+/// the highest first. Items that live partly can lie above and below one another, so that no order has each
+/// one before those that it holds up. O(n · k log k) for k neighbors.
+fn push_partly(normal: &Normal, neighbors: &Neighbors, offsets: &mut [u64], upto: Option<u64>, budget: &mut u64) {
+    let mut order: Vec<usize> = (0..offsets.len()).filter(|item| offsets[*item] != NOWHERE).collect();
+    if upto.is_some() {
+        order.sort_by_key(|item| std::cmp::Reverse(offsets[*item] + normal.items[*item].size));
+    } else {
+        order.sort_by_key(|item| offsets[*item]);
+    }
+    let mut met: Vec<Met> = Vec::new();
+    for index in order {
+        let item = &normal.items[index];
+        neighbors.collect(normal, index as u32, offsets, budget, &mut met);
+        offsets[index] = if let Some(wanted) = upto {
+            met.sort_unstable_by_key(|(_, top, _)| std::cmp::Reverse(*top));
+            let below = |top: u64| top.saturating_sub(item.size) / item.alignment * item.alignment;
+            let over = |offset: u64, (bottom, top, _): &Met| {
+                if *top > offset && *bottom < offset + item.size { below(*bottom) } else { offset }
+            };
+            met.iter().fold(below(wanted), over)
         } else {
-            push_down(normal, offsets, budget);
-        }
+            met.sort_unstable();
+            let under = |offset: u64, (bottom, top, _): &Met| {
+                if *top > offset && *bottom < offset + item.size { align_up(*top, item.alignment) } else { offset }
+            };
+            met.iter().fold(0, under)
+        };
     }
 }
 
@@ -62,22 +124,22 @@ fn push_down(normal: &Normal, offsets: &mut [u64], budget: &mut u64) {
     let mut order: Vec<usize> = (0..offsets.len()).filter(|item| offsets[*item] != NOWHERE).collect();
     order.sort_by_key(|item| offsets[*item]);
     let mut placed: Vec<Placed> = Vec::with_capacity(order.len());
-    let mut read = 0;
+    let (mut read, is_whole) = (0, normal.is_whole());
     for index in order {
-        let (item, part) = (&normal.items[index], normal.parts_of(index)[0]);
+        let item = &normal.items[index];
         let mut offset = 0;
         for other in &placed {
             read += 1;
             if other.bottom >= offset + item.size {
                 break;
             }
-            if other.top > offset && other.part.first < part.last && part.first < other.part.last {
+            if other.top > offset && other.meets(normal, is_whole, index) {
                 offset = align_up(other.top, item.alignment);
             }
         }
         offsets[index] = offset;
         let at = placed.partition_point(|other| other.bottom <= offset);
-        placed.insert(at, Placed { bottom: offset, top: offset + item.size, part });
+        placed.insert(at, Placed::new(normal, index, offset));
     }
     *budget = budget.saturating_sub(read / READ_PER_LOOK);
 }
@@ -88,9 +150,9 @@ fn push_up(normal: &Normal, offsets: &mut [u64], wanted: u64, budget: &mut u64) 
     let mut order: Vec<usize> = (0..offsets.len()).filter(|item| offsets[*item] != NOWHERE).collect();
     order.sort_by_key(|item| std::cmp::Reverse(offsets[*item] + normal.items[*item].size));
     let mut placed: Vec<Placed> = Vec::with_capacity(order.len());
-    let mut read = 0;
+    let (mut read, is_whole) = (0, normal.is_whole());
     for index in order {
-        let (item, part) = (&normal.items[index], normal.parts_of(index)[0]);
+        let item = &normal.items[index];
         let below = |top: u64| top.saturating_sub(item.size) / item.alignment * item.alignment;
         let mut offset = below(wanted);
         for other in &placed {
@@ -98,13 +160,13 @@ fn push_up(normal: &Normal, offsets: &mut [u64], wanted: u64, budget: &mut u64) 
             if other.top <= offset {
                 break;
             }
-            if other.bottom < offset + item.size && other.part.first < part.last && part.first < other.part.last {
+            if other.bottom < offset + item.size && other.meets(normal, is_whole, index) {
                 offset = below(other.bottom);
             }
         }
         offsets[index] = offset;
         let at = placed.partition_point(|other| other.top >= offset + item.size);
-        placed.insert(at, Placed { bottom: offset, top: offset + item.size, part });
+        placed.insert(at, Placed::new(normal, index, offset));
     }
     *budget = budget.saturating_sub(read / READ_PER_LOOK);
 }
