@@ -1,4 +1,4 @@
-//! Plans `.dag.json` problems within budgets and prints a line for each: `budget BYTES|P%[,BYTES|P%…]
+//! Plans `.dag.json` problems within budgets and prints a line for each: `recompute BYTES|P%[,BYTES|P%…]
 //! FILE…`.
 //!
 //! Instead of a file, `layered:NODES:SEED` names a random layered graph with five edges a node, in a
