@@ -23,7 +23,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (mut limit, mut folder, mut seconds) = (Limit::default(), None, true);
     let mut dims: Vec<(String, String, u64)> = Vec::new();
     let mut arguments = std::env::args().skip(1);
-    println!("| model | operations | given | runtime | ours | bound | | effort |{}", if seconds { " s |" } else { "" });
+    println!(
+        "| model | operations | given | runtime | ours | bound | | effort |{}",
+        if seconds { " s |" } else { "" }
+    );
     println!("|---|--:|--:|--:|--:|--:|---|--:|{}", if seconds { "--:|" } else { "" });
     while let Some(argument) = arguments.next() {
         let mut word = || arguments.next().ok_or("an argument is missing");
@@ -39,8 +42,12 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
             file => {
                 let name = Path::new(file).file_stem().and_then(|name| name.to_str()).unwrap_or(file);
-                let own = dims.iter().filter(|(model, ..)| model == name).map(|(_, dim, extent)| (dim.clone(), *extent));
-                let import = ImportOptions { dims: own.collect(), allow_unbound: true, ..ImportOptions::default() };
+                let own = dims
+                    .iter()
+                    .filter(|(model, ..)| model == name)
+                    .map(|(_, dim, extent)| (dim.clone(), *extent));
+                let import =
+                    ImportOptions { dims: own.collect(), allow_unbound: true, ..ImportOptions::default() };
                 let problem = problem(file, &import)?;
                 if let Some(folder) = &folder {
                     let text = serde_json::to_string(&order::json::Dag::of(name, &problem))?;
@@ -58,7 +65,12 @@ fn problem(file: &str, import_options: &ImportOptions) -> Result<order::Problem,
     let imported = import(&ModelFile::open(Path::new(file))?, import_options)?;
     let (mut module, options) = (imported.module, Options::default());
     let mut ctx = PassContext::new(&options, imported.data);
-    Pipeline::parse("fold,dce,cse,dce,view", module.stage, REGISTRY)?.run(&mut module, &mut ctx, false, &mut Silent)?;
+    Pipeline::parse("fold,dce,cse,dce,view", module.stage, REGISTRY)?.run(
+        &mut module,
+        &mut ctx,
+        false,
+        &mut Silent,
+    )?;
     module.plan.scratch = scratch(&module, &options);
     Ok(schedule::problem(&module, &options))
 }
@@ -74,8 +86,16 @@ fn row(name: &str, problem: &order::Problem, limit: &Limit, seconds: bool) -> Re
     if let Some(sequence) = &outcome.solution {
         order::check(problem, sequence, value)?;
     }
-    let proof = if value <= bound { "proven".to_owned() } else { format!("{:.4} x", value as f64 / bound.max(1) as f64) };
+    let proof = if value <= bound {
+        "proven".to_owned()
+    } else {
+        format!("{:.4} x", value as f64 / bound.max(1) as f64)
+    };
     let time = if seconds { format!(" {spent:.2} |") } else { String::new() };
-    println!("| {name} | {} | {before} | {runtime} | {value} | {bound} | {proof} | {} |{time}", given.len(), outcome.effort);
+    println!(
+        "| {name} | {} | {before} | {runtime} | {value} | {bound} | {proof} | {} |{time}",
+        given.len(),
+        outcome.effort
+    );
     Ok(())
 }

@@ -20,8 +20,14 @@ static NORMS: PassInfo = PassInfo {
 };
 
 /// The row that a table of transforms would have.
-pub static ROW: Transform =
-    Transform { pass: &NORMS, passes: "norms", turn: Turn::First, applies: |_, _| true, option: None, leave_out: None };
+pub static ROW: Transform = Transform {
+    pass: &NORMS,
+    passes: "norms",
+    turn: Turn::First,
+    applies: |_, _| true,
+    option: None,
+    leave_out: None,
+};
 
 /// Adds the outputs, and claims what each of them is: `memc check` proves the claims from the files.
 fn add_norms(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassError> {
@@ -40,7 +46,9 @@ fn add_norms(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, 
     outputs.extend(&added);
     maker.set_outputs(main, outputs);
     let edits = maker.finish();
-    ctx.said.claims.extend(added.iter().filter_map(|value| NewOutput::of(module, *value, NORMS.name)).map(Claim::Output));
+    ctx.said.claims.extend(
+        added.iter().filter_map(|value| NewOutput::of(module, *value, NORMS.name)).map(Claim::Output),
+    );
     Ok(Changed::edits(edits))
 }
 

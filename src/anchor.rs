@@ -140,7 +140,10 @@ mod tests {
         assert_eq!(anchor(&mut module, &options, Bytes(u64::MAX)).added, 1);
         verify(&module, Stage::Planned).unwrap();
         assert_eq!(places(&module)[..places(&before).len()], places(&before));
-        assert_eq!(module.plan.arenas, before.plan.arenas, "a place for two tensors holds one and the result of the anchor");
+        assert_eq!(
+            module.plan.arenas, before.plan.arenas,
+            "a place for two tensors holds one and the result of the anchor"
+        );
         let result = module.values().iter().find(|(_, data)| data.name == "b.anchor").unwrap().0;
         assert_eq!(module.plan.storage[result].unwrap().offset, Bytes(4096));
     }
@@ -170,13 +173,17 @@ mod tests {
             verify(&module, Stage::Planned).unwrap();
             assert_eq!((anchored.added, anchored.unpinned.len()), (added, 2 - added), "{ceiling}");
             assert_eq!(module.plan.arenas[0].size, Bytes(size));
-            assert_eq!(module.graph(module.main()).nodes.len(), before.graph(before.main()).nodes.len() + added);
+            assert_eq!(
+                module.graph(module.main()).nodes.len(),
+                before.graph(before.main()).nodes.len() + added
+            );
         }
     }
 
     #[test]
     fn the_first_gap_is_aligned_and_may_be_behind_everything() {
-        let occupied = BTreeSet::from([(Bytes(0), Bytes(10)), (Bytes(64), Bytes(100)), (Bytes(192), Bytes(200))]);
+        let occupied =
+            BTreeSet::from([(Bytes(0), Bytes(10)), (Bytes(64), Bytes(100)), (Bytes(192), Bytes(200))]);
         assert_eq!(first_gap(&occupied, Bytes(8), 16), Bytes(16));
         assert_eq!(first_gap(&occupied, Bytes(64), 64), Bytes(128));
         assert_eq!(first_gap(&occupied, Bytes(65), 64), Bytes(256));

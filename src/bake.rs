@@ -50,12 +50,17 @@ fn baked(file: &ModelFile, values: &BTreeMap<String, TrainedValue>) -> Result<Ba
     let options = ImportOptions { allow_unbound: true, ..ImportOptions::default() };
     let Imported { mut module, .. } = memc_onnx_import::import(file, &options)?;
     let main = module.main();
-    let named: BTreeMap<String, Value> =
-        module.graph(main).constants.iter().map(|value| (module.value(*value).name.clone(), *value)).collect();
+    let named: BTreeMap<String, Value> = module
+        .graph(main)
+        .constants
+        .iter()
+        .map(|value| (module.value(*value).name.clone(), *value))
+        .collect();
     let merged = merged(file, &module, &named, values)?;
     let mut rewriter = Rewriter::new(&mut module);
     let mut replaced = Vec::new();
-    let is_adapter = |name: &String| LORA_ENDINGS.iter().any(|ending| name.ends_with(ending)) && !named.contains_key(name);
+    let is_adapter =
+        |name: &String| LORA_ENDINGS.iter().any(|ending| name.ends_with(ending)) && !named.contains_key(name);
     for (name, new) in values.iter().filter(|(name, _)| !is_adapter(name)).chain(&merged) {
         let Some(old) = named.get(name).copied() else {
             if FOREIGN.iter().any(|prefix| name.starts_with(prefix)) {
@@ -99,29 +104,41 @@ fn merged(
     let external = ExternalFiles::beside(file.path());
     let mut merged = BTreeMap::new();
     for (name, first) in values {
-        let Some(matrix) = name.strip_suffix(LORA_ENDINGS[0]).filter(|_| !named.contains_key(name)) else { continue };
+        let Some(matrix) = name.strip_suffix(LORA_ENDINGS[0]).filter(|_| !named.contains_key(name)) else {
+            continue;
+        };
         if FOREIGN.iter().any(|prefix| name.starts_with(prefix)) {
             continue;
         }
         let refuse = |why: &str| Error::Bake { name: name.clone(), why: why.to_owned() };
-        let second = values.get(&format!("{matrix}{}", LORA_ENDINGS[1])).ok_or_else(|| refuse("its second matrix is missing"))?;
+        let second = values
+            .get(&format!("{matrix}{}", LORA_ENDINGS[1]))
+            .ok_or_else(|| refuse("its second matrix is missing"))?;
         let value = named.get(matrix).ok_or_else(|| refuse("the model has no matrix of this name"))?;
         let constant = module.constant_of(*value).map(|constant| module.constant(constant));
         let bytes = constant.and_then(|constant| match &constant.payload {
             Payload::Raw(bytes) => Some(bytes.clone()),
-            Payload::External { location, offset, .. } => external.bytes(location, *offset, constant.ty.size()?.0),
+            Payload::External { location, offset, .. } => {
+                external.bytes(location, *offset, constant.ty.size()?.0)
+            }
             Payload::Elided => None,
         });
         let bytes = bytes.ok_or_else(|| refuse("the bytes of its matrix cannot be read"))?;
-        let ([rows, rank], [inner, columns]) = (&first.dims[..], &second.dims[..]) else { return Err(refuse("it is no matrix")) };
+        let ([rows, rank], [inner, columns]) = (&first.dims[..], &second.dims[..]) else {
+            return Err(refuse("it is no matrix"));
+        };
         let own = numbers(&bytes);
         let all_float = [first, second].iter().all(|value| value.element == ElementType::Float);
         if rank != inner || Some(own.len() as u64) != rows.checked_mul(*columns) || !all_float {
             return Err(refuse("its matrices do not fit the matrix of the model"));
         }
-        let sum = sum(&own, &numbers(&first.bytes), &numbers(&second.bytes), *rank as usize, *columns as usize);
+        let sum =
+            sum(&own, &numbers(&first.bytes), &numbers(&second.bytes), *rank as usize, *columns as usize);
         let bytes = sum.into_iter().flat_map(f32::to_le_bytes).collect();
-        merged.insert(matrix.to_owned(), TrainedValue { element: ElementType::Float, dims: vec![*rows, *columns], bytes });
+        merged.insert(
+            matrix.to_owned(),
+            TrainedValue { element: ElementType::Float, dims: vec![*rows, *columns], bytes },
+        );
     }
     Ok(merged)
 }
@@ -135,7 +152,8 @@ fn numbers(bytes: &[u8]) -> Vec<f32> {
 fn sum(own: &[f32], left: &[f32], right: &[f32], rank: usize, columns: usize) -> Vec<f32> {
     let element = |at: usize| {
         let (row, column) = (at / columns.max(1), at % columns.max(1));
-        let terms = (0..rank).map(|inner| f64::from(left[row * rank + inner]) * f64::from(right[inner * columns + column]));
+        let terms = (0..rank)
+            .map(|inner| f64::from(left[row * rank + inner]) * f64::from(right[inner * columns + column]));
         (f64::from(own[at]) + terms.sum::<f64>()) as f32
     };
     (0..own.len()).map(element).collect()
@@ -148,7 +166,8 @@ fn replace(rewriter: &mut Rewriter<'_>, old: Value, name: &str, ty: TensorType, 
     let main = rewriter.module().main();
     let fresh = rewriter.fresh_name(OLD);
     rewriter.rename(old, fresh);
-    let constant = ConstData { ty, payload: Payload::Raw(new.bytes.clone().into()), origin: ConstOrigin::New };
+    let constant =
+        ConstData { ty, payload: Payload::Raw(new.bytes.clone().into()), origin: ConstOrigin::New };
     let value = rewriter.initializer(main, name, constant);
     rewriter.replace_uses(old, value);
 }

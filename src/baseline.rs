@@ -13,28 +13,41 @@ use crate::request::Resolved;
 
 /// Computes the peaks of the input model in file order: views aliased, nothing in place, values that
 /// became constants of the plan not counted.
-pub(crate) fn baseline(file: &ModelFile, given: &Module, planned: &Module, options: &Resolved<'_>) -> Result<Baseline, Error> {
+pub(crate) fn baseline(
+    file: &ModelFile,
+    given: &Module,
+    planned: &Module,
+    options: &Resolved<'_>,
+) -> Result<Baseline, Error> {
     let mut module = given.clone();
     let mut ctx = PassContext::new(&options.plan, Default::default());
-    Pipeline::parse("view", module.stage, REGISTRY)?.run(&mut module, &mut ctx, false, &mut memc_passes::Silent)?;
+    Pipeline::parse("view", module.stage, REGISTRY)?.run(
+        &mut module,
+        &mut ctx,
+        false,
+        &mut memc_passes::Silent,
+    )?;
     let mut count: BTreeMap<&str, u32> = BTreeMap::new();
     for node in &file.graph().node {
         *count.entry(node.name()).or_default() += 1;
     }
     // Workspace of a node that a rewrite removed is in no entry of the layout.
-    let held: BTreeSet<&str> = planned.plan.scratch.iter().map(|scratch| planned.node(scratch.node).name.as_str()).collect();
+    let held: BTreeSet<&str> =
+        planned.plan.scratch.iter().map(|scratch| planned.node(scratch.node).name.as_str()).collect();
     let named = |node: Node| {
         let name = module.node(node).name.as_str();
         !name.is_empty() && count.get(name) == Some(&1) && held.contains(name)
     };
     let main = planned.graph(planned.main());
-    let constants: BTreeSet<&str> = main.constants.iter().map(|value| planned.value(*value).name.as_str()).collect();
+    let constants: BTreeSet<&str> =
+        main.constants.iter().map(|value| planned.value(*value).name.as_str()).collect();
     let counts = |owner: Value| !constants.contains(module.value(owner).name.as_str());
     // Sizes that only inference of the body gives are left out: not every reader derives them.
     let infos = file.graph().value_info.iter().chain(&file.graph().output);
     let stated: BTreeSet<&str> = infos.filter(|info| has_shape(info)).map(|info| info.name()).collect();
     let plain = |owner: Value| {
-        let has_bodies = module.producer(owner).is_some_and(|node| module.node(node).bodies().next().is_some());
+        let has_bodies =
+            module.producer(owner).is_some_and(|node| module.node(node).bodies().next().is_some());
         // Sizes that the user states are left out too.
         let is_assumed = module.assumed.contains_key(&owner);
         counts(owner) && !is_assumed && (!has_bodies || stated.contains(module.value(owner).name.as_str()))
@@ -49,8 +62,13 @@ pub(crate) fn baseline(file: &ModelFile, given: &Module, planned: &Module, optio
 fn has_shape(info: &memc_onnx_proto::onnx::ValueInfoProto) -> bool {
     use memc_onnx_proto::onnx::tensor_shape_proto::dimension::Value::DimValue;
     use memc_onnx_proto::onnx::type_proto::Value::TensorType;
-    let Some(TensorType(tensor)) = info.r#type.as_ref().and_then(|ty| ty.value.as_ref()) else { return false };
-    tensor.shape.as_ref().is_some_and(|shape| shape.dim.iter().all(|dim| matches!(dim.value, Some(DimValue(_)))))
+    let Some(TensorType(tensor)) = info.r#type.as_ref().and_then(|ty| ty.value.as_ref()) else {
+        return false;
+    };
+    tensor
+        .shape
+        .as_ref()
+        .is_some_and(|shape| shape.dim.iter().all(|dim| matches!(dim.value, Some(DimValue(_)))))
 }
 
 /// Peaks of the file order, with which plans are compared.

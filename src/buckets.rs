@@ -55,7 +55,9 @@ fn bucket(
     options: &Resolved<'_>,
     dims: BTreeMap<String, u64>,
 ) -> Result<file::Bucket, Error> {
-    let is_whole = |(name, most): (&String, &u64)| module.domain().ranges.get(name).is_none_or(|range| range.max == Some(*most));
+    let is_whole = |(name, most): (&String, &u64)| {
+        module.domain().ranges.get(name).is_none_or(|range| range.max == Some(*most))
+    };
     if dims.iter().all(is_whole) {
         // The plan itself: a second placement could only differ.
         let (arenas, offsets) = offsets(module, exported, context);
@@ -69,7 +71,12 @@ fn bucket(
     }
     narrow.set_domain(domain);
     let mut ctx = PassContext::new(&options.plan, memc_ir::SecondaryMap::default());
-    Pipeline::parse(PLACE, narrow.stage, REGISTRY)?.run(&mut narrow, &mut ctx, options.request.verify, &mut Silent)?;
+    Pipeline::parse(PLACE, narrow.stage, REGISTRY)?.run(
+        &mut narrow,
+        &mut ctx,
+        options.request.verify,
+        &mut Silent,
+    )?;
     let (arenas, offsets) = offsets(&narrow, exported, context);
     Ok(file::Bucket { dims, arenas, offsets })
 }

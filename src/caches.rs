@@ -40,7 +40,12 @@ struct Rows {
 ///
 /// # Errors
 /// A pair is no growing concatenation, or a node needs the exact number of rows.
-pub(crate) fn keep(file: &ModelFile, request: &Request, options: &mut Options, given: &Module) -> Result<Option<Kept>, Error> {
+pub(crate) fn keep(
+    file: &ModelFile,
+    request: &Request,
+    options: &mut Options,
+    given: &Module,
+) -> Result<Option<Kept>, Error> {
     let pairs = growing(given, options);
     if pairs.is_empty() {
         return Ok(None);
@@ -53,10 +58,16 @@ pub(crate) fn keep(file: &ModelFile, request: &Request, options: &mut Options, g
     options.growing = growing.clone();
     let (data, mut claims, remarks) = {
         let mut ctx = PassContext::new(options, data);
-        Pipeline::parse(cache::INFO.name, module.stage, REGISTRY)?.run(&mut module, &mut ctx, request.verify, &mut Silent)?;
+        Pipeline::parse(cache::INFO.name, module.stage, REGISTRY)?.run(
+            &mut module,
+            &mut ctx,
+            request.verify,
+            &mut Silent,
+        )?;
         (ctx.data, ctx.said.claims, ctx.said.remarks)
     };
-    let fixed = tied.iter().filter_map(|(name, of)| Some((name.clone(), u64::try_from(of.as_constant()?).ok()?)));
+    let fixed =
+        tied.iter().filter_map(|(name, of)| Some((name.clone(), u64::try_from(of.as_constant()?).ok()?)));
     module.dims.extend(fixed);
     for cache in claims.caches_mut() {
         cache.grows.extend(tied.clone());
@@ -71,7 +82,12 @@ pub(crate) fn keep(file: &ModelFile, request: &Request, options: &mut Options, g
 }
 
 /// Returns options that leave the rows of a model with bound dimensions free.
-fn bound_rows(file: &ModelFile, request: &Request, given: &Module, pairs: &[(Value, Value)]) -> Result<Rows, Error> {
+fn bound_rows(
+    file: &ModelFile,
+    request: &Request,
+    given: &Module,
+    pairs: &[(Value, Value)],
+) -> Result<Rows, Error> {
     let growing = symbols(file, given, pairs)?;
     let import = match growing.is_empty() {
         true => request.import.clone(),
@@ -79,43 +95,70 @@ fn bound_rows(file: &ModelFile, request: &Request, given: &Module, pairs: &[(Val
             let bound = given.dims.iter().filter(|(name, _)| !growing.contains_key(*name));
             let dims = bound.map(|(name, extent)| (name.clone(), *extent)).collect();
             let ranges = ranges(&growing);
-            ImportOptions { dims, ranges, allow_unbound: true, feed: BTreeMap::new(), ..request.import.clone() }
+            ImportOptions {
+                dims,
+                ranges,
+                allow_unbound: true,
+                feed: BTreeMap::new(),
+                ..request.import.clone()
+            }
         }
     };
-    let number = |extent: u64| i64::try_from(extent).map_or_else(|_| DimExpr::constant(i64::MAX), DimExpr::constant);
+    let number =
+        |extent: u64| i64::try_from(extent).map_or_else(|_| DimExpr::constant(i64::MAX), DimExpr::constant);
     let growing = growing.into_iter().map(|(name, extent)| (name, number(extent))).collect();
     Ok(Rows { import, growing, tied: BTreeMap::new() })
 }
 
 /// Returns options that leave the rows of a model with free dimensions free. A full buffer has the largest
 /// number of rows after a run; so the rows before it are the capacity without the new rows.
-fn free_rows(file: &ModelFile, request: &Request, given: &Module, pairs: &[(Value, Value)]) -> Result<Rows, Error> {
+fn free_rows(
+    file: &ModelFile,
+    request: &Request,
+    given: &Module,
+    pairs: &[(Value, Value)],
+) -> Result<Rows, Error> {
     let open = import(file, &ImportOptions { allow_unbound: true, ..ImportOptions::default() })?.module;
-    let refuse = |why: String| Error::from(PipelineError::from(PassError::from(CacheError::Together { why })));
+    let refuse =
+        |why: String| Error::from(PipelineError::from(PassError::from(CacheError::Together { why })));
     let mut growing: BTreeMap<String, DimExpr> = BTreeMap::new();
     let mut import = ImportOptions { allow_unbound: true, feed: BTreeMap::new(), ..request.import.clone() };
-    import.dims = given.dims.iter().filter(|(name, _)| !import.equal.contains_key(*name)).map(|(k, v)| (k.clone(), *v)).collect();
+    import.dims = given
+        .dims
+        .iter()
+        .filter(|(name, _)| !import.equal.contains_key(*name))
+        .map(|(k, v)| (k.clone(), *v))
+        .collect();
     let domain = given.domain();
     for (old, new) in pairs {
-        let dim = |module: &Module, value: Value, axis: usize| module.ty(value).tensor()?.shape.as_ref()?.get(axis)?.expr();
+        let dim = |module: &Module, value: Value, axis: usize| {
+            module.ty(value).tensor()?.shape.as_ref()?.get(axis)?.expr()
+        };
         let types = given.ty(*old).tensor().zip(given.ty(*new).tensor());
         let Some(axis) = types.and_then(|(old, new)| past_of(old, new)) else { continue };
         let symbol = dim(&open, *old, axis).and_then(|dim| dim.as_symbol().map(str::to_owned));
-        let (Some(symbol), Some(before), Some(after)) = (symbol, dim(given, *old, axis), dim(given, *new, axis)) else {
+        let (Some(symbol), Some(before), Some(after)) =
+            (symbol, dim(given, *old, axis), dim(given, *new, axis))
+        else {
             continue;
         };
         // A limit on the rows states their largest number; other bounds may be a little larger.
         let limited = domain.limits.iter().filter(|limit| limit.of == after).map(|limit| limit.most.into());
-        let most = domain.most(&after).into_iter().chain(limited).min().and_then(|most| i64::try_from(most).ok());
+        let most =
+            domain.most(&after).into_iter().chain(limited).min().and_then(|most| i64::try_from(most).ok());
         let Some((capacity, rows)) = most.zip(after.sub(&before)) else {
-            return Err(refuse(format!("no largest number of rows is known: state it with `--dim {symbol}=0..1023`")));
+            return Err(refuse(format!(
+                "no largest number of rows is known: state it with `--dim {symbol}=0..1023`"
+            )));
         };
         let least = rows.lower_bound(&domain.ranges).and_then(|least| u64::try_from(least).ok()).unwrap_or(0);
         let most = capacity.unsigned_abs().saturating_sub(least);
         let Some(past) = DimExpr::constant(capacity).sub(&rows) else { continue };
         import.dims.remove(&symbol);
         import.ranges.insert(symbol.clone(), Range { min: 0, max: Some(most), step: 1 });
-        import.limits.extend(DimExpr::symbol(&symbol).add(&rows).map(|of| Limit { of, most: capacity.unsigned_abs() }));
+        import.limits.extend(
+            DimExpr::symbol(&symbol).add(&rows).map(|of| Limit { of, most: capacity.unsigned_abs() }),
+        );
         growing.insert(symbol, past);
     }
     // The capacity replaces all other limits on rows.
@@ -128,7 +171,9 @@ fn free_rows(file: &ModelFile, request: &Request, given: &Module, pairs: &[(Valu
     });
     let inputs = memc_onnx_import::open_dimensions(file)?;
     let tied = import.equal.iter().filter(|(name, of)| grows(of) && inputs.contains(*name));
-    let tied = tied.filter_map(|(name, of)| Some((name.clone(), of.bind(&import.dims)?.substitute(&growing)?))).collect();
+    let tied = tied
+        .filter_map(|(name, of)| Some((name.clone(), of.bind(&import.dims)?.substitute(&growing)?)))
+        .collect();
     Ok(Rows { import, growing, tied })
 }
 
@@ -142,8 +187,12 @@ fn ranges(growing: &BTreeMap<String, u64>) -> Ranges {
 /// Returns the named pairs whose types differ in one longer axis.
 fn growing(module: &Module, options: &Options) -> Vec<(Value, Value)> {
     let main = module.graph(module.main());
-    let find = |values: &[Value], name: &str| values.iter().copied().find(|value| module.value(*value).name == name);
-    let pairs = options.state.iter().filter_map(|pair| Some((find(&main.inputs, &pair.old)?, find(&main.outputs, &pair.new)?)));
+    let find =
+        |values: &[Value], name: &str| values.iter().copied().find(|value| module.value(*value).name == name);
+    let pairs = options
+        .state
+        .iter()
+        .filter_map(|pair| Some((find(&main.inputs, &pair.old)?, find(&main.outputs, &pair.new)?)));
     let grows = |(old, new): &(Value, Value)| {
         let types = module.ty(*old).tensor().zip(module.ty(*new).tensor());
         types.is_some_and(|(old, new)| is_growing(old, new))
@@ -153,7 +202,11 @@ fn growing(module: &Module, options: &Options) -> Vec<(Value, Value)> {
 
 /// Returns the symbols that grow with the rows of the caches, with their bound extents. Empty if the file
 /// states a number of rows.
-fn symbols(file: &ModelFile, given: &Module, pairs: &[(Value, Value)]) -> Result<BTreeMap<String, u64>, Error> {
+fn symbols(
+    file: &ModelFile,
+    given: &Module,
+    pairs: &[(Value, Value)],
+) -> Result<BTreeMap<String, u64>, Error> {
     let open = import(file, &ImportOptions { allow_unbound: true, ..ImportOptions::default() })?.module;
     let mut growing = BTreeMap::new();
     let mut lengths = Vec::new();
@@ -167,7 +220,12 @@ fn symbols(file: &ModelFile, given: &Module, pairs: &[(Value, Value)]) -> Result
         {
             growing.insert(symbol.to_owned(), *extent);
         }
-        lengths.extend(types.iter().flat_map(|(old, new)| [old, new]).filter_map(|ty| ty.known_dims()?.get(axis).copied()));
+        lengths.extend(
+            types
+                .iter()
+                .flat_map(|(old, new)| [old, new])
+                .filter_map(|ty| ty.known_dims()?.get(axis).copied()),
+        );
     }
     tie(file, given, &lengths, &mut growing);
     Ok(growing)
@@ -177,7 +235,9 @@ fn symbols(file: &ModelFile, given: &Module, pairs: &[(Value, Value)]) -> Result
 /// less by one, too. Their extents are those of the cache before or after a run.
 fn tie(file: &ModelFile, given: &Module, lengths: &[u64], growing: &mut BTreeMap<String, u64>) {
     let refused = |growing: &BTreeMap<String, u64>| {
-        let less = |(name, extent): (&String, &u64)| (name.clone(), extent.saturating_sub(u64::from(growing.contains_key(name))));
+        let less = |(name, extent): (&String, &u64)| {
+            (name.clone(), extent.saturating_sub(u64::from(growing.contains_key(name))))
+        };
         let dims = given.dims.iter().map(less).collect();
         match import(file, &ImportOptions { dims, allow_unbound: true, ..ImportOptions::default() }) {
             Err(error @ ImportError::Contradiction { .. }) => Some(error.to_string()),
@@ -185,8 +245,10 @@ fn tie(file: &ModelFile, given: &Module, lengths: &[u64], growing: &mut BTreeMap
         }
     };
     let fits = |(_, extent): &(&String, &u64)| lengths.contains(extent);
-    let near: Vec<(String, u64)> = given.dims.iter().filter(fits).map(|(name, extent)| (name.clone(), *extent)).collect();
-    let mut open: Vec<(String, u64)> = near.into_iter().filter(|(name, _)| !growing.contains_key(name)).take(MAX_TIED).collect();
+    let near: Vec<(String, u64)> =
+        given.dims.iter().filter(fits).map(|(name, extent)| (name.clone(), *extent)).collect();
+    let mut open: Vec<(String, u64)> =
+        near.into_iter().filter(|(name, _)| !growing.contains_key(name)).take(MAX_TIED).collect();
     let mut reason = if growing.is_empty() { None } else { refused(growing) };
     while let Some(present) = reason.take() {
         let found = open.iter().position(|(name, extent)| {

@@ -80,8 +80,12 @@ fn rows(
     parts.sort_unstable_by_key(|(place, ..)| *place);
     let (whole, mut next) = (module.constant(weight.whole), 0);
     for (_, name, part) in parts {
-        let Some((scales, (axis, place))) = scales.get(name).zip(place_of(whole, part, next)) else { continue };
-        let bytes = |name: &str| constants.get(name).and_then(|(_, constant)| constant.ty.size()).map_or(0, |size| size.0);
+        let Some((scales, (axis, place))) = scales.get(name).zip(place_of(whole, part, next)) else {
+            continue;
+        };
+        let bytes = |name: &str| {
+            constants.get(name).and_then(|(_, constant)| constant.ty.size()).map_or(0, |size| size.0)
+        };
         let is_row = (axis == 0) != weight.transposed;
         next = if place[1] < if is_row { inner } else { count } { place[1] } else { 0 };
         let places = if is_row { [place, [0, count]] } else { [[0, inner], place] };

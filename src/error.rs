@@ -285,7 +285,9 @@ impl Error {
             ) => 2,
             Self::Pipeline(PipelineError::Pass(memc_passes::PassError::TooLarge { .. })) => 1,
             Self::Pipeline(PipelineError::Pass(memc_passes::PassError::Budget(_))) => 3,
-            Self::Pipeline(PipelineError::Pass(memc_passes::PassError::Cache(_) | memc_passes::PassError::LastToken(_))) => 2,
+            Self::Pipeline(PipelineError::Pass(
+                memc_passes::PassError::Cache(_) | memc_passes::PassError::LastToken(_),
+            )) => 2,
             Self::Gradient(error) => crate::gradient_error::exit_code(error),
             Self::UnknownSpace { .. }
             | Self::Unplanned { .. }
@@ -479,14 +481,18 @@ impl Error {
             source = error.source();
         }
         match self {
-            Self::Budget { notes, .. } | Self::Refuted { notes, .. } => diagnostic.notes.extend(notes.iter().cloned()),
+            Self::Budget { notes, .. } | Self::Refuted { notes, .. } => {
+                diagnostic.notes.extend(notes.iter().cloned())
+            }
             Self::Slo(error) => diagnostic.notes.extend(error.notes()),
             Self::Gradient(error) => diagnostic.notes.extend(crate::gradient_error::notes(error)),
             Self::Panic { place, .. } => {
                 let place = place.as_ref().map(|place| format!(", at {place}")).unwrap_or_default();
                 diagnostic.notes.push(format!("memc {}{place}", env!("CARGO_PKG_VERSION")));
             }
-            Self::Pipeline(PipelineError::Pass(memc_passes::PassError::Budget(short))) => diagnostic.notes.extend(notes(short)),
+            Self::Pipeline(PipelineError::Pass(memc_passes::PassError::Budget(short))) => {
+                diagnostic.notes.extend(notes(short))
+            }
             _ => {}
         }
         match self.help() {
@@ -510,7 +516,11 @@ fn percent(hundredths: u32) -> f64 {
 }
 
 fn at_least(bound: u64) -> String {
-    if bound == 0 { String::new() } else { format!(", and every order of its nodes needs at least {}", Bytes(bound).exact()) }
+    if bound == 0 {
+        String::new()
+    } else {
+        format!(", and every order of its nodes needs at least {}", Bytes(bound).exact())
+    }
 }
 
 /// Names the smallest budget with a plan, and the option that frees most bytes at the peak of the
@@ -555,7 +565,10 @@ fn smaller_nodes(short: &memc_passes::Shortage) -> Vec<&'static str> {
         (short.has_dims, "bind a smaller batch with `--dim`"),
         (allowed.exact, "leave out `--exact`"),
         (!allowed.enabled, "leave out `--no-rewrite`"),
-        (allowed.micro_batches.is_none() && allowed.enabled && !allowed.exact, "split the batch with `--micro-batches N`"),
+        (
+            allowed.micro_batches.is_none() && allowed.enabled && !allowed.exact,
+            "split the batch with `--micro-batches N`",
+        ),
     ];
     options.into_iter().filter(|(applies, _)| *applies).map(|(_, option)| option).collect()
 }

@@ -41,7 +41,9 @@ pub enum ExtentError {
         text: String,
     },
     /// The text has another form.
-    #[error("`{text}` is neither a number nor a range; write 64, `1..512`, `32..960/32`, `128,256,512` or `past+seq`")]
+    #[error(
+        "`{text}` is neither a number nor a range; write 64, `1..512`, `32..960/32`, `128,256,512` or `past+seq`"
+    )]
     Form {
         /// The text.
         text: String,
@@ -63,9 +65,16 @@ impl FromStr for Extent {
         let form = || ExtentError::Form { text: text.to_owned() };
         let is_list = text.contains(',') && text.chars().all(|c| c.is_ascii_digit() || c == ',' || c == ' ');
         if is_list {
-            let all: Vec<u64> = text.split(',').map(|part| part.trim().parse().map_err(|_| form())).collect::<Result<_, _>>()?;
+            let all: Vec<u64> = text
+                .split(',')
+                .map(|part| part.trim().parse().map_err(|_| form()))
+                .collect::<Result<_, _>>()?;
             let ascends = all.is_sorted_by(|a, b| a < b) && all.first().is_some_and(|first| *first > 0);
-            return if ascends { Ok(Self::Buckets(all)) } else { Err(ExtentError::Buckets { text: text.to_owned() }) };
+            return if ascends {
+                Ok(Self::Buckets(all))
+            } else {
+                Err(ExtentError::Buckets { text: text.to_owned() })
+            };
         }
         match DimExpr::parse(text).filter(|of| of.as_constant().is_none()) {
             Some(of) => Ok(Self::Equal(of)),

@@ -32,7 +32,8 @@ impl ExternalFiles {
             true => Path::new(".").canonicalize(),
             false => folder.canonicalize(),
         };
-        self.folder == other.folder || whole(&self.folder).ok().zip(whole(&other.folder).ok()).is_some_and(|(a, b)| a == b)
+        self.folder == other.folder
+            || whole(&self.folder).ok().zip(whole(&other.folder).ok()).is_some_and(|(a, b)| a == b)
     }
 
     fn map(&self, location: &str) -> Option<Bytes> {
@@ -41,7 +42,9 @@ impl ExternalFiles {
         if !path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)) {
             return None;
         }
-        let file = File::open(self.folder.join(path)).ok().filter(|file| file.metadata().is_ok_and(|data| data.is_file()))?;
+        let file = File::open(self.folder.join(path))
+            .ok()
+            .filter(|file| file.metadata().is_ok_and(|data| data.is_file()))?;
         // SAFETY: the map is read-only, and nothing in this program writes to weight files.
         let map = unsafe { memmap2::Mmap::map(&file) }.ok()?;
         Some(Bytes::from_owner(map))
@@ -59,7 +62,10 @@ impl Weights {
     /// Weights beside the given and the written model. A given model from memory has none; a written one is
     /// taken to lie beside the given one.
     pub fn beside(given: &ModelFile, out: &ModelFile) -> Self {
-        Self { given: ExternalFiles::beside(given.path()), out: ExternalFiles::beside(out.path().or(given.path())) }
+        Self {
+            given: ExternalFiles::beside(given.path()),
+            out: ExternalFiles::beside(out.path().or(given.path())),
+        }
     }
 
     /// Verifies a layout against both models and these weights.

@@ -18,7 +18,9 @@ pub(crate) fn code(error: &GradientError) -> &'static str {
 /// Exit code of a reason why there is no step: 1 for the model, 2 for the request, 70 for a defect.
 pub(crate) fn exit_code(error: &GradientError) -> u8 {
     match error {
-        GradientError::NoTrainable { .. } | GradientError::Loss { .. } | GradientError::Independent { .. } => 2,
+        GradientError::NoTrainable { .. }
+        | GradientError::Loss { .. }
+        | GradientError::Independent { .. } => 2,
         GradientError::Missing { .. } | GradientError::Opset { .. } | GradientError::Taken { .. } => 1,
         GradientError::Defect { .. } => 70,
     }
@@ -32,7 +34,11 @@ pub(crate) fn notes(error: &GradientError) -> Vec<String> {
             .map(|rule| {
                 let node = if rule.node.is_empty() { String::new() } else { format!(" \"{}\"", rule.node) };
                 let why = rule.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
-                let path = if rule.path.is_empty() { String::new() } else { format!("; on the path {}", rule.path.join(", ")) };
+                let path = if rule.path.is_empty() {
+                    String::new()
+                } else {
+                    format!("; on the path {}", rule.path.join(", "))
+                };
                 format!("{}{node}{why}{path}", rule.operator)
             })
             .collect(),
@@ -46,7 +52,9 @@ pub(crate) fn notes(error: &GradientError) -> Vec<String> {
 /// Advice on a reason why there is no step.
 pub(crate) fn help(error: &GradientError) -> &'static str {
     match error {
-        GradientError::NoTrainable { .. } => "name tensors with `--trainable PATTERN`; `memc print MODEL` lists them as `const`",
+        GradientError::NoTrainable { .. } => {
+            "name tensors with `--trainable PATTERN`; `memc print MODEL` lists them as `const`"
+        }
         GradientError::Independent { .. } => {
             "name other parameters with `--trainable`, or another output with `of=NAME` after the loss"
         }
@@ -56,6 +64,8 @@ pub(crate) fn help(error: &GradientError) -> &'static str {
         GradientError::Opset { .. } => "convert the model with ONNX's version converter",
         GradientError::Loss { .. } => "`memc print MODEL` shows the outputs after `return`, with their types",
         GradientError::Taken { .. } => "rename it in the model",
-        GradientError::Defect { .. } => "this is a defect of memc: please report it with the model, if it may be shown",
+        GradientError::Defect { .. } => {
+            "this is a defect of memc: please report it with the model, if it may be shown"
+        }
     }
 }

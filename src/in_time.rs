@@ -62,7 +62,8 @@ pub(crate) fn within(
     if best.score.nanos > longest {
         return Err(Missed::Late(best.score.nanos));
     }
-    let mut find = |limit| memc_plan::plan(model, Wish { limit: Some(limit), slowdown: 0 }, &Tuning::default(), tell);
+    let mut find =
+        |limit| memc_plan::plan(model, Wish { limit: Some(limit), slowdown: 0 }, &Tuning::default(), tell);
     let (mut low, mut high) = (0, best.score.bytes.0);
     for _ in 0..HALVINGS {
         if high - low <= high / FINE {
@@ -75,7 +76,9 @@ pub(crate) fn within(
                 best = found;
             }
             Ok(_) => low = middle,
-            Err(Refusal::Pipeline(PipelineError::Pass(PassError::Budget(short)))) => low = short.least.0.clamp(middle, high),
+            Err(Refusal::Pipeline(PipelineError::Pass(PassError::Budget(short)))) => {
+                low = short.least.0.clamp(middle, high)
+            }
             Err(other) => return Err(other.into()),
         }
     }
@@ -100,11 +103,16 @@ mod tests {
 
     #[test]
     fn the_largest_slowdown_keeps_the_time() {
-        for (given, longest) in [(1000, 999), (1000, 1000), (1000, 1001), (12_345, 20_000), (7, 1_000_000_007), (0, 5)] {
+        for (given, longest) in
+            [(1000, 999), (1000, 1000), (1000, 1001), (12_345, 20_000), (7, 1_000_000_007), (0, 5)]
+        {
             let found = allowed(given, longest);
             assert!(found == 0 || slowed(given, found) <= longest, "{given} {longest} {found}");
             let next = slowed(given, found + 1);
-            assert!(next > longest || found == MOST_SLOWDOWN || longest <= given || given == 0, "{given} {longest} {found}");
+            assert!(
+                next > longest || found == MOST_SLOWDOWN || longest <= given || given == 0,
+                "{given} {longest} {found}"
+            );
         }
         assert_eq!((allowed(1000, 1500), allowed(1000, 900)), (5_009, 0));
     }

@@ -15,7 +15,12 @@ pub(crate) fn interface(given: &Module, claims: &Claims) -> Interface {
     let counts = claims.caches().map(|cache| cache.count.clone()).filter(|name| !is_given(name));
     let outputs = claims.outputs().map(|output| output.name.clone());
     let changed_outputs = claims.last_rows().map(|row| row.output.clone()).collect();
-    Interface { added_inputs: counts.collect(), added_outputs: outputs.collect(), changed_outputs, ..Interface::default() }
+    Interface {
+        added_inputs: counts.collect(),
+        added_outputs: outputs.collect(),
+        changed_outputs,
+        ..Interface::default()
+    }
 }
 
 /// Returns the number of nodes that added outputs need in addition.
@@ -33,7 +38,8 @@ pub(crate) fn extended<'m>(given: &'m Module, claims: &Claims) -> Cow<'m, Module
     for row in claims.last_rows() {
         last_token::cut(&mut module, &row.output, Some(&row.whole), row.axis);
     }
-    let mut named: BTreeMap<String, Value> = module.values().iter().map(|(value, data)| (data.name.clone(), value)).collect();
+    let mut named: BTreeMap<String, Value> =
+        module.values().iter().map(|(value, data)| (data.name.clone(), value)).collect();
     for output in claims.outputs() {
         append(&mut module, output, &mut named);
     }
@@ -49,7 +55,10 @@ fn append(module: &mut Module, output: &NewOutput, named: &mut BTreeMap<String, 
     for StatedNode { operator, inputs, outputs, attributes } in &output.nodes {
         let operands = inputs.iter().map(|name| named.get(name).copied()).collect();
         let new = memc_edit::node(output.by, operator.clone(), operands, attributes.clone());
-        let results: Vec<_> = outputs.iter().map(|name| (!name.is_empty()).then(|| (name.clone(), ValueType::Unknown))).collect();
+        let results: Vec<_> = outputs
+            .iter()
+            .map(|name| (!name.is_empty()).then(|| (name.clone(), ValueType::Unknown)))
+            .collect();
         let node = rewriter.insert(main, None, new, &results);
         let made = rewriter.module().node(node).outputs.clone();
         named.extend(outputs.iter().cloned().zip(made).filter_map(|(name, value)| Some((name, value?))));

@@ -40,8 +40,16 @@ pub(crate) fn within(
         return Err(Error::LargestUnknown { value: row.name.clone() });
     }
     let fixed = interface(file);
-    if let Some((value, bytes)) = largest(&first.layout, &|name| fixed.contains(name)).filter(|(_, bytes)| *bytes > limit.0) {
-        return Err(Error::Largest { value: value.to_owned(), bytes, limit: limit.0, is_proven: true, maker: None });
+    if let Some((value, bytes)) =
+        largest(&first.layout, &|name| fixed.contains(name)).filter(|(_, bytes)| *bytes > limit.0)
+    {
+        return Err(Error::Largest {
+            value: value.to_owned(),
+            bytes,
+            limit: limit.0,
+            is_proven: true,
+            maker: None,
+        });
     }
     if keeps(&first.layout, limit) {
         return Ok(stated(first, limit));
@@ -49,7 +57,8 @@ pub(crate) fn within(
     let arena = first.arena();
     let mut least = first;
     let may_search = request.passes.is_none();
-    let may_divide = request.rewrite.micro_batches.is_none() && request.rewrite.enabled && !request.rewrite.exact;
+    let may_divide =
+        request.rewrite.micro_batches.is_none() && request.rewrite.enabled && !request.rewrite.exact;
     let mut parts = 2;
     while may_search && may_divide && parts <= MAX_PARTS {
         let mut changed = request.clone();
@@ -99,7 +108,10 @@ fn stated(mut planned: Planned, limit: Bytes) -> Planned {
 fn maker(module: &Module, value: &str) -> Option<String> {
     let nodes = module.graph(module.main()).nodes.iter();
     let makes = |node: &&Node| module.node(**node).results().any(|result| module.value(result).name == value);
-    nodes.clone().find(makes).map(|node| format!("\"{}\" ({})", module.node(*node).name, module.node(*node).operator.name))
+    nodes
+        .clone()
+        .find(makes)
+        .map(|node| format!("\"{}\" ({})", module.node(*node).name, module.node(*node).operator.name))
 }
 
 /// Names of the model's inputs, outputs and weights.
@@ -116,7 +128,10 @@ fn largest<'l>(layout: &'l Layout, fits: &dyn Fn(&str) -> bool) -> Option<(&'l s
     let values = values.map(|tensor| (tensor.name.as_str(), tensor.bytes));
     let bodies = layout.subgraphs.iter().map(|body| (body.graph.as_str(), body.arena_bytes));
     // Of equal ones, the first by name.
-    values.chain(bodies).filter(|(name, _)| fits(name)).max_by_key(|(name, bytes)| (*bytes, std::cmp::Reverse(*name)))
+    values
+        .chain(bodies)
+        .filter(|(name, _)| fits(name))
+        .max_by_key(|(name, bytes)| (*bytes, std::cmp::Reverse(*name)))
 }
 
 fn keeps(layout: &Layout, limit: Bytes) -> bool {

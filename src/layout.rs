@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use memc_ir::{
-    Alias, AliasKind, Attribute, Definition, DimExpr, Module, Nanos, Node, SecondaryMap, SpaceData, Storage, Value, ValueType,
+    Alias, AliasKind, Attribute, Definition, DimExpr, Module, Nanos, Node, SecondaryMap, SpaceData, Storage,
+    Value, ValueType,
 };
 use memc_layout as file;
 use memc_onnx_export::{Exported, is_anchor, written};
@@ -65,9 +66,17 @@ fn added_output(output: &NewOutput) -> file::AddedOutput {
         domain: node.operator.domain.to_string(),
         inputs: node.inputs.clone(),
         outputs: node.outputs.clone(),
-        attributes: node.attributes.iter().filter_map(|(name, value)| Some((name.clone(), attribute(value)?))).collect(),
+        attributes: node
+            .attributes
+            .iter()
+            .filter_map(|(name, value)| Some((name.clone(), attribute(value)?)))
+            .collect(),
     };
-    file::AddedOutput { name: output.name.clone(), by: output.by.to_owned(), nodes: output.nodes.iter().map(node).collect() }
+    file::AddedOutput {
+        name: output.name.clone(),
+        by: output.by.to_owned(),
+        nodes: output.nodes.iter().map(node).collect(),
+    }
 }
 
 /// An output of which the written model has only the last row.
@@ -93,8 +102,10 @@ fn attribute(value: &Attribute) -> Option<file::Attribute> {
 pub(crate) fn layout(module: &Module, exported: &Exported, context: &Context<'_>) -> file::Layout {
     let writer = Writer::new(module, exported, context);
     let tensors = writer.tensors();
-    let weights = tensors.iter().filter(|tensor| tensor.class == file::Class::Constant && tensor.alias.is_none());
-    let weights = weights.map(|tensor| tensor.bytes).fold(analysis::body_constants(module).0, u64::saturating_add);
+    let weights =
+        tensors.iter().filter(|tensor| tensor.class == file::Class::Constant && tensor.alias.is_none());
+    let weights =
+        weights.map(|tensor| tensor.bytes).fold(analysis::body_constants(module).0, u64::saturating_add);
     let mut layout = file::Layout {
         schema: file::VERSION.to_owned(),
         memc_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -146,7 +157,8 @@ pub(crate) fn layout(module: &Module, exported: &Exported, context: &Context<'_>
         let is_first = space.space == context.options.space.name;
         let open = is_first && layout.unplanned.iter().any(|row| is_counted(row, layout.io));
         let at_most = open.then(|| largest_peak(module, context.options, &space.live_bytes)).flatten();
-        let peak = file::Peak { bytes: space.peak, step: space.peak_step, at_most: at_most.map(|bytes| bytes.0) };
+        let peak =
+            file::Peak { bytes: space.peak, step: space.peak_step, at_most: at_most.map(|bytes| bytes.0) };
         layout.peak.insert(space.space.clone(), peak);
     }
     layout.lower_bound = writer.lower_bounds(&layout);
@@ -154,7 +166,11 @@ pub(crate) fn layout(module: &Module, exported: &Exported, context: &Context<'_>
 }
 
 /// Returns the arenas of a planned module, and the offset of each tensor that owns bytes in one.
-pub(crate) fn offsets(module: &Module, exported: &Exported, context: &Context<'_>) -> (Vec<file::Arena>, BTreeMap<String, u64>) {
+pub(crate) fn offsets(
+    module: &Module,
+    exported: &Exported,
+    context: &Context<'_>,
+) -> (Vec<file::Arena>, BTreeMap<String, u64>) {
     let writer = Writer::new(module, exported, context);
     let owners = writer.tensors().into_iter().filter(|tensor| tensor.alias.is_none());
     let offsets = owners.filter_map(|tensor| Some((tensor.name, tensor.offset?))).collect();
@@ -188,8 +204,13 @@ impl<'a> Writer<'a> {
             position.set(*node, index as u64);
         }
         let Memory { liveness, classes, .. } = Memory::of(module, context.options);
-        let shared = if context.options.shares_state() { shared(module, context.options) } else { Vec::new() };
-        let data = if module.domain().is_empty() { KnownData::default() } else { memc_ops::infer(&mut module.clone()).data };
+        let shared =
+            if context.options.shares_state() { shared(module, context.options) } else { Vec::new() };
+        let data = if module.domain().is_empty() {
+            KnownData::default()
+        } else {
+            memc_ops::infer(&mut module.clone()).data
+        };
         let views = if module.domain().is_empty() { Vec::new() } else { windows(module, &data) };
         Self { module, exported, context, classes, liveness, position, shared, data, views }
     }
@@ -225,7 +246,8 @@ impl<'a> Writer<'a> {
     /// Extents of the free dimensions.
     fn ranges(&self) -> BTreeMap<String, file::Extents> {
         let ranges = self.module.domain().ranges.iter();
-        let bounded = ranges.filter_map(|(name, range)| Some((name.clone(), (range.min, range.max?, range.step))));
+        let bounded =
+            ranges.filter_map(|(name, range)| Some((name.clone(), (range.min, range.max?, range.step))));
         bounded.map(|(name, (min, max, step))| (name, file::Extents { min, max, step })).collect()
     }
 
@@ -243,7 +265,8 @@ impl<'a> Writer<'a> {
             access: target.space(&space.name).and_then(|index| target.spaces.get(index)?.access),
         };
         let link = |link: &memc_cost::Link| {
-            let name = |index: usize| target.spaces.get(index).map(|space| space.name.clone()).unwrap_or_default();
+            let name =
+                |index: usize| target.spaces.get(index).map(|space| space.name.clone()).unwrap_or_default();
             file::Link {
                 from: name(link.from),
                 to: name(link.to),
@@ -275,7 +298,9 @@ impl<'a> Writer<'a> {
             .map(|(step, node)| {
                 let data = self.module.node(*node);
                 let operator = written(&data.operator);
-                let name = |value: &Option<Value>| value.map(|value| self.module.value(value).name.clone()).unwrap_or_default();
+                let name = |value: &Option<Value>| {
+                    value.map(|value| self.module.value(value).name.clone()).unwrap_or_default()
+                };
                 file::ScheduledNode {
                     step: step as u64,
                     node: self.exported.node_names[*node].clone(),
@@ -306,7 +331,9 @@ impl<'a> Writer<'a> {
         let main = self.module.main();
         self.module.values().iter().filter_map(move |(value, data)| match data.definition {
             Definition::Input(graph, _) | Definition::Constant(graph, _) => (graph == main).then_some(value),
-            Definition::Result(node, _) => (self.module.node(node).graph == main && self.is_scheduled(node)).then_some(value),
+            Definition::Result(node, _) => {
+                (self.module.node(node).graph == main && self.is_scheduled(node)).then_some(value)
+            }
             Definition::Erased => None,
         })
     }
@@ -322,7 +349,8 @@ impl<'a> Writer<'a> {
         for scratch in &self.module.plan.scratch {
             let node = &self.exported.node_names[scratch.node];
             let index = count.entry(scratch.node).or_default();
-            let name = if scratch.body { format!("scratch:{node}:body") } else { format!("scratch:{node}:{index}") };
+            let name =
+                if scratch.body { format!("scratch:{node}:body") } else { format!("scratch:{node}:{index}") };
             *index += usize::from(!scratch.body);
             let step = self.position[scratch.node];
             let (space, offset) = self.place(scratch.storage);
@@ -394,7 +422,10 @@ impl<'a> Writer<'a> {
 
     /// First byte of a sub-view in its owner as an expression, if it depends on free dimensions.
     fn alias_offset_expr(&self, value: Value, alias: Alias) -> Option<String> {
-        let views = self.views.iter().filter(|view| view.part == value && view.whole == alias.of && view.offset == alias.offset);
+        let views = self
+            .views
+            .iter()
+            .filter(|view| view.part == value && view.whole == alias.of && view.offset == alias.offset);
         let at = views.filter_map(|view| first_byte(self.module, view, &self.data)).next()?;
         at.as_constant().is_none().then(|| at.quoted())
     }
@@ -431,7 +462,9 @@ impl<'a> Writer<'a> {
 
     fn place(&self, storage: Option<Storage>) -> (Option<String>, Option<u64>) {
         match storage {
-            Some(storage) => (Some(self.module.plan.spaces[storage.space].name.clone()), Some(storage.offset.0)),
+            Some(storage) => {
+                (Some(self.module.plan.spaces[storage.space].name.clone()), Some(storage.offset.0))
+            }
             None => (None, None),
         }
     }
@@ -467,7 +500,10 @@ impl<'a> Writer<'a> {
 
     fn state(&self) -> Vec<file::StateUpdate> {
         let name = |value: Value| self.module.value(value).name.clone();
-        self.shared.iter().map(|pair| file::StateUpdate { tensor: name(pair.old), result: name(pair.new) }).collect()
+        self.shared
+            .iter()
+            .map(|pair| file::StateUpdate { tensor: name(pair.old), result: name(pair.new) })
+            .collect()
     }
 
     /// Caches that are kept in one buffer.
@@ -500,7 +536,11 @@ impl<'a> Writer<'a> {
                 Reason::StillRead(old) => (vec![old], "the old value is still read"),
             };
             let name = |value: Value| self.module.value(value).name.clone();
-            file::Unpaired { result: name(open.new), candidates: near.into_iter().map(name).collect(), reason: reason.to_owned() }
+            file::Unpaired {
+                result: name(open.new),
+                candidates: near.into_iter().map(name).collect(),
+                reason: reason.to_owned(),
+            }
         };
         unpaired(self.module, options).into_iter().map(row).collect()
     }
@@ -509,7 +549,8 @@ impl<'a> Writer<'a> {
     fn fetches(&self) -> Vec<file::Fetch> {
         let nodes = &self.module.graph(self.module.main()).nodes;
         let rows = nodes.iter().filter_map(|node| {
-            let (constant, near) = self.moved(*node, Transfer::Fetch).or_else(|| self.moved(*node, Transfer::Rows))?;
+            let (constant, near) =
+                self.moved(*node, Transfer::Fetch).or_else(|| self.moved(*node, Transfer::Rows))?;
             Some(file::Fetch {
                 tensor: self.module.value(constant).name.clone(),
                 result: self.module.value(near).name.clone(),
@@ -526,12 +567,21 @@ impl<'a> Writer<'a> {
 
     fn fetched_part(&self, node: Node) -> Option<file::FetchedPart> {
         let part = part_of_constant(self.module, node)?;
-        Some(file::FetchedPart { axis: part.axis as u64, start: part.positions.start, end: part.positions.end })
+        Some(file::FetchedPart {
+            axis: part.axis as u64,
+            start: part.positions.start,
+            end: part.positions.end,
+        })
     }
 
     fn fetched_rows(&self, node: Node) -> Option<file::FetchedRows> {
         let data = self.module.node(node);
-        let indices = data.inputs.get(1).copied().flatten().filter(|_| transfer_of(&data.operator) == Some(Transfer::Rows))?;
+        let indices = data
+            .inputs
+            .get(1)
+            .copied()
+            .flatten()
+            .filter(|_| transfer_of(&data.operator) == Some(Transfer::Rows))?;
         let count = self.module.planned(indices)?.elements()?;
         Some(file::FetchedRows { indices: self.module.value(indices).name.clone(), count })
     }
@@ -573,11 +623,16 @@ impl<'a> Writer<'a> {
             return Vec::new();
         }
         let before = names(self.context.given);
-        let after: BTreeSet<String> = self.values().map(|value| self.module.value(value).name.clone()).collect();
-        let is_known = |(given, written): &&(String, String)| before.contains(given) && after.contains(written);
+        let after: BTreeSet<String> =
+            self.values().map(|value| self.module.value(value).name.clone()).collect();
+        let is_known =
+            |(given, written): &&(String, String)| before.contains(given) && after.contains(written);
         let rewrite = |(number, window): (u64, &Replaced)| {
             let known = window.outputs.iter().filter(is_known);
-            let pairs = known.map(|(given, written)| file::RewrittenValue { given: given.clone(), written: written.clone() });
+            let pairs = known.map(|(given, written)| file::RewrittenValue {
+                given: given.clone(),
+                written: written.clone(),
+            });
             file::Rewrite { window: number, rules: window.rules.clone(), outputs: pairs.collect() }
         };
         // What later rewriting took in as well is a part of its window.
@@ -587,7 +642,8 @@ impl<'a> Writer<'a> {
 
     /// Values that lie as codes, if the written model has all of their values.
     fn encodings(&self) -> Vec<file::Encoding> {
-        let names: BTreeSet<&str> = self.values().map(|value| self.module.value(value).name.as_str()).collect();
+        let names: BTreeSet<&str> =
+            self.values().map(|value| self.module.value(value).name.as_str()).collect();
         let is_written = |encoded: &&Encoded| {
             let all = encoded.codes.iter().chain([&encoded.of, &encoded.decoded]);
             all.into_iter().all(|name| names.contains(name.as_str()))
@@ -608,7 +664,11 @@ impl<'a> Writer<'a> {
         let rows = nodes.iter().flat_map(|node| {
             let name = self.exported.node_names[*node].clone();
             let bodies = analysis::scratch::bodies(self.module, *node, self.context.options);
-            bodies.into_iter().map(move |(graph, bytes)| file::Subgraph { node: name.clone(), graph, arena_bytes: bytes.0 })
+            bodies.into_iter().map(move |(graph, bytes)| file::Subgraph {
+                node: name.clone(),
+                graph,
+                arena_bytes: bytes.0,
+            })
         });
         rows.collect()
     }
@@ -620,7 +680,8 @@ impl<'a> Writer<'a> {
         let bounds = plan.arenas.iter().map(|arena| {
             let name = plan.spaces[arena.space].name.clone();
             let peak = layout.peak.get(&name).map_or(0, |peak| peak.bytes);
-            let order = arena.order_lower_bound.map(|bound| if is_order { bound.0.min(peak) } else { bound.0 });
+            let order =
+                arena.order_lower_bound.map(|bound| if is_order { bound.0.min(peak) } else { bound.0 });
             let bound = file::LowerBound {
                 placement: arena.lower_bound.0,
                 order,
@@ -644,18 +705,28 @@ impl<'a> Writer<'a> {
     /// When each step runs, in whole nanoseconds.
     fn timeline(&self) -> Vec<file::Busy> {
         if let Some(engines) = self.context.engines {
-            return engines.spans.iter().map(|(begin, end)| file::Busy { start_ns: *begin, end_ns: *end }).collect();
+            return engines
+                .spans
+                .iter()
+                .map(|(begin, end)| file::Busy { start_ns: *begin, end_ns: *end })
+                .collect();
         }
         let spans = memc_cost::timeline(self.module, &self.context.options.cost);
         // Casts of floats are defined: they saturate, and NaN becomes 0.
         let whole = |time: Nanos| time.0.round() as u64;
-        spans.into_iter().map(|span| file::Busy { start_ns: whole(span.start), end_ns: whole(span.end) }).collect()
+        spans
+            .into_iter()
+            .map(|span| file::Busy { start_ns: whole(span.start), end_ns: whole(span.end) })
+            .collect()
     }
 
     fn cost(&self) -> file::Cost {
         let nodes = &self.module.graph(self.module.main()).nodes;
         let recomputed = nodes.iter().filter(|node| self.module.node(**node).recompute_of.is_some());
-        let extra = recomputed.clone().filter_map(|node| memc_cost::flops(self.module, *node)).fold(0, u64::saturating_add);
+        let extra = recomputed
+            .clone()
+            .filter_map(|node| memc_cost::flops(self.module, *node))
+            .fold(0, u64::saturating_add);
         file::Cost {
             nodes_before: self.context.nodes_before,
             nodes_after: nodes.len() as u64,

@@ -66,8 +66,8 @@ mod train;
 #[cfg(feature = "ort")]
 pub use memc_ort;
 pub use {
-    memc_check, memc_cost, memc_edit, memc_gradient, memc_ir, memc_layout, memc_onnx_export, memc_onnx_import, memc_onnx_proto,
-    memc_ops, memc_passes, memc_plan, memc_report, memc_solve,
+    memc_check, memc_cost, memc_edit, memc_gradient, memc_ir, memc_layout, memc_onnx_export,
+    memc_onnx_import, memc_onnx_proto, memc_ops, memc_passes, memc_plan, memc_report, memc_solve,
 };
 
 pub use bake::{Baked, TrainedValue, bake};
@@ -95,12 +95,14 @@ pub use plan::{plan, plan_watched};
 pub use planned::{LAYOUTS, Planned, REPORTS, known_extension};
 pub use request::{Budget, Measurements, Request, Runtime, ScratchFile};
 pub use request_error::RequestError;
-pub use sections::{Devices, Path as DevicePath, PathError, Sections, check_manifest, read_manifest, section_files, split};
+pub use sections::{
+    Devices, Path as DevicePath, PathError, Sections, check_manifest, read_manifest, section_files, split,
+};
 pub use session::{session_needs, session_program, session_recipe};
 pub use share::{
-    AtOnce, HandoffNames, Pair as SharePair, Sequence, ShareMember, SpaceUse, Table as ShareTable, Use as ShareUse, check_joint,
-    complete as complete_joint, joint_files, member_bases, nested as share_nested, phased as share_phased, read_joint,
-    serial as share_serial, table as share_table,
+    AtOnce, HandoffNames, Pair as SharePair, Sequence, ShareMember, SpaceUse, Table as ShareTable,
+    Use as ShareUse, check_joint, complete as complete_joint, joint_files, member_bases,
+    nested as share_nested, phased as share_phased, read_joint, serial as share_serial, table as share_table,
 };
 pub use share_error::ShareError;
 pub use size::{Size, SizeError};

@@ -24,7 +24,11 @@ impl Limits {
 
     /// Limits of farther spaces.
     pub(crate) fn far(&self) -> BTreeMap<String, Bytes> {
-        self.all.iter().filter(|(space, _)| **space != self.first).map(|(space, bytes)| (space.clone(), Bytes(*bytes))).collect()
+        self.all
+            .iter()
+            .filter(|(space, _)| **space != self.first)
+            .map(|(space, bytes)| (space.clone(), Bytes(*bytes)))
+            .collect()
     }
 }
 
@@ -45,8 +49,11 @@ pub(crate) fn keep_weights(plan: &Layout, options: &Resolved<'_>) -> Result<(), 
     }
     let Some((names, Some(all))) = target.constants() else { return Ok(()) };
     let first = target.spaces.first().filter(|space| space.constants);
-    let arena =
-        plan.arenas.iter().find(|arena| first.is_some_and(|first| first.name == arena.space)).map_or(0, |arena| arena.size);
+    let arena = plan
+        .arenas
+        .iter()
+        .find(|arena| first.is_some_and(|first| first.name == arena.space))
+        .map_or(0, |arena| arena.size);
     let room = all.0.saturating_sub(arena);
     if plan.weights <= room {
         return Ok(());
@@ -78,7 +85,8 @@ pub(crate) fn limits(options: &Resolved<'_>, whole: Bytes) -> Result<Limits, Err
 
 /// Largest arena of a space: its budget or its capacity, whichever is smaller.
 fn limit(plan: &Layout, space: &str) -> Option<u64> {
-    let capacity = plan.target.spaces.iter().find(|known| known.name == space).and_then(|space| space.capacity);
+    let capacity =
+        plan.target.spaces.iter().find(|known| known.name == space).and_then(|space| space.capacity);
     [plan.budget.get(space).copied(), capacity].into_iter().flatten().min()
 }
 
@@ -100,8 +108,15 @@ pub(crate) fn keep_budget(plan: &Layout, constants: Bytes, is_early: bool) -> Re
             notes.push(format!("the peak of {} is at step {}: {node}", Bytes(space.peak), space.peak_step));
             let mut alive: Vec<_> = space.alive_at(space.peak_step);
             alive.sort_by_key(|owner| (std::cmp::Reverse(owner.bytes), owner.tensor));
-            let name = |owner: &memc_layout::Owner| plan.tensors.get(owner.tensor).map_or("?", |tensor| tensor.name.as_str());
-            notes.extend(alive.iter().take(8).map(|owner| format!("alive there: `{}`, {}", name(owner), Bytes(owner.bytes))));
+            let name = |owner: &memc_layout::Owner| {
+                plan.tensors.get(owner.tensor).map_or("?", |tensor| tensor.name.as_str())
+            };
+            notes.extend(
+                alive
+                    .iter()
+                    .take(8)
+                    .map(|owner| format!("alive there: `{}`, {}", name(owner), Bytes(owner.bytes))),
+            );
         }
         notes.extend(is_early.then(|| EARLY.to_owned()));
         let lower = plan.lower_bound.get(&arena.space);

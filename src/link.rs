@@ -107,11 +107,23 @@ mod tests {
     #[test]
     fn links_parse_with_and_without_latency() {
         let link: LinkOption = "host=16GB/s".parse().unwrap();
-        assert_eq!(link, LinkOption { space: "host".to_owned(), bytes_per_second: 16e9, latency: Nanos(10_000.0) });
+        assert_eq!(
+            link,
+            LinkOption { space: "host".to_owned(), bytes_per_second: 16e9, latency: Nanos(10_000.0) }
+        );
         let link: LinkOption = "disk=512MiB/s,1.5ms".parse().unwrap();
         assert_eq!((link.bytes_per_second, link.latency), (536_870_912.0, Nanos(1_500_000.0)));
         assert_eq!(link.to_string().parse(), Ok(link));
-        for wrong in ["host", "host=16GB", "=1GB/s", "host=0/s", "host=60%/s", "host=1GB/s,fast", "host=1GB/s,", "ho st=1GB/s"] {
+        for wrong in [
+            "host",
+            "host=16GB",
+            "=1GB/s",
+            "host=0/s",
+            "host=60%/s",
+            "host=1GB/s,fast",
+            "host=1GB/s,",
+            "ho st=1GB/s",
+        ] {
             assert!(wrong.parse::<LinkOption>().is_err(), "{wrong}");
         }
     }

@@ -29,7 +29,9 @@ impl Need {
         // A new value in the storage of the old one is no bytes of its own.
         let updated: BTreeSet<&str> = layout.state.iter().map(|row| row.result.as_str()).collect();
         let is_own = |tensor: &&Tensor| tensor.offset.is_none() && tensor.alias.is_none();
-        for tensor in layout.tensors.iter().filter(is_own).filter(|tensor| !updated.contains(tensor.name.as_str())) {
+        for tensor in
+            layout.tensors.iter().filter(is_own).filter(|tensor| !updated.contains(tensor.name.as_str()))
+        {
             let sum = match tensor.class {
                 Class::State => &mut found.state,
                 Class::Input | Class::Output => &mut found.interface,
@@ -38,10 +40,16 @@ impl Need {
             *sum = sum.saturating_add(tensor.bytes);
         }
         let curves = LiveCurve::of(layout);
-        let first = layout.arenas.first().and_then(|arena| curves.spaces.iter().find(|space| space.space == arena.space));
+        let first = layout
+            .arenas
+            .first()
+            .and_then(|arena| curves.spaces.iter().find(|space| space.space == arena.space));
         let at_peak = first.map(|space| space.alive_at(space.peak_step)).unwrap_or_default();
-        let is_workspace = |owner: &&Owner| layout.tensors.get(owner.tensor).is_some_and(|tensor| tensor.class == Class::Scratch);
-        let workspace = at_peak.into_iter().filter(is_workspace).map(|owner| owner.bytes).fold(0, u64::saturating_add);
+        let is_workspace = |owner: &&Owner| {
+            layout.tensors.get(owner.tensor).is_some_and(|tensor| tensor.class == Class::Scratch)
+        };
+        let workspace =
+            at_peak.into_iter().filter(is_workspace).map(|owner| owner.bytes).fold(0, u64::saturating_add);
         Self { workspace: workspace.min(arena), ..found }
     }
 

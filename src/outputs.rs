@@ -31,12 +31,20 @@ impl Outputs {
     ///
     /// # Errors
     /// The system refuses to write the file. Files added before are removed when `self` is dropped.
-    pub fn add(&mut self, path: &Path, write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> Result<(), Error> {
+    pub fn add(
+        &mut self,
+        path: &Path,
+        write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
+    ) -> Result<(), Error> {
         let told = |source| Error::File { what: "write", path: path.to_owned(), source };
         let kind = fs::metadata(path).map(|data| data.file_type()).ok();
         if kind.is_some_and(|kind| !kind.is_file() && !kind.is_dir()) {
             // A device or a pipe: a rename would replace it with a file.
-            return fs::OpenOptions::new().write(true).open(path).and_then(|file| fill(file, write)).map_err(told);
+            return fs::OpenOptions::new()
+                .write(true)
+                .open(path)
+                .and_then(|file| fill(file, write))
+                .map_err(told);
         }
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         if name.is_empty() || kind.is_some_and(|kind| kind.is_dir()) {

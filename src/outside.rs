@@ -97,7 +97,13 @@ impl ExternalData {
     ///
     /// # Errors The file is the written model or a file that the given model reads, a file of weights
     /// is missing, or the system refuses to read or write.
-    pub fn add_to(&self, outputs: &mut Outputs, planned: &Planned, input: &Path, output: &Path) -> Result<(), Error> {
+    pub fn add_to(
+        &self,
+        outputs: &mut Outputs,
+        planned: &Planned,
+        input: &Path,
+        output: &Path,
+    ) -> Result<(), Error> {
         let path = beside(output, &self.location);
         for source in planned.model.chunks.iter().filter_map(|chunk| location(chunk)).chain([""]) {
             // An empty name stands for the given model.
@@ -107,7 +113,11 @@ impl ExternalData {
             }
         }
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            std::fs::create_dir_all(folder).map_err(|source| Error::File { what: "write", path: path.clone(), source })?;
+            std::fs::create_dir_all(folder).map_err(|source| Error::File {
+                what: "write",
+                path: path.clone(),
+                source,
+            })?;
         }
         let mut sources = Sources { folder: input.to_owned(), open: None };
         let mut missing = None;
@@ -147,7 +157,8 @@ impl Sources {
     fn file(&mut self, name: &str) -> Result<&mut File, Failed> {
         if self.open.as_ref().is_none_or(|(open, _)| open != name) {
             let path = beside(&self.folder, name);
-            let file = File::open(&path).map_err(|error| Failed::Source { name: name.to_owned(), path, error })?;
+            let file =
+                File::open(&path).map_err(|error| Failed::Source { name: name.to_owned(), path, error })?;
             self.open = Some((name.to_owned(), file));
         }
         match &mut self.open {
@@ -164,7 +175,9 @@ fn copy(chunks: &[Chunk], sources: &mut Sources, out: &mut dyn Write) -> Result<
         io::copy(&mut io::repeat(0).take(chunk.offset.saturating_sub(end)), out).map_err(Failed::Output)?;
         match &chunk.source {
             ChunkSource::Bytes(bytes) => out.write_all(bytes).map_err(Failed::Output)?,
-            ChunkSource::File { location, offset } => copy_part(sources, location, *offset, chunk.length, out)?,
+            ChunkSource::File { location, offset } => {
+                copy_part(sources, location, *offset, chunk.length, out)?
+            }
         }
         end = chunk.offset.saturating_add(chunk.length);
     }
@@ -172,7 +185,13 @@ fn copy(chunks: &[Chunk], sources: &mut Sources, out: &mut dyn Write) -> Result<
 }
 
 /// Copies a part of a file of weights.
-fn copy_part(sources: &mut Sources, name: &str, offset: u64, length: u64, out: &mut dyn Write) -> Result<(), Failed> {
+fn copy_part(
+    sources: &mut Sources,
+    name: &str,
+    offset: u64,
+    length: u64,
+    out: &mut dyn Write,
+) -> Result<(), Failed> {
     let path = beside(&sources.folder, name);
     let failed = |error| Failed::Source { name: name.to_owned(), path: path.clone(), error };
     let file = sources.file(name)?;
@@ -181,7 +200,10 @@ fn copy_part(sources: &mut Sources, name: &str, offset: u64, length: u64, out: &
     // An error of either file ends the copy; the message names the file that was read.
     let copied = io::copy(&mut part, out).map_err(failed)?;
     if copied < length {
-        return Err(failed(io::Error::new(io::ErrorKind::UnexpectedEof, "it is shorter than the model states")));
+        return Err(failed(io::Error::new(
+            io::ErrorKind::UnexpectedEof,
+            "it is shorter than the model states",
+        )));
     }
     Ok(())
 }
@@ -210,11 +232,24 @@ mod tests {
 
     #[test]
     fn files_of_weights_are_read_and_printed() {
-        let parsed = |text: &str| text.parse::<ExternalData>().ok().map(|data| (data.location, data.alignment));
+        let parsed =
+            |text: &str| text.parse::<ExternalData>().ok().map(|data| (data.location, data.alignment));
         assert_eq!(parsed("w.bin"), Some(("w.bin".to_owned(), 65536)));
         assert_eq!(parsed("d/w,1.bin,align=4KiB"), Some(("d/w,1.bin".to_owned(), 4096)));
-        assert_eq!("w.bin,align=4096".parse().map(|data: ExternalData| data.to_string()), Ok("w.bin,align=4096".to_owned()));
-        for wrong in ["", "../w.bin", "/w.bin", "d/", "w.bin,align=", "w.bin,align=3", "w.bin,align=0", "w.bin,align=2GiB"] {
+        assert_eq!(
+            "w.bin,align=4096".parse().map(|data: ExternalData| data.to_string()),
+            Ok("w.bin,align=4096".to_owned())
+        );
+        for wrong in [
+            "",
+            "../w.bin",
+            "/w.bin",
+            "d/",
+            "w.bin,align=",
+            "w.bin,align=3",
+            "w.bin,align=0",
+            "w.bin,align=2GiB",
+        ] {
             assert_eq!(parsed(wrong), None, "{wrong}");
         }
     }

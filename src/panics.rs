@@ -64,13 +64,20 @@ mod tests {
         let error = caught(|| [1, 2, 3][index]).unwrap_err();
         assert_eq!((error.exit_code(), error.diagnostic().code), (70, "E0904"));
         let text = error.diagnostic().to_string();
-        for part in ["index out of bounds: the len is 3", "src/panics.rs:", env!("CARGO_PKG_VERSION"), "report"] {
+        for part in
+            ["index out of bounds: the len is 3", "src/panics.rs:", env!("CARGO_PKG_VERSION"), "report"]
+        {
             assert!(text.contains(part), "{text}");
         }
         // A place is that of its own panic.
-        let Error::Panic { message, place } = caught(|| caught(|| panic!("one")).and(Ok(())).unwrap()).unwrap_err() else {
+        let Error::Panic { message, place } =
+            caught(|| caught(|| panic!("one")).and(Ok(())).unwrap()).unwrap_err()
+        else {
             panic!()
         };
-        assert!(message.contains("one") && place.is_some_and(|place| place.starts_with("src/panics.rs")), "{message}");
+        assert!(
+            message.contains("one") && place.is_some_and(|place| place.starts_with("src/panics.rs")),
+            "{message}"
+        );
     }
 }

@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use memc_edit::Maker;
-use memc_ir::{Alias, AliasKind, Bytes, ElementType, Module, Node, Storage, TensorType, Use, Value, ValueType};
+use memc_ir::{
+    Alias, AliasKind, Bytes, ElementType, Module, Node, Storage, TensorType, Use, Value, ValueType,
+};
 use memc_onnx_export::{AnchorKind, HIDES, add_anchor, add_anchors};
 use memc_passes::Options;
 use memc_passes::analysis::Memory;
@@ -55,7 +57,8 @@ impl fmt::Display for PlainForm {
             (self.apart, "apart".to_owned()),
             (!first.is_empty(), format!("first={}", first.join("+"))),
         ];
-        let parts: Vec<String> = parts.into_iter().filter_map(|(is_on, text)| is_on.then_some(text)).collect();
+        let parts: Vec<String> =
+            parts.into_iter().filter_map(|(is_on, text)| is_on.then_some(text)).collect();
         f.write_str(&parts.join(","))
     }
 }
@@ -104,7 +107,8 @@ impl Known {
         } else {
             let axis = self.longest();
             let whole = extents[axis].unsigned_abs();
-            let rows = u64::try_from(u128::from(bytes) * u128::from(whole) / u128::from(size.max(1))).ok()? + 1;
+            let rows =
+                u64::try_from(u128::from(bytes) * u128::from(whole) / u128::from(size.max(1))).ok()? + 1;
             extents[axis] = i64::try_from(rows).ok().filter(|_| rows < whole)?;
             u64::try_from(u128::from(size) * u128::from(rows) / u128::from(whole)).ok()?
         };
@@ -115,7 +119,10 @@ impl Known {
 /// Returns the inputs of known extents, at least one position each, that are no outputs.
 fn known(module: &Module) -> Vec<Known> {
     let main = module.graph(module.main());
-    let inputs = main.inputs.iter().filter(|input| module.value(**input).default.is_none() && !main.outputs.contains(input));
+    let inputs = main
+        .inputs
+        .iter()
+        .filter(|input| module.value(**input).default.is_none() && !main.outputs.contains(input));
     let all = inputs.filter_map(|input| Some(Known { input: *input, extents: positive(module.ty(*input))? }));
     all.collect()
 }
@@ -124,7 +131,8 @@ fn known(module: &Module) -> Vec<Known> {
 fn positive(ty: &ValueType) -> Option<Vec<i64>> {
     let tensor = ty.tensor()?;
     let is_number = !matches!(tensor.element, ElementType::String | ElementType::Undefined);
-    let extents: Option<Vec<i64>> = tensor.known_dims()?.into_iter().map(|extent| i64::try_from(extent).ok()).collect();
+    let extents: Option<Vec<i64>> =
+        tensor.known_dims()?.into_iter().map(|extent| i64::try_from(extent).ok()).collect();
     extents.filter(|extents| is_number && !extents.is_empty() && !extents.contains(&0))
 }
 
@@ -190,7 +198,8 @@ fn one_after(maker: &mut Maker<'_>, before: Option<Node>, value: Value) -> Optio
     *dims.first_mut()? = 0;
     let zero = maker.integers(&[0]);
     let none = maker.onnx("Slice", [value, zero, zero, zero], Vec::new());
-    let none = maker.compute(before, none, "memc.none", ValueType::Tensor(TensorType::fixed(element, &dims)))?;
+    let none =
+        maker.compute(before, none, "memc.none", ValueType::Tensor(TensorType::fixed(element, &dims)))?;
     let size = maker.onnx("Size", [none], Vec::new());
     let size = maker.compute(before, size, "memc.size", integers(&[]))?;
     let one = maker.integers(&[1]);
@@ -201,7 +210,13 @@ fn one_after(maker: &mut Maker<'_>, before: Option<Node>, value: Value) -> Optio
 /// Makes a value of at least so many bytes, and less than twice as many, from an input alone; `None` without
 /// such an input. The first value needs no other one, not even a small one, whose region would be too small
 /// for all others. `one` is the number 1 that follows from the value before.
-fn begun(maker: &mut Maker<'_>, before: Option<Node>, inputs: &[Known], one: Option<Value>, bytes: u64) -> Option<Value> {
+fn begun(
+    maker: &mut Maker<'_>,
+    before: Option<Node>,
+    inputs: &[Known],
+    one: Option<Value>,
+    bytes: u64,
+) -> Option<Value> {
     let all = inputs.iter().filter_map(|known| {
         let element = maker.module().ty(known.input).tensor()?.element;
         let size = u64::from(element.bits()?).checked_mul(known.count().unsigned_abs())? / 8;
@@ -249,10 +264,13 @@ fn hide(module: &mut Module, before: Option<Node>, one: Value, inputs: &[Known])
     let mut maker = Maker::new(module, HIDES);
     for Known { input, extents } in inputs {
         let readers = maker.uses(*input).iter().filter_map(|site| match site {
-            Use::Operand(node, position) if maker.module().node(*node).graph == main => Some((*node, *position)),
+            Use::Operand(node, position) if maker.module().node(*node).graph == main => {
+                Some((*node, *position))
+            }
             _ => None,
         });
-        let readers: Vec<_> = readers.filter(|(node, _)| !memc_edit::is_made_by(maker.module(), *node, BEGINS)).collect();
+        let readers: Vec<_> =
+            readers.filter(|(node, _)| !memc_edit::is_made_by(maker.module(), *node, BEGINS)).collect();
         if readers.is_empty() {
             continue;
         }
@@ -279,7 +297,9 @@ fn state_late(maker: &mut Maker<'_>, before: Option<Node>, one: Value) {
     let main = maker.module().main();
     let mut late: BTreeMap<Vec<i64>, Value> = BTreeMap::new();
     for node in maker.module().graph(main).nodes.clone() {
-        let Some(extents) = stated(maker, node).filter(|_| !memc_edit::is_made_by(maker.module(), node, BEGINS)) else {
+        let Some(extents) =
+            stated(maker, node).filter(|_| !memc_edit::is_made_by(maker.module(), node, BEGINS))
+        else {
             continue;
         };
         let known = late.get(&extents).copied().or_else(|| computed(maker, before, one, &extents));
@@ -315,7 +335,11 @@ fn see_through(module: &mut Module, views: &[(Node, Value, Value)]) {
 /// Lets each node that computes a value again read a view of its first operand, by extents that no other copy
 /// of the same node reads.
 fn keep_apart(module: &mut Module, before: Option<Node>, one: Value) {
-    let copies = module.graph(module.main()).nodes.iter().filter_map(|node| Some((*node, module.node(*node).recompute_of?)));
+    let copies = module
+        .graph(module.main())
+        .nodes
+        .iter()
+        .filter_map(|node| Some((*node, module.node(*node).recompute_of?)));
     let copies: Vec<(Node, Node)> = copies.collect();
     let mut count: BTreeMap<Node, usize> = BTreeMap::new();
     // Equal to 1, each computed from the one before it.
@@ -328,15 +352,20 @@ fn keep_apart(module: &mut Module, before: Option<Node>, one: Value) {
         let number = count.entry(original).or_default();
         *number += 1;
         while ones.len() < *number {
-            let next = maker.onnx("Mul", ones.last().map(|last| [*last, one]).into_iter().flatten(), Vec::new());
+            let next =
+                maker.onnx("Mul", ones.last().map(|last| [*last, one]).into_iter().flatten(), Vec::new());
             let Some(next) = maker.compute(before, next, "memc.one", integers(&[1])) else { break };
             ones.push(next);
         }
         let Some(of) = ones.get(*number - 1).copied() else { continue };
-        let known = extents.get(&(*number, dims.clone())).copied().or_else(|| computed(&mut maker, before, of, &dims));
+        let known = extents
+            .get(&(*number, dims.clone()))
+            .copied()
+            .or_else(|| computed(&mut maker, before, of, &dims));
         let Some(known) = known else { continue };
         extents.insert((*number, dims), known);
-        let (view, hint) = (maker.onnx("Reshape", [operand, known], Vec::new()), maker.hint(operand, "again"));
+        let (view, hint) =
+            (maker.onnx("Reshape", [operand, known], Vec::new()), maker.hint(operand, "again"));
         let ty = maker.module().ty(operand).clone();
         let Some(view) = maker.compute(Some(copy), view, &hint, ty) else { continue };
         maker.set_operand(copy, position, view);
@@ -352,8 +381,12 @@ fn viewed(maker: &Maker<'_>, node: Node) -> Option<(u32, Value, Vec<i64>)> {
     let inputs = &maker.module().node(node).inputs;
     let all = (0u32..).zip(inputs).filter_map(|(position, operand)| Some((position, (*operand)?)));
     let computed = all.filter(|(_, operand)| maker.module().constant_of(*operand).is_none());
-    let fits = computed.filter(|(_, operand)| inputs.iter().filter(|other| **other == Some(*operand)).count() == 1);
-    fits.filter_map(|(position, operand)| positive(maker.module().ty(operand)).map(|dims| (position, operand, dims))).next()
+    let fits =
+        computed.filter(|(_, operand)| inputs.iter().filter(|other| **other == Some(*operand)).count() == 1);
+    fits.filter_map(|(position, operand)| {
+        positive(maker.module().ty(operand)).map(|dims| (position, operand, dims))
+    })
+    .next()
 }
 
 /// Returns the places of workspaces, each an offset and bytes, by the position of their node.
@@ -379,10 +412,15 @@ fn place(module: &mut Module, options: &Options) {
         if module.plan.storage[buffer.owner].is_some() {
             continue;
         }
-        let beside = memory.buffers.iter().filter(|other| buffer.bytes > Bytes(0) && other.range.meets(buffer.range));
+        let beside =
+            memory.buffers.iter().filter(|other| buffer.bytes > Bytes(0) && other.range.meets(buffer.range));
         let values = beside.filter_map(|other| Some((module.plan.storage[other.owner]?.offset, other.bytes)));
-        let during = workspaces.range(buffer.range.start.0..buffer.range.end.0).flat_map(|(_, places)| places).copied();
-        let mut taken: Vec<(Bytes, Bytes)> = values.chain(during.filter(|_| buffer.bytes > Bytes(0))).collect();
+        let during = workspaces
+            .range(buffer.range.start.0..buffer.range.end.0)
+            .flat_map(|(_, places)| places)
+            .copied();
+        let mut taken: Vec<(Bytes, Bytes)> =
+            values.chain(during.filter(|_| buffer.bytes > Bytes(0))).collect();
         taken.sort_unstable();
         let mut offset = Bytes(0);
         for (start, bytes) in taken {
@@ -423,7 +461,8 @@ mod tests {
     fn planned(source: &str, options: &Options) -> Module {
         let mut module = text::parse(source).unwrap();
         let mut ctx = PassContext::new(options, Default::default());
-        let pipeline = Pipeline::parse("view,in-place,place", module.stage, memc_plan::registry::REGISTRY).unwrap();
+        let pipeline =
+            Pipeline::parse("view,in-place,place", module.stage, memc_plan::registry::REGISTRY).unwrap();
         pipeline.run(&mut module, &mut ctx, true, &mut Silent).unwrap();
         module
     }
@@ -440,10 +479,17 @@ mod tests {
                 shape(&mut module, &options, &form);
                 verify(&module, Stage::Planned).unwrap();
                 let values = before.values().keys();
-                assert!(values.into_iter().all(|value| module.plan.storage[value] == before.plan.storage[value]), "{form}");
+                assert!(
+                    values.into_iter().all(|value| module.plan.storage[value] == before.plan.storage[value]),
+                    "{form}"
+                );
                 let least = first.into_iter().max().unwrap_or_default().max(size.0);
                 // Values of a few bytes live beside the others.
-                assert!((least..=least + 1024).contains(&module.plan.arenas[0].size.0), "{form}: {}", module.plan.arenas[0].size);
+                assert!(
+                    (least..=least + 1024).contains(&module.plan.arenas[0].size.0),
+                    "{form}: {}",
+                    module.plan.arenas[0].size
+                );
             }
         }
     }
@@ -454,8 +500,11 @@ mod tests {
         let mut module = planned(BRANCHES, &options);
         let x = module.graph(module.main()).inputs[0];
         shape(&mut module, &options, &PlainForm { hidden: true, ..PlainForm::default() });
-        let readers =
-            module.graph(module.main()).nodes.iter().filter(|node| module.node(**node).operands().any(|value| value == x));
+        let readers = module
+            .graph(module.main())
+            .nodes
+            .iter()
+            .filter(|node| module.node(**node).operands().any(|value| value == x));
         let readers: Vec<&str> = readers.map(|node| module.node(*node).operator.name.as_ref()).collect();
         assert_eq!(readers, ["Size", "Reshape"]);
     }
@@ -483,19 +532,36 @@ mod tests {
         let options = Options::for_profile(&Profile::ORT);
         let before = planned(BRANCHES, &options);
         let mut module = before.clone();
-        shape(&mut module, &options, &PlainForm { hidden: true, first: vec![8192, 16384], ..PlainForm::default() });
+        shape(
+            &mut module,
+            &options,
+            &PlainForm { hidden: true, first: vec![8192, 16384], ..PlainForm::default() },
+        );
         verify(&module, Stage::Planned).unwrap();
         let names = |node: &Node| module.node(*node).operator.name.to_string();
         let nodes = &module.graph(module.main()).nodes;
         let operators: Vec<String> = nodes.iter().map(names).collect();
         let once = ["Expand", "Slice", "Size", "Add"];
-        let begun: Vec<&str> = once.into_iter().chain(["Mul"]).chain(once).chain(["Mul", "Reshape"]).collect();
+        let begun: Vec<&str> =
+            once.into_iter().chain(["Mul"]).chain(once).chain(["Mul", "Reshape"]).collect();
         assert_eq!(operators[..begun.len()], begun);
         // No other node reads a first value, so that each is gone before the next one comes.
-        let expanded = nodes.iter().filter(|node| names(node) == "Expand").filter_map(|node| module.node(*node).results().next());
+        let expanded = nodes
+            .iter()
+            .filter(|node| names(node) == "Expand")
+            .filter_map(|node| module.node(*node).results().next());
         for first in expanded.collect::<Vec<_>>() {
-            assert_eq!(nodes.iter().filter(|node| module.node(**node).operands().any(|value| value == first)).count(), 1);
-            assert_eq!(module.ty(first).tensor().and_then(|tensor| tensor.known_dims()).map(|dims| dims.len()), Some(2));
+            assert_eq!(
+                nodes
+                    .iter()
+                    .filter(|node| module.node(**node).operands().any(|value| value == first))
+                    .count(),
+                1
+            );
+            assert_eq!(
+                module.ty(first).tensor().and_then(|tensor| tensor.known_dims()).map(|dims| dims.len()),
+                Some(2)
+            );
         }
     }
 
@@ -523,7 +589,8 @@ mod tests {
         // The workspace lies where the extents would.
         let space = module.plan.arenas[0].space;
         let storage = Some(Storage { space, offset: Bytes(0) });
-        let values: Vec<Value> = module.values().keys().filter(|value| module.plan.storage[*value].is_some()).collect();
+        let values: Vec<Value> =
+            module.values().keys().filter(|value| module.plan.storage[*value].is_some()).collect();
         for value in values {
             if let Some(mut storage) = module.plan.storage[value] {
                 storage.offset = storage.offset.saturating_add(Bytes(4096));
@@ -542,7 +609,11 @@ mod tests {
         let options = Options::for_profile(&Profile::ORT);
         let before = planned(&BRANCHES.replace("\"\" 13", "\"\" 8"), &options);
         let mut module = before.clone();
-        shape(&mut module, &options, &PlainForm { hidden: true, apart: true, first: vec![4096], pinned: false });
+        shape(
+            &mut module,
+            &options,
+            &PlainForm { hidden: true, apart: true, first: vec![4096], pinned: false },
+        );
         assert_eq!(text::print(&module), text::print(&before));
     }
 }

@@ -12,7 +12,9 @@ use memc_ops::profile::{Language, SessionNeeds};
 use memc_ops::{Profile, is_seeded};
 use memc_passes::analysis::near_constants;
 use memc_passes::micro_batch::is_divided;
-use memc_passes::{Budgeted, Claims, Observer, PassContext, PipelineError, Settings, Silent, SolverReport, Turn, cache};
+use memc_passes::{
+    Budgeted, Claims, Observer, PassContext, PipelineError, Settings, Silent, SolverReport, Turn, cache,
+};
 use memc_plan::{Entry, Transforms, planned_peak, registry};
 use memc_solve::Stop;
 
@@ -61,7 +63,9 @@ pub fn plan_watched(
 ) -> Result<Planned, Error> {
     caught(|| match request.max_value {
         None => planned(file, request, observer, tell),
-        Some(limit) => crate::largest::within(limit, file, request, &mut |request| planned(file, request, observer, tell)),
+        Some(limit) => crate::largest::within(limit, file, request, &mut |request| {
+            planned(file, request, observer, tell)
+        }),
     })?
 }
 
@@ -76,7 +80,8 @@ fn planned(
     let mut plan = request.options()?;
     plan.stop = timer.stop.clone();
     let mut stated = request.stated();
-    let Imported { module: mut given, mut data, mut diagnostics, mut equal } = memc_onnx_import::import(file, &request.import)?;
+    let Imported { module: mut given, mut data, mut diagnostics, mut equal } =
+        memc_onnx_import::import(file, &request.import)?;
     diagnostics.extend(empty(request));
     if given.graph(given.main()).outputs.is_empty() {
         return Err(Error::NoOutputs { graph: given.graph(given.main()).name.clone() });
@@ -103,11 +108,21 @@ fn planned(
     }
     let options = &Resolved { request, plan };
     // A trace names the pass that has already kept the caches.
-    let passes = request.passes.as_deref().map(|text| first.first().and_then(|cache| after(text, cache)).unwrap_or(text));
+    let passes = request
+        .passes
+        .as_deref()
+        .map(|text| first.first().and_then(|cache| after(text, cache)).unwrap_or(text));
     let external = ExternalFiles::beside(file.path());
     if passes.is_none() {
         let mut ctx = PassContext { external: Some(&external), ..PassContext::new(&options.plan, data) };
-        first.extend(transform(Turn::First, &mut given, &mut ctx, request, &Settings::default(), &mut Silent)?);
+        first.extend(transform(
+            Turn::First,
+            &mut given,
+            &mut ctx,
+            request,
+            &Settings::default(),
+            &mut Silent,
+        )?);
         data = ctx.data;
         claims.extend(ctx.said.claims);
         diagnostics.append(&mut ctx.said.remarks);
@@ -117,7 +132,8 @@ fn planned(
     diagnostics.extend(unused(&without));
     let (mut module, mut trace, mut engines) = (planned.module, None, planned.said.engines);
     if passes.is_none() {
-        let mut ctx = PassContext { external: Some(&external), ..PassContext::new(&options.plan, data.clone()) };
+        let mut ctx =
+            PassContext { external: Some(&external), ..PassContext::new(&options.plan, data.clone()) };
         let settings = Settings { limit: limits.room(options), ..Settings::default() };
         let last = transform(Turn::Last, &mut module, &mut ctx, request, &settings, observer)?;
         engines = ctx.said.engines;
@@ -176,7 +192,13 @@ fn planned(
         weights: weights.0,
         nodes_before: file.graph().node.len() as u64 + added_nodes(&all),
         overhead_lower_bound: planned.said.budgeted.as_ref().map(overhead_bound),
-        solvers: planned.said.reports.iter().map(solver).chain(planned.said.budgeted.iter().map(budget_solver)).collect(),
+        solvers: planned
+            .said
+            .reports
+            .iter()
+            .map(solver)
+            .chain(planned.said.budgeted.iter().map(budget_solver))
+            .collect(),
         pareto,
         trace,
         engines: engines.as_ref(),
@@ -185,7 +207,8 @@ fn planned(
     };
     let outside = request.external_data.as_ref().map(ExternalData::options);
     let interface = interface(&original, &all);
-    let export = ExportOptions { metadata: true, value_info: true, outside, interface, ..ExportOptions::default() };
+    let export =
+        ExportOptions { metadata: true, value_info: true, outside, interface, ..ExportOptions::default() };
     let model = memc_onnx_export::export(file, &module, &export)?;
     (context.input_sha256, context.output_sha256) = hashes(file, &model);
     let mut plan = layout(&module, &model, &context);
@@ -196,7 +219,11 @@ fn planned(
     if request.check {
         // Weights that move into another file keep their old place here: they are copied byte for byte.
         let inside = ExportOptions { outside: None, ..export.clone() };
-        let moved = request.external_data.as_ref().map(|_| memc_onnx_export::export(file, &module, &inside)).transpose()?;
+        let moved = request
+            .external_data
+            .as_ref()
+            .map(|_| memc_onnx_export::export(file, &module, &inside))
+            .transpose()?;
         prove(file, moved.as_ref().unwrap_or(&model), &plan)?;
     }
     let before = match planned.base.filter(|_| request.compare) {
@@ -239,15 +266,20 @@ fn prove(given: &ModelFile, written: &Exported, layout: &memc_layout::Layout) ->
     })?;
     let unreadable = |error: ReadError| Error::Refuted { violations: 1, notes: vec![error.to_string()] };
     let out = ModelFile::from_bytes(bytes).map_err(unreadable)?;
-    let unread = |error: memc_layout::ReadError| Error::Refuted { violations: 1, notes: vec![error.to_string()] };
+    let unread =
+        |error: memc_layout::ReadError| Error::Refuted { violations: 1, notes: vec![error.to_string()] };
     let layout = memc_layout::read(&memc_layout::to_json(layout)?).map_err(unread)?;
     let report = Weights::beside(given, &out).check_new(given, &out, &layout);
-    let notes = report.violations.iter().take(MAX_NOTES).map(|violation| violation.diagnostic.to_string()).collect();
+    let notes =
+        report.violations.iter().take(MAX_NOTES).map(|violation| violation.diagnostic.to_string()).collect();
     if report.holds() { Ok(()) } else { Err(Error::Refuted { violations: report.violations.len(), notes }) }
 }
 
 /// Returns the dimensions that equal expressions over free dimensions, with bound ones replaced.
-fn open_equations(equal: &BTreeMap<String, DimExpr>, bound: &BTreeMap<String, u64>) -> BTreeMap<String, String> {
+fn open_equations(
+    equal: &BTreeMap<String, DimExpr>,
+    bound: &BTreeMap<String, u64>,
+) -> BTreeMap<String, String> {
     let open = equal.iter().filter_map(|(name, of)| Some((name.clone(), of.bind(bound)?)));
     open.filter(|(_, of)| of.as_constant().is_none()).map(|(name, of)| (name, of.quoted())).collect()
 }
@@ -292,7 +324,12 @@ fn transform(
     let own = request.transforms.as_slice();
     let rows = Transforms { own, options: ctx.options }.at(turn, module);
     for row in &rows {
-        registry::parse(row.passes, module.stage, own)?.with(settings).run(module, ctx, request.verify, observer)?;
+        registry::parse(row.passes, module.stage, own)?.with(settings).run(
+            module,
+            ctx,
+            request.verify,
+            observer,
+        )?;
     }
     Ok(rows.into_iter().map(|row| row.passes).collect())
 }
@@ -329,9 +366,9 @@ fn overhead_bound(budgeted: &Budgeted) -> f64 {
 /// Warns that the requested micro-batches had no effect.
 fn undivided(module: &Module, rewrite: &memc_passes::Rewriting) -> Option<Diagnostic> {
     let parts = rewrite.micro_batches.filter(|parts| *parts > 1)?;
-    let message = format!("`--micro-batches {parts}` had no effect: no plan computes the batch in {parts} parts");
-    let help =
-        "the first extent of a graph input must be divisible by the number of parts, and sums over parts must fit the budget";
+    let message =
+        format!("`--micro-batches {parts}` had no effect: no plan computes the batch in {parts} parts");
+    let help = "the first extent of a graph input must be divisible by the number of parts, and sums over parts must fit the budget";
     (!is_divided(module)).then(|| Diagnostic::new("W0303", Severity::Warning, message).with_help(help))
 }
 
@@ -347,14 +384,16 @@ fn raised(module: &Module, before: Bytes, options: &Resolved<'_>) -> Option<Diag
     let peak = planned_peak(module, &options.plan);
     let message = format!("{} raises the peak to {peak}, from {before} in file order", named.join(" with "));
     let help = "leave the option out, unless you need it for another reason than memory";
-    (peak > before && !named.is_empty()).then(|| Diagnostic::new("W0306", Severity::Warning, message).with_help(help))
+    (peak > before && !named.is_empty())
+        .then(|| Diagnostic::new("W0306", Severity::Warning, message).with_help(help))
 }
 
 /// Remarks that kernels keep buffers which no step of the plan counts.
 fn beside_the_peak(module: &Module, profile: &Profile) -> Option<Diagnostic> {
     let kept = profile.kept(module);
-    let message =
-        format!("integer products keep up to {kept} in each thread of a session from its first run on, in addition to the peak");
+    let message = format!(
+        "integer products keep up to {kept} in each thread of a session from its first run on, in addition to the peak"
+    );
     let help = "if the process has a hard limit, reduce the budget by this number of bytes for each thread";
     (kept > Bytes(0)).then(|| Diagnostic::new("W0305", Severity::Remark, message).with_help(help))
 }
@@ -380,18 +419,27 @@ fn reproducible(given: &Module, options: &mut memc_passes::Options) -> Option<Di
     let seeded = given.nodes().keys().find(|node| !is_asked && is_seeded(given, *node))?;
     rewrite.exact = true;
     let message = "a random operator has a fixed seed, so the plan is made as with `--exact`";
-    let help = "if results may differ from run to run, remove `seed` from the model, or use `--micro-batches`";
+    let help =
+        "if results may differ from run to run, remove `seed` from the model, or use `--micro-batches`";
     Some(Diagnostic::new("W0304", Severity::Remark, message).at_node(given, seeded).with_help(help))
 }
 
 /// Remarks on dimensions that have an extent of 0: the plan is for empty tensors.
 fn empty(request: &Request) -> Option<Diagnostic> {
-    let names: Vec<&str> =
-        request.import.dims.iter().filter(|(_, extent)| **extent == 0).map(|(name, _)| name.as_str()).collect();
+    let names: Vec<&str> = request
+        .import
+        .dims
+        .iter()
+        .filter(|(_, extent)| **extent == 0)
+        .map(|(name, _)| name.as_str())
+        .collect();
     let first = names.first()?;
-    let message =
-        format!("an extent of 0 leaves tensors along `{}` empty: the plan holds for empty inputs only", names.join("`, `"));
-    let help = format!("state the extent of real inputs, or a range that includes 0, as in `--dim {first}=0..8`");
+    let message = format!(
+        "an extent of 0 leaves tensors along `{}` empty: the plan holds for empty inputs only",
+        names.join("`, `")
+    );
+    let help =
+        format!("state the extent of real inputs, or a range that includes 0, as in `--dim {first}=0..8`");
     Some(Diagnostic::new("W0109", Severity::Remark, message).with_help(help))
 }
 

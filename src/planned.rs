@@ -132,13 +132,18 @@ pub const REPORTS: &[&str] = &["html", "txt", "json"];
 /// # Errors
 /// It is not.
 pub fn known_extension(path: &Path, known: &'static [&'static str]) -> Result<(), Error> {
-    if known.contains(&extension(path)) { Ok(()) } else { Err(RequestError::Extension { path: path.to_owned(), known }.into()) }
+    if known.contains(&extension(path)) {
+        Ok(())
+    } else {
+        Err(RequestError::Extension { path: path.to_owned(), known }.into())
+    }
 }
 
 /// Extension of a path; empty if it has none.
 /// Whether a path ends with `.onnx2c.csv`.
 fn is_for_onnx2c(path: &Path) -> bool {
-    path.file_stem().is_some_and(|stem| Path::new(stem).extension().is_some_and(|extension| extension == "onnx2c"))
+    path.file_stem()
+        .is_some_and(|stem| Path::new(stem).extension().is_some_and(|extension| extension == "onnx2c"))
 }
 
 fn extension(path: &Path) -> &str {

@@ -76,7 +76,8 @@ impl Source<'_> {
             return Ok(Chosen { planned, limits, pareto: Vec::new(), log: Vec::new(), without: Vec::new() });
         }
         let found = match options.request.slo {
-            None => memc_plan::plan(&model, wish, &Tuning::default(), tell).map_err(|refusal| refused(refusal, &model, wish))?,
+            None => memc_plan::plan(&model, wish, &Tuning::default(), tell)
+                .map_err(|refusal| refused(refusal, &model, wish))?,
             Some(slo) => in_time(&model, wish.limit, slo, !options.request.budgets.is_empty(), tell)?,
         };
         let Found { planned, log, options: used, without, .. } = found;
@@ -91,7 +92,10 @@ impl Source<'_> {
     /// Peak in file order without values that cleaning makes constant: 100 % of sizes in percent.
     fn whole(&self, options: &Resolved<'_>) -> Result<Bytes, Error> {
         let mut cleaned = self.given.clone();
-        let mut ctx = PassContext { external: Some(self.external), ..PassContext::new(&options.plan, self.data.clone()) };
+        let mut ctx = PassContext {
+            external: Some(self.external),
+            ..PassContext::new(&options.plan, self.data.clone())
+        };
         Pipeline::parse(CLEANED, cleaned.stage, REGISTRY)?.run(&mut cleaned, &mut ctx, false, &mut Silent)?;
         Ok(baseline(self.file, self.given, &cleaned, options)?.own_peak)
     }
@@ -111,7 +115,8 @@ fn repeat(model: &Model<'_>, planned: &Planned, observer: &mut dyn Observer) -> 
     if again == chosen {
         return Ok(());
     }
-    let (again, chosen) = again.lines().zip(chosen.lines()).find(|(again, chosen)| again != chosen).unwrap_or_default();
+    let (again, chosen) =
+        again.lines().zip(chosen.lines()).find(|(again, chosen)| again != chosen).unwrap_or_default();
     let why = format!("the trace makes another plan, `{again}` for `{chosen}`: {}", planned.trace);
     Err(PipelineError::Pass(PassError::WrongAnswer { pass: "plan", why }).into())
 }
@@ -124,14 +129,20 @@ fn run<'m>(
     observer: &mut dyn Observer,
 ) -> Result<(Module, PassContext<'m>), Error> {
     let mut module = model.module.clone();
-    let mut ctx = PassContext { external: model.external, ..PassContext::new(model.options, model.data.clone()) };
+    let mut ctx =
+        PassContext { external: model.external, ..PassContext::new(model.options, model.data.clone()) };
     let pipeline = registry::parse(text, module.stage, model.transforms)?.with(settings);
     pipeline.run(&mut module, &mut ctx, model.verify, observer)?;
     Ok((module, ctx))
 }
 
 /// Runs the user's own pipeline; its passes keep the requested limits unless their settings name others.
-fn own_pipeline(model: &Model<'_>, text: &str, wish: Wish, observer: &mut dyn Observer) -> Result<Planned, Error> {
+fn own_pipeline(
+    model: &Model<'_>,
+    text: &str,
+    wish: Wish,
+    observer: &mut dyn Observer,
+) -> Result<Planned, Error> {
     let parts = model.options.rewrite.micro_batches;
     let settings = Settings { limit: wish.limit, slowdown: wish.slowdown, parts, ..Settings::default() };
     let (module, ctx) = run(model, text, &settings, observer)?;
@@ -177,7 +188,8 @@ fn in_time(
         Missed::Refused(refusal) => return Err(refused(refusal, model, Wish { limit, slowdown: 0 })),
     };
     let (base, points) = sweep(model, SHOWN)?;
-    let mut front: Vec<(u64, u64)> = points.iter().map(|point| (point.arena, base.saturating_add(point.extra_ns))).collect();
+    let mut front: Vec<(u64, u64)> =
+        points.iter().map(|point| (point.arena, base.saturating_add(point.extra_ns))).collect();
     front.dedup();
     let limit = limit.filter(|_| is_asked);
     let smallest = match limit {
@@ -197,7 +209,9 @@ fn sweep(model: &Model<'_>, count: u32) -> Result<(u64, Vec<ParetoPoint>), Error
     if count == 0 {
         return Ok((0, Vec::new()));
     }
-    let find = |limit: Option<Bytes>| memc_plan::plan(model, Wish { limit, slowdown: 0 }, &Tuning::default(), &mut |_| {});
+    let find = |limit: Option<Bytes>| {
+        memc_plan::plan(model, Wish { limit, slowdown: 0 }, &Tuning::default(), &mut |_| {})
+    };
     let none = |refusal| refused(refusal, model, Wish { limit: None, slowdown: 0 });
     let free = find(None).map_err(none)?;
     let (whole, base) = (free.score.bytes.0, free.score.nanos);
@@ -216,7 +230,10 @@ fn sweep(model: &Model<'_>, count: u32) -> Result<(u64, Vec<ParetoPoint>), Error
                 Err(Refusal::Pipeline(PipelineError::Pass(PassError::Budget(_)))) => break,
                 Err(other) => return Err(none(other)),
             };
-            let bound = found.planned.budgeted().map(|budgeted| budgeted.lower_bound.saturating_sub(budgeted.base_cost));
+            let bound = found
+                .planned
+                .budgeted()
+                .map(|budgeted| budgeted.lower_bound.saturating_sub(budgeted.base_cost));
             let (arena, extra_ns) = (found.score.bytes.0, found.score.nanos.saturating_sub(base));
             last = ParetoPoint { budget, arena, extra_ns, bound };
         }

@@ -556,7 +556,8 @@ impl Request {
         if self.scratch.is_some() && self.runtime != Runtime::Arena {
             return Err(RequestError::ScratchOfSession { runtime: self.runtime.name() }.into());
         }
-        if let Some(bytes) = self.alignment.filter(|bytes| !bytes.is_power_of_two() || *bytes > MAX_ALIGNMENT) {
+        if let Some(bytes) = self.alignment.filter(|bytes| !bytes.is_power_of_two() || *bytes > MAX_ALIGNMENT)
+        {
             return Err(RequestError::Alignment { bytes }.into());
         }
         let mut target = self.target.clone();
@@ -599,8 +600,16 @@ impl Request {
             return Err(RequestError::EngineCount { engines, most: MAX_ENGINES });
         }
         let excluded = [
-            ("--runtime ort", self.runtime == Runtime::Ort, "a session of ONNX Runtime runs one node after another"),
-            ("--dim NAME=A..B", !self.import.ranges.is_empty(), "offsets follow the extents of a run, and waits do not"),
+            (
+                "--runtime ort",
+                self.runtime == Runtime::Ort,
+                "a session of ONNX Runtime runs one node after another",
+            ),
+            (
+                "--dim NAME=A..B",
+                !self.import.ranges.is_empty(),
+                "offsets follow the extents of a run, and waits do not",
+            ),
             ("--link", !self.links.is_empty(), "transfers are planned for one engine"),
             ("--weights", self.weights.is_some(), "fetches are planned for one engine"),
             ("--anchors", self.anchors, "anchors pin the order of one engine"),
@@ -650,7 +659,11 @@ impl Request {
         list("lossy", self.encode.lossy.iter().map(|form| form.name().to_owned()).collect(), ",");
         list("keep_wide", self.encode.keep_wide.clone(), " ");
         list("pipelines", self.pipelines.clone(), " ");
-        list("transforms", self.transforms.iter().map(|transform| transform.pass.name.to_owned()).collect(), " ");
+        list(
+            "transforms",
+            self.transforms.iter().map(|transform| transform.pass.name.to_owned()).collect(),
+            " ",
+        );
         list("assume", self.import.assume.iter().map(|(name, size)| format!("{name}={size}")).collect(), ",");
         let mut given = |name: &str, text: Option<String>| list(name, text.into_iter().collect(), "");
         given("plain", (!self.plain.is_none()).then(|| self.plain.to_string()));
@@ -662,7 +675,10 @@ impl Request {
         given("engines", (self.engines > 1).then(|| self.engines.to_string()));
         given("last_token", self.last_token.then(|| true.to_string()));
         given("micro_batches", self.rewrite.micro_batches.map(|parts| parts.to_string()));
-        given("slowdown", (self.rewrite.slowdown > 0).then(|| format!("{}%", f64::from(self.rewrite.slowdown) / 100.0)));
+        given(
+            "slowdown",
+            (self.rewrite.slowdown > 0).then(|| format!("{}%", f64::from(self.rewrite.slowdown) / 100.0)),
+        );
         given("encode", (!self.encode.exact).then(|| "off".to_owned()));
         given("encode_weights", self.encode.weights.map(|code| code.name().to_owned()));
         given("integer_kernels", self.rewrite.integer_kernels.then(|| true.to_string()));
@@ -690,7 +706,8 @@ impl std::str::FromStr for Budget {
 
     /// Reads `SIZE` or `SPACE=SIZE`.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (space, size) = text.split_once('=').map_or((None, text), |(space, size)| (Some(space.to_owned()), size));
+        let (space, size) =
+            text.split_once('=').map_or((None, text), |(space, size)| (Some(space.to_owned()), size));
         Ok(Self { space, size: size.parse()? })
     }
 }

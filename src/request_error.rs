@@ -11,7 +11,9 @@ pub enum RequestError {
     #[error("`--alias-state` and `--state` need outputs that the caller holds, which `--io` excludes")]
     StateInArena,
     /// A batch split into parts with all bits kept.
-    #[error("`--exact` excludes `--micro-batches {parts}`: sums over parts are added in another order, so last bits differ")]
+    #[error(
+        "`--exact` excludes `--micro-batches {parts}`: sums over parts are added in another order, so last bits differ"
+    )]
     ExactBatch {
         /// The requested number of parts.
         parts: u64,
@@ -47,7 +49,9 @@ pub enum RequestError {
     #[error("`--nchwc` makes operators that only ONNX Runtime has kernels for")]
     BlocksWithoutKernels,
     /// Scratch of kernels for a runtime whose kernels memc knows.
-    #[error("`--scratch` states the workspace of a runtime's own kernels, and `--runtime {runtime}` runs those of ONNX Runtime")]
+    #[error(
+        "`--scratch` states the workspace of a runtime's own kernels, and `--runtime {runtime}` runs those of ONNX Runtime"
+    )]
     ScratchOfSession {
         /// The runtime.
         runtime: &'static str,
@@ -99,8 +103,12 @@ impl RequestError {
     pub(crate) fn help(&self) -> String {
         match self {
             Self::StateInArena => "leave out `--io`, or use `--io external`".to_owned(),
-            Self::ExactBatch { .. } | Self::ExactLossy { .. } | Self::TwoTimes => "leave out one of both".to_owned(),
-            Self::EngineCount { .. } => "use `--engines 2`, or leave the option out for one engine".to_owned(),
+            Self::ExactBatch { .. } | Self::ExactLossy { .. } | Self::TwoTimes => {
+                "leave out one of both".to_owned()
+            }
+            Self::EngineCount { .. } => {
+                "use `--engines 2`, or leave the option out for one engine".to_owned()
+            }
             Self::Engines { option, .. } => format!("leave out `--engines`, or `{option}`"),
             Self::BlocksWithoutKernels => "add `--runtime ort` or `--runtime player`".to_owned(),
             Self::ScratchOfSession { .. } => {
@@ -111,7 +119,9 @@ impl RequestError {
             Self::WeightsOverwritten { .. } => "use another name for the file of weights".to_owned(),
             Self::Link(_) => "name another space".to_owned(),
             Self::Buckets { .. } => "shorten the lists, or give some dimensions a range".to_owned(),
-            Self::UnnamedBuckets => "name each dimension, as in `--dim INPUT.AXIS=128,256`, or give a range".to_owned(),
+            Self::UnnamedBuckets => {
+                "name each dimension, as in `--dim INPUT.AXIS=128,256`, or give a range".to_owned()
+            }
             Self::Extension { known, .. } => format!("use .{}", known.join(", .")),
         }
     }

@@ -13,7 +13,9 @@ pub fn session_needs(layout: &Layout) -> SessionNeeds {
     let space = layout.target.spaces.first().map_or("", |space| space.name.as_str());
     SessionNeeds {
         anchored: layout.options.get("anchors").is_some_and(|value| value == "true"),
-        quantized: schedule.iter().any(|row| matches!(row.op.as_str(), "QuantizeLinear" | "DequantizeLinear")),
+        quantized: schedule
+            .iter()
+            .any(|row| matches!(row.op.as_str(), "QuantizeLinear" | "DequantizeLinear")),
         transfers: !layout.transfers.is_empty(),
         recomputed: layout.cost.recomputed_nodes > 0,
         convolves: schedule.iter().any(|row| row.domain.is_empty() && IN_BLOCKS.contains(&row.op.as_str())),

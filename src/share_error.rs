@@ -12,7 +12,9 @@ pub enum ShareError {
         count: usize,
     },
     /// A member runs on several engines at once.
-    #[error("`{name}` is planned for {engines} engines: only its waits order uses of its bytes, not its steps")]
+    #[error(
+        "`{name}` is planned for {engines} engines: only its waits order uses of its bytes, not its steps"
+    )]
     Engines {
         /// Name of the member.
         name: String,
@@ -93,13 +95,17 @@ pub enum ShareError {
         count: usize,
     },
     /// A member that would run at once with another one moves values while its steps run.
-    #[error("`{name}` moves values between spaces while its steps run: no wait orders its bytes and those of another member")]
+    #[error(
+        "`{name}` moves values between spaces while its steps run: no wait orders its bytes and those of another member"
+    )]
     Moves {
         /// Name of the member.
         name: String,
     },
     /// The planned model, or the given one, is not beside the layout.
-    #[error("the {which} model of `{name}` was not found: no file beside {folder} has the hash in its layout")]
+    #[error(
+        "the {which} model of `{name}` was not found: no file beside {folder} has the hash in its layout"
+    )]
     NoModel {
         /// `given` or `planned`.
         which: &'static str,
@@ -147,24 +153,44 @@ impl ShareError {
     pub(crate) fn help(&self) -> String {
         match self {
             Self::Few { .. } => {
-                "name the layouts that `memc optimize` wrote: `memc share a.layout.json b.layout.json`".to_owned()
+                "name the layouts that `memc optimize` wrote: `memc share a.layout.json b.layout.json`"
+                    .to_owned()
             }
             Self::Engines { .. } => "plan the member without `--engines`".to_owned(),
             Self::OneName { name, other, .. } => format!("give one of them another name: `{name}2={other}`"),
-            Self::NoMember { .. } => "members have the names of their layouts, or those before `=`".to_owned(),
-            Self::NoTensor { .. } => "write MEMBER.OUTPUT=MEMBER.INPUT; `memc print MODEL` shows inputs and outputs".to_owned(),
-            Self::Handoff { .. } => "leave the handoff out, and copy the value; or plan the members anew".to_owned(),
-            Self::Rigid { is_ranged: true, .. } => "plan the member with fixed extents, or with `--io outputs`".to_owned(),
+            Self::NoMember { .. } => {
+                "members have the names of their layouts, or those before `=`".to_owned()
+            }
+            Self::NoTensor { .. } => {
+                "write MEMBER.OUTPUT=MEMBER.INPUT; `memc print MODEL` shows inputs and outputs".to_owned()
+            }
+            Self::Handoff { .. } => {
+                "leave the handoff out, and copy the value; or plan the members anew".to_owned()
+            }
+            Self::Rigid { is_ranged: true, .. } => {
+                "plan the member with fixed extents, or with `--io outputs`".to_owned()
+            }
             Self::Rigid { .. } => "leave out `--keep-offsets`".to_owned(),
             Self::Guest { .. } => {
-                "run one after the other with `--serial`, or plan the guest with a smaller `--budget`".to_owned()
+                "run one after the other with `--serial`, or plan the guest with a smaller `--budget`"
+                    .to_owned()
             }
-            Self::Transfers { .. } => "plan the host without `--link`, or the guest in the first space only".to_owned(),
-            Self::NotTwo { .. } => "name two layouts, or put the members one after another with `--serial`".to_owned(),
-            Self::Moves { .. } => "plan the member without farther spaces (`--link`), or use `--serial`".to_owned(),
+            Self::Transfers { .. } => {
+                "plan the host without `--link`, or the guest in the first space only".to_owned()
+            }
+            Self::NotTwo { .. } => {
+                "name two layouts, or put the members one after another with `--serial`".to_owned()
+            }
+            Self::Moves { .. } => {
+                "plan the member without farther spaces (`--link`), or use `--serial`".to_owned()
+            }
             Self::NoModel { which: "given", name, .. } => format!("name it: `--given {name}=MODEL.onnx`"),
-            Self::NoModel { .. } => "put OUT.onnx beside OUT.layout.json, as `memc optimize` wrote them".to_owned(),
-            Self::OtherModel { .. } => "plan again, or name the layout that was written with this model".to_owned(),
+            Self::NoModel { .. } => {
+                "put OUT.onnx beside OUT.layout.json, as `memc optimize` wrote them".to_owned()
+            }
+            Self::OtherModel { .. } => {
+                "plan again, or name the layout that was written with this model".to_owned()
+            }
             Self::NoPath { .. } => "write the joint file on the drive of the models".to_owned(),
             Self::Solver { .. } => "use `--keep-offsets`".to_owned(),
         }

@@ -67,7 +67,9 @@ impl FromStr for Size {
         }
         match text.trim().strip_suffix('%') {
             // Signs, exponents and words for infinity are valid numbers but not sizes.
-            Some(number) if number.chars().any(|c| !c.is_ascii_digit() && c != '.' && c != ' ') => Err(error()),
+            Some(number) if number.chars().any(|c| !c.is_ascii_digit() && c != '.' && c != ' ') => {
+                Err(error())
+            }
             Some(number) => number.trim().parse().map(Self::Percent).map_err(|_| error()),
             None => text.parse().map(|Bytes(bytes)| Self::Bytes(bytes)).map_err(|_| error()),
         }
@@ -105,7 +107,10 @@ mod tests {
     fn a_bare_fraction_gets_the_share_that_it_may_mean() {
         for (text, percent) in [("0.5", "`50%`"), ("0.07", "`7%`"), ("1.25", "`125%`"), ("0.5 B", "`50%`")] {
             let error = text.parse::<Size>().unwrap_err();
-            assert!(matches!(error, SizeError::Fraction { .. }) && error.to_string().contains(percent), "{error}");
+            assert!(
+                matches!(error, SizeError::Fraction { .. }) && error.to_string().contains(percent),
+                "{error}"
+            );
         }
         assert_eq!(["2.0", "0"].map(|text| text.parse::<Size>().unwrap()), [Size::Bytes(2), Size::Bytes(0)]);
     }

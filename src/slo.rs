@@ -25,7 +25,9 @@ impl FromStr for Slo {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let nanos = nanoseconds(text).filter(|nanos| *nanos >= 1.0);
-        nanos.map(|nanos| Self(Nanos(nanos))).ok_or_else(|| SloTextError { text: text.chars().take(64).collect() })
+        nanos
+            .map(|nanos| Self(Nanos(nanos)))
+            .ok_or_else(|| SloTextError { text: text.chars().take(64).collect() })
     }
 }
 
@@ -47,9 +49,12 @@ mod tests {
 
     #[test]
     fn times_have_units_and_read_back() {
-        for (text, nanos, written) in
-            [("20ms", 20e6, "20ms"), ("1.5s", 1.5e9, "1500ms"), ("800us", 800e3, "800us"), (" 12ns", 12.0, "12ns")]
-        {
+        for (text, nanos, written) in [
+            ("20ms", 20e6, "20ms"),
+            ("1.5s", 1.5e9, "1500ms"),
+            ("800us", 800e3, "800us"),
+            (" 12ns", 12.0, "12ns"),
+        ] {
             let slo: Slo = text.parse().unwrap();
             assert_eq!((slo, slo.to_string().as_str()), (Slo(Nanos(nanos)), written));
             assert_eq!(slo.to_string().parse(), Ok(slo));

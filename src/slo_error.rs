@@ -22,7 +22,9 @@ pub struct SloError {
 impl SloError {
     /// Lines with the front.
     pub(crate) fn notes(&self) -> Vec<String> {
-        let row = |(arena, nanos): &(u64, u64)| format!("a plan of {} takes {}", Bytes(*arena).exact(), milliseconds(*nanos));
+        let row = |(arena, nanos): &(u64, u64)| {
+            format!("a plan of {} takes {}", Bytes(*arena).exact(), milliseconds(*nanos))
+        };
         self.front.iter().map(row).collect()
     }
 
@@ -31,9 +33,13 @@ impl SloError {
         // Rounded up, so that a plan keeps the time in the message.
         let time = format!("`--slo {}ms`", self.fastest.div_ceil(1_000) as f64 / 1e3);
         match (self.limit, self.smallest) {
-            (Some(_), Some(bytes)) => format!("use {time} with this budget, or `--budget {bytes}` with this time"),
+            (Some(_), Some(bytes)) => {
+                format!("use {time} with this budget, or `--budget {bytes}` with this time")
+            }
             (Some(_), None) => format!("use {time} with this budget"),
-            (None, _) => format!("use {time}; on another machine, `memc calibrate` measures what its kernels take"),
+            (None, _) => {
+                format!("use {time}; on another machine, `memc calibrate` measures what its kernels take")
+            }
         }
     }
 }

@@ -64,7 +64,9 @@ pub enum SplitError {
         budget: String,
     },
     /// No division keeps the budgets.
-    #[error("no division over {devices} devices keeps the budgets: the largest section of the most even one needs {needs}")]
+    #[error(
+        "no division over {devices} devices keeps the budgets: the largest section of the most even one needs {needs}"
+    )]
     Budget {
         /// Number of devices.
         devices: usize,
@@ -100,13 +102,17 @@ pub enum SplitError {
         value: String,
     },
     /// An output that parts do not make.
-    #[error("the batch cannot be divided: parts of `{name}` are no sum, no mean and no positions of the whole")]
+    #[error(
+        "the batch cannot be divided: parts of `{name}` are no sum, no mean and no positions of the whole"
+    )]
     Unjoined {
         /// The value.
         name: String,
     },
     /// A sum over parts of a type that is not added.
-    #[error("the batch cannot be divided: `{name}` is a sum over parts, and numbers of type {element} are not added")]
+    #[error(
+        "the batch cannot be divided: `{name}` is a sum over parts, and numbers of type {element} are not added"
+    )]
     Unadded {
         /// The value.
         name: String,
@@ -164,24 +170,37 @@ impl SplitError {
         match self {
             Self::Count { .. } => "write `--devices 2`".to_owned(),
             Self::TooManyDevices { pieces, .. } => format!("use at most `--devices {pieces}`"),
-            Self::Budgets { devices, .. } => format!("write one budget for all devices, or {devices} with commas between them"),
+            Self::Budgets { devices, .. } => {
+                format!("write one budget for all devices, or {devices} with commas between them")
+            }
             Self::Percentage => "write bytes with a unit: `--device-budget 2GiB`".to_owned(),
             Self::NoDevice { devices, .. } => format!("devices are d0 to d{}", devices.saturating_sub(1)),
             Self::NoLink { from, to } => {
                 format!("add `--link d{from}-d{to}=10GB/s,20us`, or leave out all links for equal ones")
             }
-            Self::Unsupported { .. } => "leave the option out, or plan each section with `memc optimize`".to_owned(),
-            Self::Piece { .. } => "raise the largest `--device-budget`, or bind smaller dimensions with `--dim`".to_owned(),
+            Self::Unsupported { .. } => {
+                "leave the option out, or plan each section with `memc optimize`".to_owned()
+            }
+            Self::Piece { .. } => {
+                "raise the largest `--device-budget`, or bind smaller dimensions with `--dim`".to_owned()
+            }
             Self::Budget { .. } => "raise `--device-budget`, or use more devices".to_owned(),
-            Self::Unmade { .. } => "leave the output out of the model: the caller has its value already".to_owned(),
-            Self::Unsized { .. } => "bind its dimensions with `--dim`, or state its size with `--assume`".to_owned(),
+            Self::Unmade { .. } => {
+                "leave the output out of the model: the caller has its value already".to_owned()
+            }
+            Self::Unsized { .. } => {
+                "bind its dimensions with `--dim`, or state its size with `--assume`".to_owned()
+            }
             Self::Batch { parts, batch } => {
-                let fewer = (1..*parts).rev().find(|parts| batch.is_some_and(|batch| batch.is_multiple_of(*parts)));
+                let fewer =
+                    (1..*parts).rev().find(|parts| batch.is_some_and(|batch| batch.is_multiple_of(*parts)));
                 format!("write `--micro-batches {}`", fewer.unwrap_or(1))
             }
             Self::Batched(cause) => match &**cause {
                 Self::Batch { parts, batch } => {
-                    let fewer = (1..*parts).rev().find(|parts| batch.is_some_and(|batch| batch.is_multiple_of(*parts)));
+                    let fewer = (1..*parts)
+                        .rev()
+                        .find(|parts| batch.is_some_and(|batch| batch.is_multiple_of(*parts)));
                     format!("write `--devices {}`", fewer.unwrap_or(1))
                 }
                 Self::Undivided { .. } | Self::Unjoined { .. } | Self::Unadded { .. } => {
@@ -194,9 +213,12 @@ impl SplitError {
                 "`--micro-batches 1` keeps the batch whole".to_owned()
             }
             Self::NoLoss | Self::NoBackward { .. } => {
-                "`memc train` makes a step of a forward model; without `--schedule`, any model is divided".to_owned()
+                "`memc train` makes a step of a forward model; without `--schedule`, any model is divided"
+                    .to_owned()
             }
-            Self::Section { .. } | Self::Solver { .. } => "`memc optimize` plans the model as a whole".to_owned(),
+            Self::Section { .. } | Self::Solver { .. } => {
+                "`memc optimize` plans the model as a whole".to_owned()
+            }
         }
     }
 }

@@ -48,7 +48,9 @@ pub(crate) fn validate(module: &Module, pairs: &[StateNames]) -> Result<(), Erro
 /// A pattern stands for no output, or an output has no input.
 pub(crate) fn expand(module: &Module, pairs: &[StateNames]) -> Result<Vec<StateNames>, Error> {
     let main = module.graph(module.main());
-    let names = |values: &[Value]| -> Vec<String> { values.iter().map(|value| module.value(*value).name.clone()).collect() };
+    let names = |values: &[Value]| -> Vec<String> {
+        values.iter().map(|value| module.value(*value).name.clone()).collect()
+    };
     let (inputs, outputs) = (names(&main.inputs), names(&main.outputs));
     let mut all = Vec::new();
     for pair in pairs {
@@ -94,5 +96,9 @@ fn unknown(names: &[String], name: &str, what: &'static str) -> Error {
 fn find(module: &Module, values: &[Value], name: &str, what: &'static str) -> Result<Value, Error> {
     let names = || values.iter().map(|value| module.value(*value).name.as_str());
     let found = values.iter().copied().find(|value| module.value(*value).name == name);
-    found.ok_or_else(|| Error::UnknownValue { what, name: name.to_owned(), nearest: nearest(name, names()).map(str::to_owned) })
+    found.ok_or_else(|| Error::UnknownValue {
+        what,
+        name: name.to_owned(),
+        nearest: nearest(name, names()).map(str::to_owned),
+    })
 }

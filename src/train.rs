@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use memc_gradient::{Emitted, LORA_ENDINGS, Lora, Norms, Step, StepOptions, Trainable, adapt, choose, make_step, prepare};
+use memc_gradient::{
+    Emitted, LORA_ENDINGS, Lora, Norms, Step, StepOptions, Trainable, adapt, choose, make_step, prepare,
+};
 use memc_ir::{Bytes, Diagnostic, Module, Severity, Value};
 use memc_onnx_export::{ExportOptions, Exported, Interface};
 use memc_onnx_import::{ImportOptions, Imported};
@@ -94,7 +96,8 @@ pub fn train(file: &ModelFile, training: &Training) -> Result<Trained, Error> {
 }
 
 fn trained(file: &ModelFile, training: &Training) -> Result<Trained, Error> {
-    let Imported { mut module, data, mut diagnostics, .. } = memc_onnx_import::import(file, &training.import)?;
+    let Imported { mut module, data, mut diagnostics, .. } =
+        memc_onnx_import::import(file, &training.import)?;
     if module.graph(module.main()).outputs.is_empty() {
         return Err(Error::NoOutputs { graph: module.graph(module.main()).name.clone() });
     }
@@ -119,7 +122,8 @@ fn trained(file: &ModelFile, training: &Training) -> Result<Trained, Error> {
         removed_outputs: if step.keeps_outputs { BTreeSet::new() } else { outputs.into_iter().collect() },
         changed_outputs: BTreeSet::new(),
     };
-    let export = ExportOptions { metadata: false, interface, raises_opsets: true, ..ExportOptions::default() };
+    let export =
+        ExportOptions { metadata: false, interface, raises_opsets: true, ..ExportOptions::default() };
     let model = memc_onnx_export::export(file, &module, &export)?;
     Ok(Trained { module, model, trainable, step, diagnostics })
 }
@@ -141,7 +145,13 @@ fn parameters(module: &mut Module, mut data: Known, training: &Training) -> Resu
     Ok(trainable)
 }
 
-fn run(passes: &str, module: &mut Module, data: Known, options: &Options, external: &ExternalFiles) -> Result<Known, Error> {
+fn run(
+    passes: &str,
+    module: &mut Module,
+    data: Known,
+    options: &Options,
+    external: &ExternalFiles,
+) -> Result<Known, Error> {
     let mut context = PassContext::new(options, data);
     context.external = Some(external);
     Pipeline::parse(passes, module.stage, REGISTRY)?.run(module, &mut context, true, &mut Silent)?;
@@ -166,6 +176,7 @@ fn folded_norms(module: &Module, trainable: &[Trainable], training: &Training) -
     let message = "convolutions have trained biases and the model has no normalization: if its export folded \
         statistics of batches into them, the folded weights are trained";
     has_bias.then(|| {
-        Diagnostic::new("W0333", Severity::Remark, message).with_help("to train with statistics, export in training mode")
+        Diagnostic::new("W0333", Severity::Remark, message)
+            .with_help("to train with statistics, export in training mode")
     })
 }

@@ -132,7 +132,22 @@ impl ElementType {
     /// Whether elements are integers or booleans; shape arithmetic can compute with these.
     pub fn is_integral(self) -> bool {
         use ElementType::*;
-        matches!(self, Uint8 | Int8 | Uint16 | Int16 | Int32 | Int64 | Bool | Uint32 | Uint64 | Uint4 | Int4 | Uint2 | Int2)
+        matches!(
+            self,
+            Uint8
+                | Int8
+                | Uint16
+                | Int16
+                | Int32
+                | Int64
+                | Bool
+                | Uint32
+                | Uint64
+                | Uint4
+                | Int4
+                | Uint2
+                | Int2
+        )
     }
     /// Whether elements are floating-point numbers of any width.
     pub fn is_float(self) -> bool {

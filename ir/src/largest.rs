@@ -27,14 +27,17 @@ impl Largest {
         }
         let most = |dim: &Dim| match dim {
             Dim::Known(extent) => Some(*extent),
-            Dim::Symbolic(expr) => expr.upper_bound(&domain.ranges).and_then(|most| u64::try_from(most.max(0)).ok()),
+            Dim::Symbolic(expr) => {
+                expr.upper_bound(&domain.ranges).and_then(|most| u64::try_from(most.max(0)).ok())
+            }
             Dim::AtMost(_) | Dim::Within(_) | Dim::Unknown => None,
         };
         let extents: Vec<u64> = dims.iter().map(most).collect::<Option<_>>()?;
         let ty = TensorType::fixed(tensor.element, &extents);
         let size = ty.size();
         let limited = || {
-            let elements = dims.iter().try_fold(DimExpr::constant(1), |product, dim| product.mul(&dim.expr()?))?;
+            let elements =
+                dims.iter().try_fold(DimExpr::constant(1), |product, dim| product.mul(&dim.expr()?))?;
             let most = domain.most(&elements)?;
             TensorType::fixed(tensor.element, &[u64::try_from(most).ok()?]).size()
         };
@@ -112,7 +115,8 @@ impl Module {
     pub fn bind(&mut self, extents: &BTreeMap<String, u64>) {
         self.domain.ranges.retain(|name, _| !extents.contains_key(name));
         let limits = std::mem::take(&mut self.domain.limits);
-        let left = limits.into_iter().map(|limit| Limit { of: limit.of.bind(extents).unwrap_or(limit.of), ..limit });
+        let left =
+            limits.into_iter().map(|limit| Limit { of: limit.of.bind(extents).unwrap_or(limit.of), ..limit });
         self.domain.limits = left.filter(|limit| limit.of.as_constant().is_none()).collect();
         let values: Vec<Value> = self.values.keys().collect();
         for value in values {
@@ -125,7 +129,12 @@ impl Module {
     pub fn largest_size(&self, value: Value) -> Option<Bytes> {
         let bounded = || {
             let tensor = self.ty(value).tensor()?;
-            let most = tensor.shape.as_ref()?.iter().map(|dim| self.domain.most_of(dim)).collect::<Option<Vec<u64>>>()?;
+            let most = tensor
+                .shape
+                .as_ref()?
+                .iter()
+                .map(|dim| self.domain.most_of(dim))
+                .collect::<Option<Vec<u64>>>()?;
             TensorType::fixed(tensor.element, &most).size()
         };
         self.ty(value).largest_size().or_else(bounded)
@@ -160,12 +169,20 @@ mod tests {
         let main = builder.module().main();
         for (at, shape) in shapes.iter().enumerate() {
             let dims = shape.iter().map(|dim| Dim::from_name(dim)).collect();
-            builder.input(main, &format!("x{at}"), ValueType::Tensor(TensorType::new(ElementType::Float, dims)), None);
+            builder.input(
+                main,
+                &format!("x{at}"),
+                ValueType::Tensor(TensorType::new(ElementType::Float, dims)),
+                None,
+            );
         }
         let mut module = builder.finish();
         module.set_domain(Domain {
             ranges: ranges.iter().map(|(name, range)| ((*name).to_owned(), range.parse().unwrap())).collect(),
-            limits: limits.iter().map(|(of, most)| Limit { of: DimExpr::parse(of).unwrap(), most: *most }).collect(),
+            limits: limits
+                .iter()
+                .map(|(of, most)| Limit { of: DimExpr::parse(of).unwrap(), most: *most })
+                .collect(),
         });
         module
     }
@@ -198,7 +215,8 @@ mod tests {
         for (value, dims) in all.iter().zip(shapes) {
             module.set_type(*value, ValueType::Tensor(TensorType::new(ElementType::Float, dims)));
         }
-        let found: Vec<Option<u64>> = all.iter().map(|value| module.largest_size(*value).map(|size| size.0)).collect();
+        let found: Vec<Option<u64>> =
+            all.iter().map(|value| module.largest_size(*value).map(|size| size.0)).collect();
         assert_eq!(found, [Some(64), Some(64), None, None]);
         assert_eq!(sizes(&module), [None; 4]);
     }

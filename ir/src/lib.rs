@@ -43,10 +43,15 @@ pub mod verify;
 
 pub use attribute::Attribute;
 pub use diagnostic::{Diagnostic, Severity};
-pub use dim::{Atom, Comparison, Dim, DimExpr, Domain, Factor, Interval, Limit, LimitError, Range, RangeError, Ranges};
+pub use dim::{
+    Atom, Comparison, Dim, DimExpr, Domain, Factor, Interval, Limit, LimitError, Range, RangeError, Ranges,
+};
 pub use element::ElementType;
 pub use entity::{ConstId, EntityId, GraphId, Node, PrimaryMap, SecondaryMap, Space, Value};
-pub use module::{ConstData, ConstOrigin, Definition, GraphData, Module, NodeData, Operator, Origin, Payload, Stage, ValueData};
+pub use module::{
+    ConstData, ConstOrigin, Definition, GraphData, Module, NodeData, Operator, Origin, Payload, Stage,
+    ValueData,
+};
 pub use nearest::nearest;
 pub use pattern::matches;
 pub use plan::{Alias, AliasKind, ArenaSize, Plan, Scratch, SpaceData, Storage};

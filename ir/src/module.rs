@@ -155,7 +155,9 @@ impl NodeData {
     }
     /// Iterates over all bodies, each with the name of its attribute, in order.
     pub fn bodies(&self) -> impl Iterator<Item = (&str, GraphId)> {
-        self.attributes.iter().flat_map(|(name, value)| value.graphs().iter().map(move |graph| (name.as_str(), *graph)))
+        self.attributes
+            .iter()
+            .flat_map(|(name, value)| value.graphs().iter().map(move |graph| (name.as_str(), *graph)))
     }
     /// Iterates over the operands that are not omitted, in order, with repeats.
     pub fn operands(&self) -> impl Iterator<Item = Value> + '_ {
@@ -373,7 +375,10 @@ impl Module {
             }
             found.extend(self.graphs[body].outputs.iter().copied());
         }
-        found.into_iter().filter(|value| self.home(*value).is_none_or(|home| !inside.contains(&home))).collect()
+        found
+            .into_iter()
+            .filter(|value| self.home(*value).is_none_or(|home| !inside.contains(&home)))
+            .collect()
     }
     /// Lists all values that a node reads: its operands, then the captures of its bodies; with repeats.
     pub fn reads(&self, node: Node) -> Vec<Value> {

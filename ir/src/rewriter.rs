@@ -27,7 +27,12 @@ pub struct NewNode {
 impl NewNode {
     /// Describes a node without a name.
     #[must_use]
-    pub fn new(operator: Operator, inputs: Vec<Option<Value>>, attributes: Vec<(String, Attribute)>, origin: Origin) -> Self {
+    pub fn new(
+        operator: Operator,
+        inputs: Vec<Option<Value>>,
+        attributes: Vec<(String, Attribute)>,
+        origin: Origin,
+    ) -> Self {
         Self { operator, name: String::new(), inputs, attributes, origin }
     }
     /// Names the node.
@@ -116,10 +121,25 @@ fn push_initializer(module: &mut Module, graph: GraphId, name: &str, constant: C
     value
 }
 
-fn push_node(module: &mut Module, graph: GraphId, new: NewNode, results: &[Option<(String, ValueType)>]) -> Node {
+fn push_node(
+    module: &mut Module,
+    graph: GraphId,
+    new: NewNode,
+    results: &[Option<(String, ValueType)>],
+) -> Node {
     let NewNode { operator, name, inputs, attributes, origin } = new;
-    let bodies: Vec<GraphId> = attributes.iter().flat_map(|(_, value)| value.graphs().iter().copied()).collect();
-    let data = NodeData { operator, name, inputs, outputs: Vec::new(), attributes, graph, origin, recompute_of: None };
+    let bodies: Vec<GraphId> =
+        attributes.iter().flat_map(|(_, value)| value.graphs().iter().copied()).collect();
+    let data = NodeData {
+        operator,
+        name,
+        inputs,
+        outputs: Vec::new(),
+        attributes,
+        graph,
+        origin,
+        recompute_of: None,
+    };
     let node = module.nodes.push(data);
     for body in bodies {
         module.graphs[body].parent = Some(node);
@@ -270,7 +290,10 @@ impl<'m> Rewriter<'m> {
         else {
             return false;
         };
-        if node == loser || self.module.nodes[node].graph != self.module.nodes[loser].graph || self.is_pinned(old) {
+        if node == loser
+            || self.module.nodes[node].graph != self.module.nodes[loser].graph
+            || self.is_pinned(old)
+        {
             return false;
         }
         self.module.nodes[loser].outputs[slot as usize] = None;
@@ -287,7 +310,9 @@ impl<'m> Rewriter<'m> {
     /// `O(log N)` lookups.
     pub fn fresh_name(&mut self, hint: &str) -> String {
         let module = &*self.module;
-        let names = self.names.get_or_insert_with(|| module.values.iter().map(|(_, value)| value.name.clone()).collect());
+        let names = self
+            .names
+            .get_or_insert_with(|| module.values.iter().map(|(_, value)| value.name.clone()).collect());
         let numbered = |number: u64| if number == 0 { hint.to_owned() } else { format!("{hint}_{number}") };
         let is_taken = |number: u64| names.contains(&numbered(number));
         let mut free = 0;
@@ -403,7 +428,8 @@ impl<'m> Rewriter<'m> {
         self.edits += 1;
         let position = self.module.graphs[graph].inputs.len() as u32;
         let definition = Definition::Input(graph, position);
-        let value = self.module.values.push(ValueData { name: name.to_owned(), ty, definition, default: None });
+        let value =
+            self.module.values.push(ValueData { name: name.to_owned(), ty, definition, default: None });
         self.module.graphs[graph].inputs.push(value);
         value
     }
@@ -487,7 +513,11 @@ impl<'m> Rewriter<'m> {
     /// Moves a value to an omitted result position of another node. Its name and uses stay, and its
     /// former producer omits the result. Does nothing if the position is missing or occupied.
     pub fn move_result(&mut self, value: Value, node: Node, position: u32) {
-        let Some(slot) = self.module.nodes[node].outputs.get_mut(position as usize).filter(|slot| slot.is_none()) else { return };
+        let Some(slot) =
+            self.module.nodes[node].outputs.get_mut(position as usize).filter(|slot| slot.is_none())
+        else {
+            return;
+        };
         *slot = Some(value);
         self.edits += 1;
         if let Definition::Result(old, at) = self.module.values[value].definition {
@@ -498,7 +528,9 @@ impl<'m> Rewriter<'m> {
     /// Omits a node result. Returns `false`, without a change, if the result is missing, pinned or in
     /// use.
     pub fn leave_out(&mut self, node: Node, position: usize) -> bool {
-        let Some(value) = self.module.nodes[node].outputs.get(position).copied().flatten() else { return false };
+        let Some(value) = self.module.nodes[node].outputs.get(position).copied().flatten() else {
+            return false;
+        };
         if self.is_pinned(value) || !self.uses[value].is_empty() {
             return false;
         }
@@ -558,7 +590,8 @@ impl<'m> Rewriter<'m> {
         self.edits += 1;
         let node = push_node(self.module, graph, new, results);
         let list = &mut self.module.graphs[graph].nodes;
-        let at = before.and_then(|anchor| list.iter().position(|other| *other == anchor)).unwrap_or(list.len());
+        let at =
+            before.and_then(|anchor| list.iter().position(|other| *other == anchor)).unwrap_or(list.len());
         list.insert(at, node);
         for (position, operand) in self.module.nodes[node].inputs.clone().into_iter().enumerate() {
             if let Some(value) = operand {
@@ -609,7 +642,11 @@ impl<'m> Rewriter<'m> {
     fn root_copies(&mut self, graph: GraphId) {
         let mut roots: BTreeMap<Node, Node> = BTreeMap::new();
         for node in self.module.graphs[graph].nodes.clone() {
-            let Some(original) = self.module.nodes[node].recompute_of.filter(|original| self.erased[*original]) else { continue };
+            let Some(original) =
+                self.module.nodes[node].recompute_of.filter(|original| self.erased[*original])
+            else {
+                continue;
+            };
             let root = *roots.entry(original).or_insert(node);
             self.module.nodes[node].recompute_of = Some(root).filter(|root| *root != node);
         }

@@ -175,7 +175,8 @@ mod tests {
         assert_eq!(TensorType::fixed(ElementType::Float, &[]).size(), Some(Bytes(4)));
         assert_eq!(TensorType::fixed(ElementType::String, &[3]).size(), None);
         assert_eq!(TensorType::new(ElementType::Float, vec![Dim::Unknown]).size(), None);
-        let few = ValueType::Tensor(TensorType::new(ElementType::Int64, vec![Dim::Known(2), Dim::AtMost(12)]));
+        let few =
+            ValueType::Tensor(TensorType::new(ElementType::Int64, vec![Dim::Known(2), Dim::AtMost(12)]));
         assert_eq!((few.size(), few.largest_size()), (None, Some(Bytes(192))));
     }
 }

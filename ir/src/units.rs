@@ -133,13 +133,15 @@ mod tests {
 
     #[test]
     fn bytes_print_in_iec_units() {
-        let printed: Vec<String> = [0, 1023, 1024, 655_360, 1 << 40].iter().map(|n| Bytes(*n).to_string()).collect();
+        let printed: Vec<String> =
+            [0, 1023, 1024, 655_360, 1 << 40].iter().map(|n| Bytes(*n).to_string()).collect();
         assert_eq!(printed, ["0 B", "1023 B", "1.0 KiB", "640.0 KiB", "1.0 TiB"]);
     }
 
     #[test]
     fn exact_counts_have_separators() {
-        let printed: Vec<String> = [0, 999, 1000, 240_900, 1_234_567].iter().map(|n| Bytes(*n).exact()).collect();
+        let printed: Vec<String> =
+            [0, 999, 1000, 240_900, 1_234_567].iter().map(|n| Bytes(*n).exact()).collect();
         assert_eq!(printed, ["0 B", "999 B", "1,000 B", "240,900 B", "1,234,567 B"]);
     }
 

@@ -4,7 +4,9 @@
 use std::collections::BTreeSet;
 
 use memc_edit::is_made_by;
-use memc_ir::{Attribute, Bytes, ConstData, ConstId, ConstOrigin, ElementType, Module, Node, Operator, Payload, Value};
+use memc_ir::{
+    Attribute, Bytes, ConstData, ConstId, ConstOrigin, ElementType, Module, Node, Operator, Payload, Value,
+};
 use memc_rewrite::Replaced;
 
 use crate::buffer::GrownCache;
@@ -105,15 +107,22 @@ impl NewOutput {
                 _ => {}
             }
         }
-        let name = |value: &Option<Value>| value.map(|value| module.value(value).name.clone()).unwrap_or_default();
+        let name =
+            |value: &Option<Value>| value.map(|value| module.value(value).name.clone()).unwrap_or_default();
         let constant = |value: &Value| {
             let attribute = numbers(module.constant(module.constant_of(*value)?))?;
             let operator = Operator::onnx("Constant", module.opsets.get("").copied().unwrap_or_default());
-            Some(StatedNode { operator, inputs: Vec::new(), outputs: vec![name(&Some(*value))], attributes: vec![attribute] })
+            Some(StatedNode {
+                operator,
+                inputs: Vec::new(),
+                outputs: vec![name(&Some(*value))],
+                attributes: vec![attribute],
+            })
         };
         let node = |node: &Node| {
             let data = module.node(*node);
-            let (inputs, outputs) = (data.inputs.iter().map(name).collect(), data.outputs.iter().map(name).collect());
+            let (inputs, outputs) =
+                (data.inputs.iter().map(name).collect(), data.outputs.iter().map(name).collect());
             let is_stated = data.attributes.iter().all(|(_, attribute)| is_stated(attribute));
             let operator = data.operator.clone();
             is_stated.then(|| StatedNode { operator, inputs, outputs, attributes: data.attributes.clone() })
@@ -148,12 +157,20 @@ fn numbers(constant: &ConstData) -> Option<(String, Attribute)> {
         ElementType::Int64 => {
             let (eights, _) = raw.as_chunks::<8>();
             let all: Vec<i64> = eights.iter().map(|bytes| i64::from_le_bytes(*bytes)).collect();
-            if is_number { ("value_int", Attribute::Int(*all.first()?)) } else { ("value_ints", Attribute::Ints(all)) }
+            if is_number {
+                ("value_int", Attribute::Int(*all.first()?))
+            } else {
+                ("value_ints", Attribute::Ints(all))
+            }
         }
         ElementType::Float => {
             let (fours, _) = raw.as_chunks::<4>();
             let all: Vec<f32> = fours.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
-            if is_number { ("value_float", Attribute::Float(*all.first()?)) } else { ("value_floats", Attribute::Floats(all)) }
+            if is_number {
+                ("value_float", Attribute::Float(*all.first()?))
+            } else {
+                ("value_floats", Attribute::Floats(all))
+            }
         }
         _ => return None,
     };
@@ -187,7 +204,9 @@ impl Claims {
 
     /// Returns the matrices of weights that are written in few bits.
     pub fn encoded_weights(&self) -> impl Iterator<Item = &EncodedWeight> {
-        self.0.iter().filter_map(|claim| if let Claim::EncodedWeight(found) = claim { Some(found) } else { None })
+        self.0
+            .iter()
+            .filter_map(|claim| if let Claim::EncodedWeight(found) = claim { Some(found) } else { None })
     }
 
     /// Returns the caches that are kept in one buffer.

@@ -93,7 +93,9 @@ fn key(module: &Module, node: Node, numbers: &Numbers) -> Option<String> {
     attributes.sort_by(|a, b| a.0.cmp(&b.0));
     for (name, value) in attributes {
         match value {
-            Attribute::Tensor(constant) => write!(key, " {name:?}={}", constant_key(module, *constant)).ok()?,
+            Attribute::Tensor(constant) => {
+                write!(key, " {name:?}={}", constant_key(module, *constant)).ok()?
+            }
             Attribute::Tensors(_) => return None,
             // Floats are compared by their bits, so that the key is exact.
             Attribute::Float(number) => write!(key, " {name:?}={:08x}", number.to_bits()).ok()?,

@@ -29,7 +29,8 @@ fn run(module: &mut Module, _ctx: &mut PassContext<'_>) -> Result<Changed, PassE
         // A node that is not repeatable (random or stateful) is identified by its full list of results,
         // so it keeps all of them.
         if repeatable(rewriter.module(), node) {
-            let optional = lookup(&rewriter.module().node(node).operator).map_or(&[][..], |info| info.optional);
+            let optional =
+                lookup(&rewriter.module().node(node).operator).map_or(&[][..], |info| info.optional);
             optional.iter().for_each(|position| _ = rewriter.leave_out(node, *position));
         }
     }

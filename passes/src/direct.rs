@@ -57,7 +57,11 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
         stop: "direct",
         effort,
     });
-    let moved = module.values().keys().filter(|value| module.plan.storage[*value] != before.plan.storage[*value]).count();
+    let moved = module
+        .values()
+        .keys()
+        .filter(|value| module.plan.storage[*value] != before.plan.storage[*value])
+        .count();
     Ok(Changed::edits(moved as u64 + u64::from(module.plan.arenas != before.plan.arenas)))
 }
 
@@ -106,14 +110,20 @@ struct Found {
 
 /// Lets buffers of a level live in the next one until the level's arena keeps its limit. Returns `None` if
 /// no choice does.
-fn relieve(module: &mut Module, ctx: &mut PassContext<'_>, level: &Level, next: &Level) -> Result<Option<Found>, PassError> {
+fn relieve(
+    module: &mut Module,
+    ctx: &mut PassContext<'_>,
+    level: &Level,
+    next: &Level,
+) -> Result<Option<Found>, PassError> {
     let mut found = Found { rounds: 0, effort: 0 };
     let (Some(limit), true) = (level.limit, is_beyond(module, level)) else { return Ok(Some(found)) };
     let memory = Memory::of(module, ctx.options);
     let (is_first, steps) = (level.rate.is_none(), memory.liveness.steps);
     let all = if is_first { memory.buffers } else { memory.far(module, &level.data.name) };
     let costs = costs(module, next.rate.unwrap_or(f64::INFINITY));
-    let (free, bound): (Vec<Buffer>, Vec<Buffer>) = all.into_iter().partition(|buffer| !is_copy(module, buffer));
+    let (free, bound): (Vec<Buffer>, Vec<Buffer>) =
+        all.into_iter().partition(|buffer| !is_copy(module, buffer));
     let candidate = |buffer: &Buffer| direct::Candidate {
         start: buffer.range.start.0,
         end: buffer.range.end.0,
@@ -121,7 +131,8 @@ fn relieve(module: &mut Module, ctx: &mut PassContext<'_>, level: &Level, next: 
         cost: buffer.members.iter().fold(0, |sum, value| costs[*value].saturating_add(sum)),
     };
     let fixed = fixed(module, &bound, steps, is_first);
-    let mut problem = direct::Problem { candidates: free.iter().map(candidate).collect(), fixed, limit: limit.0 };
+    let mut problem =
+        direct::Problem { candidates: free.iter().map(candidate).collect(), fixed, limit: limit.0 };
     // Bytes that no choice frees.
     let least = problem.fixed.iter().copied().max().unwrap_or(0);
     let kept = module.clone();
@@ -134,7 +145,9 @@ fn relieve(module: &mut Module, ctx: &mut PassContext<'_>, level: &Level, next: 
         found.effort += outcome.effort;
         *module = kept.clone();
         let space = space_of(module, &next.data);
-        for buffer in free.iter().zip(&leaves).filter(|(_, leaves)| **leaves).flat_map(|(buffer, _)| &buffer.members) {
+        for buffer in
+            free.iter().zip(&leaves).filter(|(_, leaves)| **leaves).flat_map(|(buffer, _)| &buffer.members)
+        {
             module.plan.storage.set(*buffer, Some(Storage { space, offset: Bytes(0) }));
         }
         (place::INFO.run)(module, ctx)?;
@@ -174,7 +187,10 @@ fn is_copy(module: &Module, buffer: &Buffer) -> bool {
     let moves = |node: memc_ir::Node| transfer_of(&module.node(node).operator).is_some();
     let is_made = buffer.members.iter().any(|value| module.producer(*value).is_some_and(moves));
     let nodes = &module.graph(module.main()).nodes;
-    is_made || nodes.iter().any(|node| moves(*node) && module.node(*node).operands().any(|value| buffer.members.contains(&value)))
+    is_made
+        || nodes.iter().any(|node| {
+            moves(*node) && module.node(*node).operands().any(|value| buffer.members.contains(&value))
+        })
 }
 
 /// Returns the nanoseconds in which all nodes access a value at a rate, in bytes per second.

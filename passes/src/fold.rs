@@ -51,7 +51,9 @@ fn fold(rewriter: &mut Rewriter<'_>, node: Node, held_only: bool, ctx: &PassCont
     }
     let constants: Option<Vec<ConstData>> =
         read.iter().map(|value| known(rewriter.module(), node, *value, held_only, ctx)).collect();
-    let Some(constants) = constants.filter(|made| !enlarges(rewriter.module(), node, made, ctx)) else { return };
+    let Some(constants) = constants.filter(|made| !enlarges(rewriter.module(), node, made, ctx)) else {
+        return;
+    };
     for (value, constant) in read.into_iter().zip(constants) {
         let id = rewriter.constant(constant);
         rewriter.make_initializer(value, id);
@@ -132,7 +134,13 @@ pub(crate) fn keeps_bits(rewriter: &Rewriter<'_>, value: Value) -> bool {
 /// inference.
 ///
 /// `None` if neither exists, or if the known elements take more than `max_fold_bytes`.
-fn known(module: &Module, node: Node, value: Value, held_only: bool, ctx: &PassContext<'_>) -> Option<ConstData> {
+fn known(
+    module: &Module,
+    node: Node,
+    value: Value,
+    held_only: bool,
+    ctx: &PassContext<'_>,
+) -> Option<ConstData> {
     if let Some(held) = held_constant(module, node) {
         let constant = module.constant(held);
         // Moving bytes from an attribute to an initializer never enlarges the model.

@@ -25,7 +25,10 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     let mut edits = 0;
     for (index, node) in module.graph(module.main()).nodes.clone().into_iter().enumerate() {
         if let Some((result, operand)) = choose(module, node, Step(index as u32), &families, ctx) {
-            module.plan.alias.set(result, Some(Alias { of: operand, kind: AliasKind::InPlace, offset: Bytes(0) }));
+            module
+                .plan
+                .alias
+                .set(result, Some(Alias { of: operand, kind: AliasKind::InPlace, offset: Bytes(0) }));
             edits += 1;
         }
     }
@@ -50,8 +53,10 @@ impl Families {
         for value in module.values().keys() {
             let Some(range) = liveness.range(value) else { continue };
             let head = head(module, value);
-            let joined = needed[head]
-                .map_or(range, |other| LiveRange { start: other.start.min(range.start), end: other.end.max(range.end) });
+            let joined = needed[head].map_or(range, |other| LiveRange {
+                start: other.start.min(range.start),
+                end: other.end.max(range.end),
+            });
             needed.set(head, Some(joined));
         }
         let mut kept = SecondaryMap::default();
@@ -72,7 +77,13 @@ pub(crate) fn head(module: &Module, value: Value) -> Value {
 }
 
 /// Returns the first result of a node and the first operand that this result may overwrite.
-fn choose(module: &Module, node: Node, step: Step, families: &Families, ctx: &PassContext<'_>) -> Option<(Value, Value)> {
+fn choose(
+    module: &Module,
+    node: Node,
+    step: Step,
+    families: &Families,
+    ctx: &PassContext<'_>,
+) -> Option<(Value, Value)> {
     let typed = Typed::of(module, node);
     let result = (*module.node(node).outputs.first()?)?;
     if module.plan.alias[result].is_some() || !is_placed(module, &families.classes, families.io, result) {

@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use memc_ir::{
-    Attribute, Bytes, ConstData, Definition, ElementType, GraphId, Module, Node, Operator, Rewriter, TensorType, Use, Value,
+    Attribute, Bytes, ConstData, Definition, ElementType, GraphId, Module, Node, Operator, Rewriter,
+    TensorType, Use, Value,
 };
 use memc_ops::repeatable;
 
@@ -120,7 +121,9 @@ impl Walk<'_, '_, '_> {
                 let goes_on = self.integer(*graph.outputs.first()?).map(|flag| flag != 0);
                 match (trips, starts, goes_on) {
                     (Some(Some(..=0)), ..) | (_, Some(false), _) => Some(Runs::Never),
-                    (Some(Some(1)), Some(true), _) | (None | Some(Some(2..)), Some(true), Some(false)) => Some(Runs::Once(body)),
+                    (Some(Some(1)), Some(true), _) | (None | Some(Some(2..)), Some(true), Some(false)) => {
+                        Some(Runs::Once(body))
+                    }
                     _ => None,
                 }
             }
@@ -144,7 +147,8 @@ impl Walk<'_, '_, '_> {
             let names = self.names.as_ref();
             defined(self.module(), body).all(|value| {
                 let name = &self.module().value(value).name;
-                !self.rewriter.is_pinned(value) && names.and_then(|names| names.get(name)).is_none_or(|count| *count == 1)
+                !self.rewriter.is_pinned(value)
+                    && names.and_then(|names| names.get(name)).is_none_or(|count| *count == 1)
             })
         }
     }
@@ -153,7 +157,8 @@ impl Walk<'_, '_, '_> {
         let module = self.rewriter.module();
         self.names.get_or_insert_with(|| {
             let mut names = HashMap::new();
-            for (_, data) in module.values().iter().filter(|(_, data)| data.definition != Definition::Erased) {
+            for (_, data) in module.values().iter().filter(|(_, data)| data.definition != Definition::Erased)
+            {
                 *names.entry(data.name.clone()).or_default() += 1;
             }
             names
@@ -166,8 +171,13 @@ impl Walk<'_, '_, '_> {
         self.count_names();
         let moved: BTreeSet<Value> = defined(self.module(), body).collect();
         // The other branch goes with the node.
-        let dead: Vec<GraphId> =
-            self.module().node(node).bodies().map(|(_, other)| other).filter(|other| *other != body).collect();
+        let dead: Vec<GraphId> = self
+            .module()
+            .node(node)
+            .bodies()
+            .map(|(_, other)| other)
+            .filter(|other| *other != body)
+            .collect();
         let mut gone: Vec<Value> = Vec::new();
         for body in dead {
             gone.extend(defined(self.module(), body));
@@ -196,10 +206,17 @@ impl Walk<'_, '_, '_> {
 
     /// Puts values in the place of the results of a node, and erases the node. Values in `own` take over the
     /// names of the results.
-    fn pass_on(&mut self, node: Node, pairs: impl Iterator<Item = (Option<Value>, Value)>, own: &BTreeSet<Value>) {
+    fn pass_on(
+        &mut self,
+        node: Node,
+        pairs: impl Iterator<Item = (Option<Value>, Value)>,
+        own: &BTreeSet<Value>,
+    ) {
         let mut moved: BTreeMap<Value, Value> = BTreeMap::new();
         for (result, value) in pairs {
-            let Some(result) = result.filter(|result| !self.rewriter.uses(*result).is_empty()) else { continue };
+            let Some(result) = result.filter(|result| !self.rewriter.uses(*result).is_empty()) else {
+                continue;
+            };
             let value = moved.get(&value).copied().unwrap_or(value);
             if own.contains(&value) && self.rewriter.take_over(value, result) {
                 moved.insert(value, result);
@@ -214,7 +231,13 @@ impl Walk<'_, '_, '_> {
     }
 
     /// Inserts a node without results in front of another one.
-    fn insert(&mut self, before: Node, name: &str, inputs: Vec<Option<Value>>, attributes: Vec<(String, Attribute)>) -> Node {
+    fn insert(
+        &mut self,
+        before: Node,
+        name: &str,
+        inputs: Vec<Option<Value>>,
+        attributes: Vec<(String, Attribute)>,
+    ) -> Node {
         let data = self.module().node(before);
         let (graph, label) = (data.graph, data.name.clone());
         let operator = Operator::onnx(name, self.version());
@@ -258,9 +281,14 @@ impl Walk<'_, '_, '_> {
         let (outputs, own) = self.inlined(node, body);
         let results = self.module().node(node).outputs.clone();
         for (result, value) in results.iter().zip(outputs.iter().skip(1)).skip(initial.len()) {
-            let Some(result) = result.filter(|result| !self.rewriter.uses(*result).is_empty()) else { continue };
+            let Some(result) = result.filter(|result| !self.rewriter.uses(*result).is_empty()) else {
+                continue;
+            };
             let (axes, attributes) = match self.version() >= 13 {
-                true => (Some(self.scalar(node, "axes", TensorType::fixed(ElementType::Int64, &[1]), vec![0; 8])), Vec::new()),
+                true => (
+                    Some(self.scalar(node, "axes", TensorType::fixed(ElementType::Int64, &[1]), vec![0; 8])),
+                    Vec::new(),
+                ),
                 false => (None, vec![("axes".to_owned(), Attribute::Ints(vec![0]))]),
             };
             let operands = [Some(*value)].into_iter().chain(axes.map(Some)).collect();
@@ -277,7 +305,8 @@ impl Walk<'_, '_, '_> {
         let (initial, results) = (data.inputs.get(2..).unwrap_or_default().to_vec(), data.outputs.clone());
         let Some(initial) = initial.into_iter().collect::<Option<Vec<Value>>>() else { return };
         let collected = results.iter().skip(initial.len()).copied().flatten();
-        let collected: Vec<Value> = collected.filter(|value| !self.rewriter.uses(*value).is_empty()).collect();
+        let collected: Vec<Value> =
+            collected.filter(|value| !self.rewriter.uses(*value).is_empty()).collect();
         let is_output = |site: &Use| matches!(site, Use::Output(..));
         let empty: Option<Vec<ConstData>> = collected
             .iter()

@@ -39,7 +39,8 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
 
 /// Remarks on an output with another shape.
 fn remark(output: &str, before: Bytes) -> Diagnostic {
-    let message = format!("output `{output}` has the last row only, by `--last-token`: all rows are {before}");
+    let message =
+        format!("output `{output}` has the last row only, by `--last-token`: all rows are {before}");
     Diagnostic::new("W0364", Severity::Remark, message)
         .with_help("read the row at position 0: it is the row of the last token of the run")
 }
@@ -64,17 +65,22 @@ fn of_tokens(module: &Module, state: &[&str]) -> Result<Vec<(Value, usize)>, NoR
     let axis = |value: Value| {
         let (dims, is_state) = (dims(value)?, state.contains(&module.value(value).name.as_str()));
         let rank = dims.len().checked_sub(1).filter(|rank| *rank > 0 && !is_state)?;
-        let is_like = |ids: &&Vec<Dim>| ids.len() == rank && ids.iter().zip(&dims).all(|(own, other)| own.same(other));
+        let is_like =
+            |ids: &&Vec<Dim>| ids.len() == rank && ids.iter().zip(&dims).all(|(own, other)| own.same(other));
         let is_made = module.producer(value).is_some();
         ids.iter().find(is_like).filter(|_| is_made).map(|_| (value, rank - 1))
     };
     let found: Vec<(Value, usize)> = main.outputs.iter().copied().filter_map(axis).collect();
     if found.is_empty() {
-        return Err(NoRows { why: "none has the extents of an input of integers, and one axis more".to_owned() });
+        return Err(NoRows {
+            why: "none has the extents of an input of integers, and one axis more".to_owned(),
+        });
     }
     if module.opsets.get("").copied().unwrap_or_default() < POSITIONS_ARE_OPERANDS {
         return Err(NoRows {
-            why: format!("the operator set is older than {POSITIONS_ARE_OPERANDS}, and Slice has no operands"),
+            why: format!(
+                "the operator set is older than {POSITIONS_ARE_OPERANDS}, and Slice has no operands"
+            ),
         });
     }
     Ok(found)

@@ -48,7 +48,10 @@ pub use claims::{Claim, Claims, Encoded, EncodedWeight, LastRow, NewOutput, Stat
 pub use memc_rewrite::Replaced;
 pub use memo::Memo;
 pub use options::{Encoding, Io, Lossy, Options, Rewriting, StateNames, WeightCode};
-pub use pass::{Budgeted, Changed, ExternalData, PassContext, PassError, PassInfo, Said, Shortage, SolverReport, StepBytes};
+pub use pass::{
+    Budgeted, Changed, ExternalData, PassContext, PassError, PassInfo, Said, Shortage, SolverReport,
+    StepBytes,
+};
 pub use pipeline::{Observer, PassStep, Pipeline, PipelineError, Silent};
 pub use settings::{Seek, SettingError, Settings};
 pub use transform::{LeaveOut, Transform, Turn};

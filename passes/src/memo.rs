@@ -56,7 +56,12 @@ impl Memo {
     ///
     /// # Errors
     /// The solver refuses the problem.
-    pub fn order(&self, problem: &order::Problem, below: u64, limit: &Limit) -> Result<Outcome<Vec<u32>>, order::OrderError> {
+    pub fn order(
+        &self,
+        problem: &order::Problem,
+        below: u64,
+        limit: &Limit,
+    ) -> Result<Outcome<Vec<u32>>, order::OrderError> {
         let count = problem.operations.len();
         let outcome = self.orders.ask(&(problem.clone(), below), count, limit, || {
             let given: Vec<u32> = (0..count as u32).collect();
@@ -74,7 +79,11 @@ impl Memo {
     ///
     /// # Errors
     /// The solver refuses the problem.
-    pub fn place(&self, problem: &place::Problem, limit: &Limit) -> Result<Outcome<place::Solution>, place::ProblemError> {
+    pub fn place(
+        &self,
+        problem: &place::Problem,
+        limit: &Limit,
+    ) -> Result<Outcome<place::Solution>, place::ProblemError> {
         let at_once = self.place_within(problem, &limit.with_nodes(0))?;
         if limit.nodes == 0 || at_once.stop == StopReason::BoundReached {
             return Ok(at_once);
@@ -83,8 +92,13 @@ impl Memo {
     }
 
     /// Places the buffers of a problem within exactly this limit.
-    fn place_within(&self, problem: &place::Problem, limit: &Limit) -> Result<Outcome<place::Solution>, place::ProblemError> {
-        let outcome = self.places.ask(problem, problem.buffers.len(), limit, || place::solve(problem, limit))?;
+    fn place_within(
+        &self,
+        problem: &place::Problem,
+        limit: &Limit,
+    ) -> Result<Outcome<place::Solution>, place::ProblemError> {
+        let outcome =
+            self.places.ask(problem, problem.buffers.len(), limit, || place::solve(problem, limit))?;
         self.spend(outcome.effort);
         Ok(outcome)
     }
@@ -140,9 +154,13 @@ impl<Q: Clone + PartialEq, S: Clone> Known<Q, S> {
         solve: impl FnOnce() -> Result<Outcome<S>, E>,
     ) -> Result<Outcome<S>, E> {
         // An optimum proven by heuristics also answers every higher limit.
-        let is_enough = |entry: &Entry<Q, S>| entry.answer.stop == StopReason::BoundReached && entry.answer.effort == 0;
-        let answers = |entry: &Entry<Q, S>| entry.limit == *limit || entry.limit.nodes < limit.nodes && is_enough(entry);
-        let is_it = |entry: &&Entry<Q, S>| entry.size == size && answers(entry) && entry.question == *question;
+        let is_enough =
+            |entry: &Entry<Q, S>| entry.answer.stop == StopReason::BoundReached && entry.answer.effort == 0;
+        let answers = |entry: &Entry<Q, S>| {
+            entry.limit == *limit || entry.limit.nodes < limit.nodes && is_enough(entry)
+        };
+        let is_it =
+            |entry: &&Entry<Q, S>| entry.size == size && answers(entry) && entry.question == *question;
         let known = locked(&self.0).iter().find(is_it).map(|entry| entry.answer.clone());
         if let Some(known) = known {
             return Ok(known);
@@ -164,7 +182,13 @@ mod tests {
     use super::*;
 
     fn outcome(value: u64) -> Result<Outcome<u64>, ()> {
-        Ok(Outcome { solution: Some(value), value: Some(value), lower_bound: 0, stop: StopReason::NodeLimit, effort: 0 })
+        Ok(Outcome {
+            solution: Some(value),
+            value: Some(value),
+            lower_bound: 0,
+            stop: StopReason::NodeLimit,
+            effort: 0,
+        })
     }
 
     #[test]
@@ -188,7 +212,11 @@ mod tests {
         assert_eq!([ask(5, 20, StopReason::NodeLimit, 0), ask(3, 30, StopReason::NodeLimit, 0)], [10, 30]);
         let searched: Known<u32, u64> = Known::default();
         let ask = |nodes: u64, answer: u64| {
-            let outcome = outcome(answer).map(|outcome| Outcome { stop: StopReason::BoundReached, effort: 1, ..outcome });
+            let outcome = outcome(answer).map(|outcome| Outcome {
+                stop: StopReason::BoundReached,
+                effort: 1,
+                ..outcome
+            });
             searched.ask(&1, 1, &Limit::nodes(nodes), || outcome).unwrap().value.unwrap()
         };
         assert_eq!([ask(4, 10), ask(5, 20)], [10, 20]);
@@ -211,7 +239,11 @@ mod tests {
     fn the_oldest_answers_are_forgotten_when_all_are_too_large_together() {
         let known: Known<u32, u64> = Known::default();
         let ask = |question: u32, answer: u64| {
-            known.ask(&question, MAX_REMEMBERED / 2, &Limit::nodes(0), || outcome(answer)).unwrap().value.unwrap()
+            known
+                .ask(&question, MAX_REMEMBERED / 2, &Limit::nodes(0), || outcome(answer))
+                .unwrap()
+                .value
+                .unwrap()
         };
         assert_eq!([ask(1, 10), ask(2, 20), ask(3, 30)], [10, 20, 30]);
         assert_eq!([ask(3, 0), ask(2, 0), ask(1, 11)], [30, 20, 11]);
@@ -221,10 +253,14 @@ mod tests {
     #[test]
     fn placements_do_not_depend_on_earlier_questions() {
         let buffer = |size: u64| place::Buffer { alignment: 64, ..place::Buffer::new(0, 1, size) };
-        let problem = place::Problem { buffers: [960, 3456, 4320, 1728].map(buffer).to_vec(), ..place::Problem::default() };
+        let problem = place::Problem {
+            buffers: [960, 3456, 4320, 1728].map(buffer).to_vec(),
+            ..place::Problem::default()
+        };
         let (fresh, asked) = (Memo::default(), Memo::default());
         asked.place(&problem, &Limit::nodes(0)).unwrap();
-        let offsets = |memo: &Memo| memo.place(&problem, &Limit::default()).unwrap().solution.unwrap().offsets;
+        let offsets =
+            |memo: &Memo| memo.place(&problem, &Limit::default()).unwrap().solution.unwrap().offsets;
         assert_eq!(offsets(&fresh), offsets(&asked));
     }
 }

@@ -247,7 +247,8 @@ impl Options {
             capacity: space.capacity,
             alignment: space.alignment.unwrap_or(profile.alignment).max(profile.rounding),
         });
-        let unlimited = || SpaceData { name: "device".to_owned(), capacity: None, alignment: profile.alignment };
+        let unlimited =
+            || SpaceData { name: "device".to_owned(), capacity: None, alignment: profile.alignment };
         let space = spaces.next().unwrap_or_else(unlimited);
         let farther = spaces.collect();
         let effort = memc_solve::Limit::default().nodes;

@@ -142,13 +142,18 @@ impl Pipeline {
         let mut steps = Vec::new();
         let mut reached = stage;
         for text in split(text) {
-            let (name, settings) = text.strip_suffix(']').and_then(|text| text.split_once('[')).unwrap_or((text, ""));
+            let (name, settings) =
+                text.strip_suffix(']').and_then(|text| text.split_once('[')).unwrap_or((text, ""));
             let pass = registry.iter().find(|pass| pass.name == name).copied();
             let pass = pass.ok_or_else(|| PipelineError::UnknownPass { name: name.to_owned() })?;
             // Without an ordering pass before them, passes that need an order use the module's own
             // order.
             if pass.needs > reached && pass.needs > Stage::Scheduled {
-                return Err(PipelineError::Stage { pass: pass.name, needs: pass.needs.name(), has: reached.name() });
+                return Err(PipelineError::Stage {
+                    pass: pass.name,
+                    needs: pass.needs.name(),
+                    has: reached.name(),
+                });
             }
             reached = reached.max(pass.gives);
             steps.push(PassStep { pass, settings: read(pass, settings)? });

@@ -36,7 +36,9 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     // If the peak already reaches the known arena, spend no effort: heuristics place the buffers.
     let effort = if ctx.settings.below.is_some_and(|below| load.0 >= below) { 0 } else { ctx.effort() };
     let outcome = solve(problem, ctx, effort).map_err(|_| PassError::TooLarge { pass: INFO.name })?;
-    let solution = outcome.solution.ok_or_else(|| wrong("the solver found no placement, although no capacity is set"))?;
+    let solution = outcome
+        .solution
+        .ok_or_else(|| wrong("the solver found no placement, although no capacity is set"))?;
     place::check(problem, &solution).map_err(|violation| wrong(&violation.to_string()))?;
     placement.write(module, space, &solution.offsets);
     // Record the arena with its bounds.
@@ -83,21 +85,30 @@ fn keep_fixed(module: &mut Module, before: &Plan, options: &Options) {
 ///
 /// Under a limit, the result is never higher than the placement without effort, because plans within
 /// limits are first tried without effort.
-fn solve(problem: &place::Problem, ctx: &PassContext<'_>, effort: u64) -> Result<Outcome<place::Solution>, place::ProblemError> {
+fn solve(
+    problem: &place::Problem,
+    ctx: &PassContext<'_>,
+    effort: u64,
+) -> Result<Outcome<place::Solution>, place::ProblemError> {
     let outcome = in_time(ctx, effort, |limit| ctx.memo.place(problem, limit))?;
     if effort == 0 || ctx.settings.limit.is_none() || outcome.status() == Status::Optimal {
         return Ok(outcome);
     }
     let at_once = ctx.memo.place(problem, &Limit::nodes(0))?;
     let is_lower = at_once.value.is_some_and(|value| outcome.value.is_none_or(|other| value < other));
-    Ok(if is_lower { Outcome { solution: at_once.solution, value: at_once.value, ..outcome } } else { outcome })
+    Ok(if is_lower {
+        Outcome { solution: at_once.solution, value: at_once.value, ..outcome }
+    } else {
+        outcome
+    })
 }
 
 /// Counts the changed placements, arenas, scratch lists, spaces and stages, compared with the plan
 /// before the pass.
 fn edits(module: &Module, before: &Plan) -> u64 {
     let plan = &module.plan;
-    let moved = module.values().keys().filter(|value| plan.storage[*value] != before.storage[*value]).count() as u64;
+    let moved =
+        module.values().keys().filter(|value| plan.storage[*value] != before.storage[*value]).count() as u64;
     let sized = u64::from(plan.arenas != before.arenas) + u64::from(plan.scratch != before.scratch);
     let described = u64::from(!plan.spaces.iter().eq(before.spaces.iter()));
     moved + sized + described + u64::from(module.stage < Stage::Planned)
@@ -119,7 +130,9 @@ fn place_far(module: &mut Module, ctx: &PassContext<'_>, data: &SpaceData) -> Re
     let problem = &placement.problem;
     let outcome = in_time(ctx, ctx.effort(), |limit| ctx.memo.place(problem, limit))
         .map_err(|_| PassError::TooLarge { pass: INFO.name })?;
-    let solution = outcome.solution.ok_or_else(|| wrong("the solver found no placement, although no capacity is set"))?;
+    let solution = outcome
+        .solution
+        .ok_or_else(|| wrong("the solver found no placement, although no capacity is set"))?;
     place::check(problem, &solution).map_err(|violation| wrong(&violation.to_string()))?;
     placement.write(module, space, &solution.offsets);
     let (size, lower_bound) = (Bytes(solution.height), Bytes(outcome.lower_bound.min(solution.height)));

@@ -17,7 +17,9 @@ pub(crate) struct Placement {
 impl Placement {
     /// States the buffers of a space, in which nothing else lives.
     pub(crate) fn of_buffers(buffers: Vec<Buffer>, alignment: u64) -> Self {
-        let rows = buffers.iter().map(|buffer| row(buffer.range.start.0, buffer.range.end.0, buffer.bytes, alignment));
+        let rows = buffers
+            .iter()
+            .map(|buffer| row(buffer.range.start.0, buffer.range.end.0, buffer.bytes, alignment));
         Self { problem: place::Problem { buffers: rows.collect(), ..place::Problem::default() }, buffers }
     }
 
@@ -40,7 +42,9 @@ impl Placement {
             (buffer.bytes.0, ty.and_then(TensorType::size_expr))
         });
         let workspace = module.plan.scratch.iter();
-        buffers.chain(workspace.map(|scratch| (scratch.bytes.0, kernel_expr(module, scratch, options)))).collect()
+        buffers
+            .chain(workspace.map(|scratch| (scratch.bytes.0, kernel_expr(module, scratch, options))))
+            .collect()
     }
 
     /// Returns the offset of each row in the plan; `None` if a row has none.
@@ -55,7 +59,10 @@ impl Placement {
         for (buffer, offset) in self.buffers.iter().zip(offsets) {
             for value in &buffer.members {
                 let (_, within) = module.plan.owner(*value);
-                module.plan.storage.set(*value, Some(Storage { space, offset: Bytes(*offset).saturating_add(within) }));
+                module
+                    .plan
+                    .storage
+                    .set(*value, Some(Storage { space, offset: Bytes(*offset).saturating_add(within) }));
             }
         }
         for (scratch, offset) in module.plan.scratch.iter_mut().zip(offsets.iter().skip(self.buffers.len())) {

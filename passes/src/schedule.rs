@@ -55,7 +55,8 @@ fn search(
     below: u64,
     nodes: &[Node],
 ) -> Result<(Vec<u32>, SolverReport), PassError> {
-    let outcome = in_time(ctx, ctx.effort(), |limit| ctx.memo.order(problem, below, limit)).map_err(refused)?;
+    let outcome =
+        in_time(ctx, ctx.effort(), |limit| ctx.memo.order(problem, below, limit)).map_err(refused)?;
     let best = outcome.solution.unwrap_or_else(|| (0..nodes.len() as u32).collect());
     let value = outcome.value.unwrap_or(outcome.lower_bound);
     order::check(problem, &best, value)
@@ -143,7 +144,9 @@ fn arena(module: &Module, ctx: &PassContext<'_>, nodes: &[Node], order: &[u32]) 
 
 fn refused(error: order::OrderError) -> PassError {
     match error {
-        order::OrderError::TooLarge | order::OrderError::TooMany { .. } => PassError::TooLarge { pass: INFO.name },
+        order::OrderError::TooLarge | order::OrderError::TooMany { .. } => {
+            PassError::TooLarge { pass: INFO.name }
+        }
         other => PassError::WrongAnswer { pass: INFO.name, why: other.to_string() },
     }
 }
@@ -167,8 +170,14 @@ pub fn problem(module: &Module, options: &Options) -> order::Problem {
         wait_for_readers(module, options, &mut before);
     }
     let mut problem = order::Problem {
-        operations: before.into_iter().map(|predecessors| order::Operation { predecessors, scratch: 0 }).collect(),
-        buffers: groups.iter().map(|group| order::Buffer { size: group.bytes.0, ..order::Buffer::default() }).collect(),
+        operations: before
+            .into_iter()
+            .map(|predecessors| order::Operation { predecessors, scratch: 0 })
+            .collect(),
+        buffers: groups
+            .iter()
+            .map(|group| order::Buffer { size: group.bytes.0, ..order::Buffer::default() })
+            .collect(),
     };
     add_ends(module, &groups, &group_of, options.profile, &mut problem);
     // Add the users of each buffer and the possible overwrites.
@@ -176,7 +185,8 @@ pub fn problem(module: &Module, options: &Options) -> order::Problem {
     for (index, node) in nodes.iter().enumerate() {
         position.set(*node, index as u32);
         let results: Vec<Value> = module.node(*node).results().collect();
-        let mut used: Vec<u32> = module.reads(*node).into_iter().chain(results).filter_map(|value| group_of[value]).collect();
+        let mut used: Vec<u32> =
+            module.reads(*node).into_iter().chain(results).filter_map(|value| group_of[value]).collect();
         used.sort_unstable();
         used.dedup();
         for group in used {
@@ -218,7 +228,8 @@ fn add_ends(
         problem.buffers[index].kept |= group.members.iter().any(is_held);
     }
     for (index, group) in groups.iter().enumerate() {
-        problem.buffers[index].live_from_start = group.members.iter().any(|member| module.producer(*member).is_none());
+        problem.buffers[index].live_from_start =
+            group.members.iter().any(|member| module.producer(*member).is_none());
     }
 }
 
@@ -238,7 +249,8 @@ fn overwrites(
         return Vec::new();
     }
     let operands = options.profile.may_overwrite(&Typed::of(module, node));
-    let under = operands.into_iter().filter_map(|position| group_of[data.inputs.get(position).copied().flatten()?]);
+    let under =
+        operands.into_iter().filter_map(|position| group_of[data.inputs.get(position).copied().flatten()?]);
     under
         .filter(|under| *under != over && groups[*under as usize].bytes == groups[over as usize].bytes)
         .map(|under| (over, under))

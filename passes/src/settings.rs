@@ -70,8 +70,8 @@ pub struct Settings {
 
 /// Names of all settings, in printing order.
 pub const NAMES: [&str; 13] = [
-    "limit", "slowdown", "time", "alone", "parts", "effort", "below", "windows", "weights", "seek", "smallest", "fastest",
-    "changes",
+    "limit", "slowdown", "time", "alone", "parts", "effort", "below", "windows", "weights", "seek",
+    "smallest", "fastest", "changes",
 ];
 
 /// The only text of the setting `weights`.
@@ -142,7 +142,9 @@ impl Settings {
             "below" => self.below.map(|bytes| bytes.to_string()),
             "windows" => self.windows.as_ref().map(list),
             "weights" => self.whole_weights.then(|| WHOLE.to_owned()),
-            "seek" => Some(self.seek).filter(|seek| *seek != Seek::default()).map(|seek| seek.name().to_owned()),
+            "seek" => {
+                Some(self.seek).filter(|seek| *seek != Seek::default()).map(|seek| seek.name().to_owned())
+            }
             "smallest" => self.smallest.map(|bytes| bytes.0.to_string()),
             "fastest" => self.fastest.map(|nanos| nanos.to_string()),
             "changes" => self.only_codes.then(|| CODES.to_owned()),
@@ -158,7 +160,11 @@ fn list(numbers: &BTreeSet<usize>) -> String {
 }
 
 fn numbers(text: &str) -> Option<BTreeSet<usize>> {
-    if text == "none" { Some(BTreeSet::new()) } else { text.split('.').map(|number| number.parse().ok()).collect() }
+    if text == "none" {
+        Some(BTreeSet::new())
+    } else {
+        text.split('.').map(|number| number.parse().ok()).collect()
+    }
 }
 
 /// Prints the settings that differ from their defaults: `limit=4096,seek=soon`.

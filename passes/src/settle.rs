@@ -25,25 +25,35 @@ const EFFORT: u64 = 60_000_000;
 
 fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassError> {
     let corners = corners(module.domain());
-    let Some(arena) = module.plan.arenas.iter().position(|arena| module.plan.spaces[arena.space].name == ctx.options.space.name)
+    let Some(arena) = module
+        .plan
+        .arenas
+        .iter()
+        .position(|arena| module.plan.spaces[arena.space].name == ctx.options.space.name)
     else {
         return Ok(Changed::No);
     };
     if corners.is_empty() {
         return Ok(Changed::No);
     }
-    let (space, alignment) = (module.plan.arenas[arena].space, module.plan.spaces[module.plan.arenas[arena].space].alignment);
+    let (space, alignment) =
+        (module.plan.arenas[arena].space, module.plan.spaces[module.plan.arenas[arena].space].alignment);
     let placement = Placement::with_workspace(module, Memory::of(module, ctx.options).buffers, alignment);
     let problem = &placement.problem;
     let Some(offsets) = placement.offsets(module) else { return Ok(Changed::No) };
     let sizes = sizes(&corners, &placement.sizes(module, ctx.options));
     let before = place::Solution::from_offsets(problem, offsets);
-    let settled =
-        place::settle(problem, &before, &sizes, if ctx.effort() == 0 || ctx.options.stop.is_due() { 0 } else { EFFORT });
+    let settled = place::settle(
+        problem,
+        &before,
+        &sizes,
+        if ctx.effort() == 0 || ctx.options.stop.is_due() { 0 } else { EFFORT },
+    );
     place::check(problem, &settled)
         .map_err(|violation| PassError::WrongAnswer { pass: INFO.name, why: violation.to_string() })?;
 
-    let edits = before.offsets.iter().zip(&settled.offsets).filter(|(before, after)| before != after).count() as u64;
+    let edits =
+        before.offsets.iter().zip(&settled.offsets).filter(|(before, after)| before != after).count() as u64;
     placement.write(module, space, &settled.offsets);
     module.plan.arenas[arena].size = Bytes(settled.height);
     Ok(Changed::edits(edits))

@@ -29,7 +29,10 @@ pub(crate) fn in_time<S, E>(
     let mut nodes = if stop.is_due() { 0 } else { FIRST.min(effort) };
     loop {
         let outcome = solve(&Limit::nodes(nodes))?;
-        if nodes >= effort || stop.is_due() || matches!(outcome.status(), Status::Optimal | Status::Infeasible) {
+        if nodes >= effort
+            || stop.is_due()
+            || matches!(outcome.status(), Status::Optimal | Status::Infeasible)
+        {
             return Ok(outcome);
         }
         nodes = nodes.saturating_mul(GROWTH).min(effort);

@@ -17,7 +17,9 @@ pub struct Threads(Option<Arc<ThreadPool>>);
 impl Threads {
     /// Creates `count` threads; none for one or if the system refuses them.
     pub fn new(count: usize) -> Self {
-        let pool = || ThreadPoolBuilder::new().num_threads(count).thread_name(|number| format!("memc-{number}")).build();
+        let pool = || {
+            ThreadPoolBuilder::new().num_threads(count).thread_name(|number| format!("memc-{number}")).build()
+        };
         Self((count > 1).then(pool).and_then(Result::ok).map(Arc::new))
     }
 
@@ -39,7 +41,11 @@ impl Threads {
     }
 
     /// Calls both functions, side by side if there are threads. Returns their results.
-    pub fn both<A: Send, B: Send>(&self, first: impl FnOnce() -> A + Send, second: impl FnOnce() -> B + Send) -> (A, B) {
+    pub fn both<A: Send, B: Send>(
+        &self,
+        first: impl FnOnce() -> A + Send,
+        second: impl FnOnce() -> B + Send,
+    ) -> (A, B) {
         match &self.0 {
             Some(pool) => pool.join(first, second),
             None => (first(), second()),
@@ -72,7 +78,10 @@ mod tests {
         for count in [0, 1, 2, 5] {
             let threads = Threads::new(count);
             assert_eq!(threads.count(), count.max(1));
-            assert_eq!(threads.each(&items, |item| item * 2), items.iter().map(|item| item * 2).collect::<Vec<_>>());
+            assert_eq!(
+                threads.each(&items, |item| item * 2),
+                items.iter().map(|item| item * 2).collect::<Vec<_>>()
+            );
             assert_eq!(threads.both(|| 1, || threads.both(|| 2, || 3)), (1, (2, 3)));
         }
     }

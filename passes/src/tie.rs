@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use memc_ir::{Bytes, ConstOrigin, Definition, Diagnostic, Module, Payload, Rewriter, Severity, Stage, Value};
+use memc_ir::{
+    Bytes, ConstOrigin, Definition, Diagnostic, Module, Payload, Rewriter, Severity, Stage, Value,
+};
 
 use crate::pass::{Changed, PassContext, PassError, PassInfo};
 
@@ -49,7 +51,9 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
             }
             remarked += 1;
             saved = saved.saturating_add(rewriter.module().ty(value).size().map_or(0, |size| size.0));
-            first.get_or_insert_with(|| [value, kept].map(|value| rewriter.module().value(value).name.clone()));
+            first.get_or_insert_with(|| {
+                [value, kept].map(|value| rewriter.module().value(value).name.clone())
+            });
         }
     }
     if count > 0 {
@@ -94,8 +98,8 @@ fn equal_weights(rewriter: &Rewriter<'_>) -> Vec<Vec<Value>> {
         let (key, raw) = match &data.payload {
             Payload::Raw(raw) if raw.len() >= MIN_BYTES => {
                 let middle = (raw.len() / 2).saturating_sub(SAMPLE / 2);
-                let samples =
-                    [0, middle, raw.len().saturating_sub(SAMPLE)].map(|start| &raw[start..raw.len().min(start + SAMPLE)]);
+                let samples = [0, middle, raw.len().saturating_sub(SAMPLE)]
+                    .map(|start| &raw[start..raw.len().min(start + SAMPLE)]);
                 (Key::Raw { ty: data.ty.to_string(), length: raw.len(), samples }, Some(raw))
             }
             Payload::External { location, offset, length } => {
@@ -104,7 +108,10 @@ fn equal_weights(rewriter: &Rewriter<'_>) -> Vec<Vec<Value>> {
             _ => continue,
         };
         let is_equal = |group: &&usize| {
-            let other = groups[**group].first().and_then(|value| module.constant_of(*value)).map(|other| module.constant(other));
+            let other = groups[**group]
+                .first()
+                .and_then(|value| module.constant_of(*value))
+                .map(|other| module.constant(other));
             match (raw, other.map(|other| &other.payload)) {
                 (Some(raw), Some(Payload::Raw(other))) => raw == other,
                 (None, Some(_)) => true,

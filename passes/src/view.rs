@@ -28,7 +28,10 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     for node in module.graph(module.main()).nodes.clone() {
         let Some((result, operand)) = reshape(module, node, ctx) else { continue };
         let of_caller = classes[result] == Some(StorageClass::Output) && ctx.options.io == Io::External;
-        if module.plan.alias[result].is_some() || of_caller || !may_share(module, &classes, &has_output, result, operand) {
+        if module.plan.alias[result].is_some()
+            || of_caller
+            || !may_share(module, &classes, &has_output, result, operand)
+        {
             continue;
         }
         module.plan.alias.set(result, Some(Alias { of: operand, kind: AliasKind::View, offset: Bytes(0) }));

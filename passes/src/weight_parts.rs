@@ -35,7 +35,9 @@ const OLDEST: i64 = 7;
 
 fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassError> {
     let is_old = module.opsets.get("").copied().unwrap_or(0) < OLDEST;
-    let Some(limit) = ctx.settings.limit.filter(|_| !is_old && ctx.options.weights.is_some()) else { return Ok(Changed::No) };
+    let Some(limit) = ctx.settings.limit.filter(|_| !is_old && ctx.options.weights.is_some()) else {
+        return Ok(Changed::No);
+    };
     let tuning = &ctx.options.tuning.weights;
     let sizes = Sizes { whole: tuning.whole.of(limit.0), part: tuning.part.of(limit.0) };
     let found = products(module, sizes);
@@ -114,7 +116,10 @@ fn products(module: &Module, sizes: Sizes) -> Vec<Product> {
 fn is_lookup(module: &Module, node: Node) -> bool {
     let data = module.node(node);
     let is_first = data.int("axis", 0) == 0 && data.inputs.get(1) != data.inputs.first();
-    data.graph == module.main() && data.operator.domain.is_empty() && &*data.operator.name == "Gather" && is_first
+    data.graph == module.main()
+        && data.operator.domain.is_empty()
+        && &*data.operator.name == "Gather"
+        && is_first
 }
 
 /// Returns the product at the end of the nodes that read a weight, if an axis of the weight becomes an axis
@@ -156,7 +161,8 @@ fn links(
         }
         let (pieces, along) = pieces_of(module, node, position, axis)?;
         let others = || data.inputs.iter().enumerate().filter(|(other, _)| *other != position);
-        let is_constant = others().all(|(_, value)| value.is_none_or(|value| module.constant_of(value).is_some()));
+        let is_constant =
+            others().all(|(_, value)| value.is_none_or(|value| module.constant_of(value).is_some()));
         links.push(Link { node, position, pieces });
         if !is_constant {
             return Some((links, along));
@@ -177,11 +183,14 @@ fn pieces_of(module: &Module, node: Node, position: usize, axis: usize) -> Optio
     let found = pieces(Share { node: Typed::of(module, node), operands: &operands, parts: 1 })?;
     let fits = |(at, piece): (usize, &Piece)| match piece {
         Piece::Whole => true,
-        Piece::Along(_) => at == position || data.inputs[at].is_some_and(|value| module.constant_of(value).is_some()),
+        Piece::Along(_) => {
+            at == position || data.inputs[at].is_some_and(|value| module.constant_of(value).is_some())
+        }
         _ => false,
     };
     let [Piece::Along(along)] = found.results[..] else { return None };
-    (is_plain(&found) && data.results().count() == 1 && found.operands.iter().enumerate().all(fits)).then_some((found, along))
+    (is_plain(&found) && data.results().count() == 1 && found.operands.iter().enumerate().all(fits))
+        .then_some((found, along))
 }
 
 /// Returns whether the nodes of parts are those of the whole, on parts of operands.
@@ -212,7 +221,8 @@ fn rows(module: &Module, last: &Link, joined: usize, sizes: Sizes, most: u64) ->
     let node = last.node;
     let result = module.node(node).results().next()?;
     let (dims, bytes) = (module.ty(result).tensor()?.known_dims()?, module.size(result)?.0);
-    let axis = (0..dims.len()).find(|axis| dims[*axis] > 1).filter(|axis| *axis != joined && bytes > sizes.whole)?;
+    let axis =
+        (0..dims.len()).find(|axis| dims[*axis] > 1).filter(|axis| *axis != joined && bytes > sizes.whole)?;
     let typed = Typed::of(module, node);
     let found = pieces_giving(typed, axis, |operands| pieces(Share { node: typed, operands, parts: 1 }))?;
     let extent = dims[axis];
@@ -221,7 +231,12 @@ fn rows(module: &Module, last: &Link, joined: usize, sizes: Sizes, most: u64) ->
     let is_whole = found.operands.get(last.position) == Some(&Piece::Whole);
     let is_cut_twice = |(own, other): (&Piece, &Piece)| own.axis().is_some() && other.axis().is_some();
     let is_apart = !found.operands.iter().zip(&last.pieces.operands).any(is_cut_twice);
-    (is_whole && is_apart && is_plain(&found) && step < extent).then_some(Rows { axis, pieces: found, extent, step })
+    (is_whole && is_apart && is_plain(&found) && step < extent).then_some(Rows {
+        axis,
+        pieces: found,
+        extent,
+        step,
+    })
 }
 
 /// Writes a product in parts, with a Concat of their results; a result that is too large to lie beside its
@@ -305,7 +320,9 @@ fn operands(
         for (at, piece) in pieces.operands.iter().enumerate() {
             operands[at] = match (operands[at], piece) {
                 (Some(_), _) if at == *position => Some(own),
-                (Some(value), Piece::Along(axis)) => Some(cut(maker, before, value, *axis, positions, number)?),
+                (Some(value), Piece::Along(axis)) => {
+                    Some(cut(maker, before, value, *axis, positions, number)?)
+                }
                 (other, _) => other,
             };
         }
@@ -320,7 +337,13 @@ fn operands(
 }
 
 /// Inserts a copy of a node before it, with other operands; returns its result.
-fn computed(maker: &mut Maker<'_>, node: Node, operands: Vec<Option<Value>>, ty: ValueType, ending: &str) -> Option<Value> {
+fn computed(
+    maker: &mut Maker<'_>,
+    node: Node,
+    operands: Vec<Option<Value>>,
+    ty: ValueType,
+    ending: &str,
+) -> Option<Value> {
     computed_by(maker, node, node, operands, ty, ending)
 }
 
@@ -340,7 +363,14 @@ fn computed_by(
 }
 
 /// Cuts positions out of a value.
-fn cut(maker: &mut Maker<'_>, before: Node, value: Value, axis: usize, positions: &Stretch, number: usize) -> Option<Value> {
+fn cut(
+    maker: &mut Maker<'_>,
+    before: Node,
+    value: Value,
+    axis: usize,
+    positions: &Stretch,
+    number: usize,
+) -> Option<Value> {
     let name = maker.name_after(value, &format!("part{number}"));
     let made = maker.slice(Some(before), value, axis, positions, name);
     maker.result(made)

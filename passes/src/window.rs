@@ -32,7 +32,8 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     let candidates = candidates(module, ctx);
     let numbers = ctx.settings.windows.as_ref();
     let is_chosen = |number: &usize| numbers.is_none_or(|numbers| numbers.contains(number));
-    let chosen = candidates.iter().enumerate().filter(|(number, _)| is_chosen(number)).map(|(_, window)| window);
+    let chosen =
+        candidates.iter().enumerate().filter(|(number, _)| is_chosen(number)).map(|(_, window)| window);
     Ok(Changed::edits(join_all(module, ctx, chosen)))
 }
 
@@ -49,13 +50,19 @@ pub fn taken(module: &Module, ctx: &PassContext<'_>) -> BTreeSet<(Node, Value)> 
     let all = if ctx.options.profile.windows { windows(module, &ctx.data) } else { Vec::new() };
     let is_taken = |window: &&SubView| {
         let alias = module.plan.alias[window.part];
-        alias.is_some_and(|alias| alias.of == window.whole && alias.kind == AliasKind::View && alias.offset == window.offset)
+        alias.is_some_and(|alias| {
+            alias.of == window.whole && alias.kind == AliasKind::View && alias.offset == window.offset
+        })
     };
     all.iter().filter(is_taken).map(|window| (window.node, window.part)).collect()
 }
 
 /// Joins sub-views one after another, each only if it is still legal. Returns the number of aliases set.
-fn join_all<'w>(module: &mut Module, ctx: &PassContext<'_>, chosen: impl IntoIterator<Item = &'w SubView>) -> u64 {
+fn join_all<'w>(
+    module: &mut Module,
+    ctx: &PassContext<'_>,
+    chosen: impl IntoIterator<Item = &'w SubView>,
+) -> u64 {
     let families = Families::of(module, ctx.options, &ctx.data);
     let mut edits = 0;
     for window in chosen {
@@ -138,7 +145,8 @@ impl<'o> Families<'o> {
         let has_room = !window.is_operand || is_placed(module, &self.classes, self.options.io, window.whole);
         let untouched = !self.has_output[owner] && !self.is_written[owner] && !self.is_written[home];
         let offset = module.plan.owner(window.whole).1.saturating_add(window.offset);
-        let is_aligned = !self.is_summed[owner] || (self.is_multiple(offset) && self.stays_aligned(module, window));
+        let is_aligned =
+            !self.is_summed[owner] || (self.is_multiple(offset) && self.stays_aligned(module, window));
         is_made && has_room && untouched && is_aligned && !moves && owner != home && depth < MAX_DEPTH
     }
 }
@@ -153,7 +161,8 @@ impl Families<'_> {
     fn stays_aligned(&self, module: &Module, window: &SubView) -> bool {
         let ranges = &module.domain().ranges;
         let first = || first_byte(module, window, self.data);
-        let is_multiple = || first().is_some_and(|first| first.is_multiple_of(self.options.profile.alignment, ranges));
+        let is_multiple =
+            || first().is_some_and(|first| first.is_multiple_of(self.options.profile.alignment, ranges));
         module.domain().is_empty() || (module.plan.owner(window.whole).1 == Bytes(0) && is_multiple())
     }
 }
@@ -163,14 +172,17 @@ impl Families<'_> {
 fn sums_by_address(module: &Module, node: Node) -> bool {
     let data = module.node(node);
     ort_kernel(&data.operator.domain, &data.operator.name).is_some_and(|kernel| kernel.sums_by_address)
-        || data.bodies().any(|(_, body)| module.graph(body).nodes.iter().any(|inner| sums_by_address(module, *inner)))
+        || data
+            .bodies()
+            .any(|(_, body)| module.graph(body).nodes.iter().any(|inner| sums_by_address(module, *inner)))
 }
 
 /// Makes the part a view of the whole, and reverses the chain of reshapes: each former base becomes a
 /// view of its former view. Returns the number of aliases set.
 fn join(module: &mut Module, window: &SubView) -> u64 {
     let mut edits = 0;
-    let mut next = Some((window.part, Alias { of: window.whole, kind: AliasKind::View, offset: window.offset }));
+    let mut next =
+        Some((window.part, Alias { of: window.whole, kind: AliasKind::View, offset: window.offset }));
     while let Some((value, alias)) = next {
         let old = module.plan.alias[value].replace(alias);
         next = old.map(|old| (old.of, Alias { of: value, kind: AliasKind::View, offset: Bytes(0) }));

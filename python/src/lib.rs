@@ -66,7 +66,8 @@ fn run(py: Python<'_>, words: Vec<OsString>) -> u8 {
 }
 
 /// A violation that the checker found: code, kind, message, help, notes, tensor, step.
-type Violation = (&'static str, &'static str, String, Option<String>, Vec<String>, Option<String>, Option<u64>);
+type Violation =
+    (&'static str, &'static str, String, Option<String>, Vec<String>, Option<String>, Option<u64>);
 
 /// Verifies a plan from two models and the text of a layout. Returns the violations.
 #[pyfunction]
@@ -81,7 +82,15 @@ fn check(py: Python<'_>, given: Source, written: Source, layout: &str) -> PyResu
     let report = checked.unwrap_or_else(Err).map_err(|error: memc::Error| raised(py, &error.into(), None))?;
     let rows = report.violations.into_iter().map(|violation| {
         let said = violation.diagnostic;
-        (said.code, violation.kind.name(), said.message, said.help, said.notes, violation.tensor, violation.step)
+        (
+            said.code,
+            violation.kind.name(),
+            said.message,
+            said.help,
+            said.notes,
+            violation.tensor,
+            violation.step,
+        )
     });
     Ok(rows.collect())
 }
@@ -107,11 +116,20 @@ fn identifiers(py: Python<'_>, layout: &str) -> PyResult<(Vec<String>, Vec<Optio
 /// plan.
 #[pyfunction]
 #[pyo3(signature = (layout, recipe, settings=None, bytes=None))]
-fn session_recipe(py: Python<'_>, layout: &str, recipe: &str, settings: Option<&str>, bytes: Option<u64>) -> PyResult<String> {
+fn session_recipe(
+    py: Python<'_>,
+    layout: &str,
+    recipe: &str,
+    settings: Option<&str>,
+    bytes: Option<u64>,
+) -> PyResult<String> {
     let layout = parsed(layout).map_err(|error| raised(py, &error.into(), None))?;
     let known = Recipe::ALL.map(|(name, _)| name).join(", ");
-    let recipe = Recipe::named(recipe).ok_or_else(|| PyValueError::new_err(format!("`{recipe}` is not one of {known}")))?;
-    let Some(settings) = settings else { return Ok(memc::session_recipe(&layout, Language::Python, Some(recipe))) };
+    let recipe = Recipe::named(recipe)
+        .ok_or_else(|| PyValueError::new_err(format!("`{recipe}` is not one of {known}")))?;
+    let Some(settings) = settings else {
+        return Ok(memc::session_recipe(&layout, Language::Python, Some(recipe)));
+    };
     let settings = settings.parse::<SessionSettings>().map_err(PyValueError::new_err)?;
     let choice = Choice { settings, bytes, is_counted: bytes.is_some() };
     Ok(memc::session_program(&layout, Language::Python, &[(recipe, choice)]))
@@ -119,7 +137,8 @@ fn session_recipe(py: Python<'_>, layout: &str, recipe: &str, settings: Option<&
 
 /// Reads the text of a layout file.
 fn parsed(text: &str) -> Result<memc_layout::Layout, memc::Error> {
-    memc_layout::read(text).map_err(|source| memc::Error::Layout { path: PathBuf::from("the layout"), source })
+    memc_layout::read(text)
+        .map_err(|source| memc::Error::Layout { path: PathBuf::from("the layout"), source })
 }
 
 /// Reports in the formats of `render`, without the layout file itself.
@@ -128,7 +147,11 @@ fn report(layout: &memc_layout::Layout, format: &str, title: &str) -> Option<Str
         "line" => memc_report::summary_line(layout),
         "text" => memc_report::text(layout),
         "json" => memc_report::json(layout),
-        "markdown" => memc_report::markdown(layout, title, &memc_report::compare(layout, &memc_report::Limits::default())),
+        "markdown" => memc_report::markdown(
+            layout,
+            title,
+            &memc_report::compare(layout, &memc_report::Limits::default()),
+        ),
         "html" => memc_report::html(layout, &memc_report::HtmlOptions { title, before: None }),
         "trace" => memc_report::trace(layout),
         _ => return None,

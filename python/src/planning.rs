@@ -40,7 +40,8 @@ pub struct Planned {
 impl Planned {
     /// Returns the bytes of the written model.
     fn model<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let length = usize::try_from(self.planned.model.len()).map_err(|error| PyOSError::new_err(error.to_string()))?;
+        let length = usize::try_from(self.planned.model.len())
+            .map_err(|error| PyOSError::new_err(error.to_string()))?;
         PyBytes::new_with(py, length, |mut room| {
             self.planned
                 .model
@@ -76,7 +77,11 @@ impl Planned {
 
 /// Returns a layout as text in a format.
 pub fn rendered(layout: &memc_layout::Layout, format: &str, title: &str) -> PyResult<String> {
-    let unknown = || PyValueError::new_err(format!("`{format}` is not one of layout, line, text, json, markdown, html, trace"));
+    let unknown = || {
+        PyValueError::new_err(format!(
+            "`{format}` is not one of layout, line, text, json, markdown, html, trace"
+        ))
+    };
     match format {
         "layout" => memc_layout::to_json(layout).map_err(|error| PyValueError::new_err(error.to_string())),
         _ => report(layout, format, title).ok_or_else(unknown),
@@ -87,7 +92,12 @@ pub fn rendered(layout: &memc_layout::Layout, format: &str, title: &str) -> PyRe
 /// replaces the named model. `tell` receives each event.
 #[pyfunction]
 #[pyo3(signature = (words, data=None, tell=None))]
-pub fn plan(py: Python<'_>, words: Vec<OsString>, data: Option<Source>, tell: Option<Py<PyAny>>) -> PyResult<Planned> {
+pub fn plan(
+    py: Python<'_>,
+    words: Vec<OsString>,
+    data: Option<Source>,
+    tell: Option<Py<PyAny>>,
+) -> PyResult<Planned> {
     let refused = |failure: Failure| raised(py, &failure, None);
     let options = Options::read(words).map_err(refused)?;
     let mut request = options.request().map_err(refused)?;
@@ -106,7 +116,12 @@ fn refuse(py: Python<'_>, error: Error) -> PyErr {
 }
 
 /// Plans without the interpreter's lock. An exception of `tell` or of a signal ends the searches.
-fn watched(py: Python<'_>, model: &Arc<Model>, request: Request, tell: Option<&Py<PyAny>>) -> PyResult<memc::Planned> {
+fn watched(
+    py: Python<'_>,
+    model: &Arc<Model>,
+    request: Request,
+    tell: Option<&Py<PyAny>>,
+) -> PyResult<memc::Planned> {
     let (sender, events) = mpsc::channel();
     let stop = request.stop.clone();
     let model = Arc::clone(model);
@@ -170,5 +185,11 @@ fn leave(events: &Receiver<Event>) {
 
 /// Returns the parts of an entry of the log.
 fn event(entry: &Entry) -> Event {
-    (entry.strategy, entry.candidate.clone(), entry.bytes.map(|bytes| bytes.0), entry.nanos, entry.verdict.words())
+    (
+        entry.strategy,
+        entry.candidate.clone(),
+        entry.bytes.map(|bytes| bytes.0),
+        entry.nanos,
+        entry.verdict.words(),
+    )
 }

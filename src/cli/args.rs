@@ -658,7 +658,12 @@ fn growth(text: &str) -> Result<u32, String> {
 
 /// Parses a percentage to hundredths of a percent.
 fn percent(text: &str) -> Result<u32, String> {
-    let parsed = text.strip_suffix('%').unwrap_or(text).parse().ok().filter(|percent: &f64| (0.0..=1000.0).contains(percent));
+    let parsed = text
+        .strip_suffix('%')
+        .unwrap_or(text)
+        .parse()
+        .ok()
+        .filter(|percent: &f64| (0.0..=1000.0).contains(percent));
     let hundredths = parsed.map(|percent| (percent * 100.0).round() as u32);
     hundredths.ok_or_else(|| format!("`{text}` is not a percentage; write percent up to 1000: 1 or 0.5%"))
 }
@@ -674,11 +679,13 @@ fn session(text: &str) -> Result<(Language, Option<Recipe>), String> {
     if let Some(recipe) = Recipe::named(text) {
         return Ok((Language::Python, Some(recipe)));
     }
-    let (language, recipe) = text.split_once('=').map_or((text, None), |(language, recipe)| (language, Some(recipe)));
+    let (language, recipe) =
+        text.split_once('=').map_or((text, None), |(language, recipe)| (language, Some(recipe)));
     let languages = Language::ALL.map(|(name, _)| name).join(", ");
     let known = Language::named(language).ok_or_else(|| format!("`{language}` is not one of {languages}"))?;
     let recipes = Recipe::ALL.map(|(name, _)| name).join(", ");
-    let recipe = recipe.map(|name| Recipe::named(name).ok_or_else(|| format!("`{name}` is not one of {recipes}")));
+    let recipe =
+        recipe.map(|name| Recipe::named(name).ok_or_else(|| format!("`{name}` is not one of {recipes}")));
     Ok((known, recipe.transpose()?))
 }
 
@@ -695,7 +702,8 @@ pub enum Counted {
 /// Parses a recipe or settings.
 #[cfg(feature = "ort")]
 fn counted(text: &str) -> Result<Counted, String> {
-    Recipe::named(text).map_or_else(|| text.parse().map(Counted::Settings), |recipe| Ok(Counted::Recipe(recipe)))
+    Recipe::named(text)
+        .map_or_else(|| text.parse().map(Counted::Settings), |recipe| Ok(Counted::Recipe(recipe)))
 }
 
 /// Parses a number of seconds.

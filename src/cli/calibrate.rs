@@ -33,7 +33,12 @@ type Probes = BTreeMap<KernelKind, Vec<Probe>>;
 pub fn run(arguments: &Calibrate, voice: &Voice) -> Outcome {
     let path = match (&arguments.output, &arguments.target) {
         (Some(path), _) | (None, Some(path)) => path,
-        (None, None) => return Err(usage("`memc calibrate` has nothing to write".to_owned(), "name the target: `-o mine.toml`")),
+        (None, None) => {
+            return Err(usage(
+                "`memc calibrate` has nothing to write".to_owned(),
+                "name the target: `-o mine.toml`",
+            ));
+        }
     };
     if path.extension().is_none_or(|extension| extension != "toml") {
         let message = format!("{} is no name of a target file", path.display());
@@ -75,7 +80,9 @@ fn base(name: &str) -> Result<String, Failure> {
     match target::built_in(name) {
         Some(text) => Ok(text.to_owned()),
         None if name == this_machine::NAME => Ok(this_machine::text()),
-        None if Path::new(name).extension().is_some_and(|extension| extension == "toml") => Ok(read(Path::new(name))?),
+        None if Path::new(name).extension().is_some_and(|extension| extension == "toml") => {
+            Ok(read(Path::new(name))?)
+        }
         None => Err(knowledge::unknown_target(name)),
     }
 }
@@ -139,7 +146,9 @@ fn calibrated(
         made.len() + models.len()
     ));
     if disturbed > 0 {
-        voice.say(&format!("{disturbed} kernels were disturbed by other work in each run: their least processor time is used"));
+        voice.say(&format!(
+            "{disturbed} kernels were disturbed by other work in each run: their least processor time is used"
+        ));
     }
     let stem = output.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     let from = format!("{}; {}", this_machine::processor(), runtime.version());
@@ -174,7 +183,13 @@ struct Compared {
 }
 
 /// Plans a model for the target, and measures its plan in one session and kernel by kernel.
-fn compare(file: &ModelFile, path: &Path, request: &Request, runtime: &Runtime, repeat: u32) -> Result<Compared, Failure> {
+fn compare(
+    file: &ModelFile,
+    path: &Path,
+    request: &Request,
+    runtime: &Runtime,
+    repeat: u32,
+) -> Result<Compared, Failure> {
     let planned = memc::plan(file, &request.clone().runtime(memc::Runtime::Ort))?;
     let folder = path.parent().unwrap_or(Path::new(""));
     let written = written(&planned)?;
@@ -192,7 +207,13 @@ fn compare(file: &ModelFile, path: &Path, request: &Request, runtime: &Runtime, 
 }
 
 /// Returns the least processor nanoseconds of a run of a planned model in one session.
-fn in_session(planned: &Planned, written: &ModelFile, folder: &Path, runtime: &Runtime, repeat: u32) -> Result<f64, Failure> {
+fn in_session(
+    planned: &Planned,
+    written: &ModelFile,
+    folder: &Path,
+    runtime: &Runtime,
+    repeat: u32,
+) -> Result<f64, Failure> {
     let inputs = play::inputs::make(written, &planned.layout, 0).map_err(refuse)?;
     let options = SessionOptions { arena: true, ..SessionOptions::PLAIN };
     let session = Whole::beside(runtime, written, folder, options).map_err(refuse)?;
@@ -210,7 +231,10 @@ fn in_session(planned: &Planned, written: &ModelFile, folder: &Path, runtime: &R
 /// Formats the comparison: a line for each model, then for each kind over all models.
 fn table(rows: &[Compared]) -> String {
     let width = rows.iter().map(|row| row.name.len()).max().unwrap_or(0).max(22);
-    let mut text = format!("{:<width$} {:>12} {:>12} {:>8} {:>12}\n", "model", "modelled", "measured", "ratio", "kernels");
+    let mut text = format!(
+        "{:<width$} {:>12} {:>12} {:>8} {:>12}\n",
+        "model", "modelled", "measured", "ratio", "kernels"
+    );
     let line = |name: &str, modelled: f64, measured: f64| {
         let ratio = if measured > 0.0 { format!("{:.2}", modelled / measured) } else { "-".to_owned() };
         format!("{name:<width$} {:>9.3} ms {:>9.3} ms {ratio:>8}\n", modelled / 1e6, measured / 1e6)
@@ -223,7 +247,9 @@ fn table(rows: &[Compared]) -> String {
     let (error, spread) = verdict(rows);
     text += &format!("mean error {:.1} %, largest ratio over smallest {spread:.2}\n\n", error * 100.0);
     text += &format!("{:<width$} {:>12} {:>12} {:>8}\n", "kernels alone", "modelled", "measured", "ratio");
-    text.extend(by_kind(rows).into_iter().map(|(kind, (measured, modelled))| line(kind.name(), modelled, measured)));
+    text.extend(
+        by_kind(rows).into_iter().map(|(kind, (measured, modelled))| line(kind.name(), modelled, measured)),
+    );
     text
 }
 
@@ -242,8 +268,9 @@ fn by_kind(rows: &[Compared]) -> BTreeMap<KernelKind, (f64, f64)> {
 fn verdict(rows: &[Compared]) -> (f64, f64) {
     let ratios: Vec<f64> = rows.iter().map(|row| row.modelled / row.measured.max(1.0)).collect();
     let error = ratios.iter().map(|ratio| (ratio - 1.0).abs()).sum::<f64>() / ratios.len().max(1) as f64;
-    let (least, most) =
-        ratios.iter().fold((f64::INFINITY, 0.0_f64), |(least, most), ratio| (least.min(*ratio), most.max(*ratio)));
+    let (least, most) = ratios
+        .iter()
+        .fold((f64::INFINITY, 0.0_f64), |(least, most), ratio| (least.min(*ratio), most.max(*ratio)));
     (error, if least > 0.0 { most / least } else { f64::INFINITY })
 }
 
@@ -267,14 +294,17 @@ mod tests {
 
     #[test]
     fn names_of_files_become_names_of_targets() {
-        for (stem, name) in [("mine", "mine"), ("my machine", "my-machine"), ("7950x", "m7950x"), ("", "m"), ("ü", "m-")] {
+        for (stem, name) in
+            [("mine", "mine"), ("my machine", "my-machine"), ("7950x", "m7950x"), ("", "m"), ("ü", "m-")]
+        {
             assert_eq!(name_of(stem), name);
         }
     }
 
     #[test]
     fn the_verdict_weighs_ratios() {
-        let row = |modelled, measured| Compared { name: String::new(), modelled, measured, kinds: BTreeMap::new() };
+        let row =
+            |modelled, measured| Compared { name: String::new(), modelled, measured, kinds: BTreeMap::new() };
         let (error, spread) = verdict(&[row(110.0, 100.0), row(80.0, 100.0)]);
         assert!((error - 0.15).abs() < 1e-9 && (spread - 1.375).abs() < 1e-9, "{error} {spread}");
     }

@@ -30,7 +30,9 @@ pub fn run(arguments: &Check, voice: &Voice) -> Outcome {
     }
     let count = report.violations.len();
     voice.say(&match count {
-        0 if !report.is_proven() => "check: nothing wrong, but equality is unproven: compare by `memc verify`".to_owned(),
+        0 if !report.is_proven() => {
+            "check: nothing wrong, but equality is unproven: compare by `memc verify`".to_owned()
+        }
         0 => "check: nothing wrong".to_owned(),
         1 => "check: 1 violation".to_owned(),
         count => format!("check: {count} violations"),
@@ -58,15 +60,17 @@ fn report(arguments: &Check) -> Result<Report, Failure> {
         None if is_manifest => Ok(memc::check_manifest(&given, output)?),
         Some(path) if !is_manifest => {
             let out = ModelFile::open(output).map_err(Error::from)?;
-            let layout = memc_layout::read(&read(path)?).map_err(|source| Error::Layout { path: path.clone(), source })?;
+            let layout = memc_layout::read(&read(path)?)
+                .map_err(|source| Error::Layout { path: path.clone(), source })?;
             Ok(Weights::beside(&given, &out).check(&given, &out, &layout))
         }
         None => Err(usage(
             "a planned model is checked with its layout".to_owned(),
             "name it: memc check IN.onnx OUT.onnx OUT.layout.json",
         )),
-        Some(_) => {
-            Err(usage("a manifest names its layouts".to_owned(), "leave out the layout: memc check IN.onnx DIR/manifest.json"))
-        }
+        Some(_) => Err(usage(
+            "a manifest names its layouts".to_owned(),
+            "leave out the layout: memc check IN.onnx DIR/manifest.json",
+        )),
     }
 }

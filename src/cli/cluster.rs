@@ -35,16 +35,20 @@ pub fn parse(path: &Path, text: &str) -> Result<Option<Cluster>, Failure> {
     let mut cluster = Cluster::default();
     for (key, value) in &table {
         let words = || -> Result<Vec<&str>, Failure> {
-            let items = value.as_array().and_then(|items| items.iter().map(toml::Value::as_str).collect::<Option<Vec<&str>>>());
+            let items = value
+                .as_array()
+                .and_then(|items| items.iter().map(toml::Value::as_str).collect::<Option<Vec<&str>>>());
             items.ok_or_else(|| wrong(format!("`{key}` is not a list of texts")))
         };
         match key.as_str() {
             "devices" => {
                 let count = value.as_integer().and_then(|count| usize::try_from(count).ok());
-                cluster.devices = count.ok_or_else(|| wrong(format!("`{key}` is not a number of devices")))?;
+                cluster.devices =
+                    count.ok_or_else(|| wrong(format!("`{key}` is not a number of devices")))?;
             }
             "target" => {
-                let name = value.as_str().ok_or_else(|| wrong(format!("`{key}` is not the name of a machine")))?;
+                let name =
+                    value.as_str().ok_or_else(|| wrong(format!("`{key}` is not the name of a machine")))?;
                 // A file lies beside that of the cluster.
                 let is_file = Path::new(name).extension().is_some_and(|extension| extension == "toml");
                 let beside = path.with_file_name(name).to_string_lossy().into_owned();

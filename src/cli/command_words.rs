@@ -24,8 +24,12 @@ pub fn repeats(arguments: &Optimize) -> Result<(), Failure> {
     let lacking = asked.iter().find(|(name, text)| again.get(*name) != Some(text));
     match lacking {
         Some((name, _)) => {
-            let message = format!("`memc tune` cannot repeat a plan with the option `{}`", name.replace('_', "-"));
-            Err(usage(message, "leave it out, and give it to `memc optimize` with the command that was chosen"))
+            let message =
+                format!("`memc tune` cannot repeat a plan with the option `{}`", name.replace('_', "-"));
+            Err(usage(
+                message,
+                "leave it out, and give it to `memc optimize` with the command that was chosen",
+            ))
         }
         None => Ok(()),
     }
@@ -49,7 +53,10 @@ fn words(arguments: &Optimize) -> Vec<String> {
     option("assume", arguments.inputs.assume.iter().map(|(name, size)| format!("{name}={size}")).collect());
     option("budget", arguments.budget.iter().map(ToString::to_string).collect());
     option("slo", some(arguments.slo.map(|slo| slo.to_string())));
-    option("slowdown", some((arguments.slowdown > 0).then(|| format!("{}%", f64::from(arguments.slowdown) / 100.0))));
+    option(
+        "slowdown",
+        some((arguments.slowdown > 0).then(|| format!("{}%", f64::from(arguments.slowdown) / 100.0))),
+    );
     option("nchwc", some(arguments.nchwc.and_then(|blocks| blocks.0).map(|block| block.to_string())));
     option("micro-batches", some(arguments.micro_batches.map(|parts| parts.to_string())));
     option("max-value", some(arguments.max_value.map(|bytes| bytes.to_string())));
@@ -63,7 +70,10 @@ fn words(arguments: &Optimize) -> Vec<String> {
     };
     option("runtime", some(runtime.map(str::to_owned)));
     option("target", some((machine.target != "cpu").then(|| machine.target.clone())));
-    option("effort", some((machine.effort != memc_solve::Limit::default().nodes).then(|| machine.effort.to_string())));
+    option(
+        "effort",
+        some((machine.effort != memc_solve::Limit::default().nodes).then(|| machine.effort.to_string())),
+    );
     option("link", machine.links.iter().map(ToString::to_string).collect());
     option("align", some(machine.align.map(|bytes| bytes.to_string())));
     option("weights", some(machine.weights.clone()));
@@ -89,7 +99,11 @@ fn words(arguments: &Optimize) -> Vec<String> {
 /// A word as a shell reads it.
 fn quoted(word: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./=%:,+@".contains(letter);
-    if !word.is_empty() && word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
 }
 
 #[cfg(test)]

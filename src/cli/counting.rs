@@ -35,7 +35,13 @@ impl Drop for Trial {
 
 impl Trial {
     /// Writes the files of a plan as `optimize` writes them; `number` tells trials of one command apart.
-    fn write(arguments: &Optimize, file: &Model, planned: &Planned, number: usize, write: Write<'_>) -> Result<Self, Failure> {
+    fn write(
+        arguments: &Optimize,
+        file: &Model,
+        planned: &Planned,
+        number: usize,
+        write: Write<'_>,
+    ) -> Result<Self, Failure> {
         // Beside the output, so that weights become links.
         let place = arguments.output.as_deref().filter(|output| !is_stream(output)).and_then(Path::parent);
         let place = place.map_or_else(std::env::temp_dir, Path::to_owned);
@@ -67,8 +73,20 @@ impl Trial {
 pub fn counted(library: &Path, model: &Path, settings: &str) -> Option<u64> {
     let mut words = program();
     let mut command = Command::new(words.remove(0));
-    command.args(words).arg("-q").arg("profile").arg(model).arg("--session").arg(settings).env("ORT_DYLIB_PATH", library);
-    let output = command.stdin(Stdio::null()).stderr(Stdio::null()).output().ok().filter(|output| output.status.success())?;
+    command
+        .args(words)
+        .arg("-q")
+        .arg("profile")
+        .arg(model)
+        .arg("--session")
+        .arg(settings)
+        .env("ORT_DYLIB_PATH", library);
+    let output = command
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()
+        .ok()
+        .filter(|output| output.status.success())?;
     serde_json::from_slice::<Value>(&output.stdout).ok()?["bytes"].as_u64()
 }
 
@@ -78,7 +96,9 @@ fn program() -> Vec<OsString> {
     match own {
         Some(path) => vec![path.into()],
         None => {
-            let python = std::env::var_os("MEMC_PYTHON").filter(|value| !value.is_empty()).unwrap_or_else(|| "python3".into());
+            let python = std::env::var_os("MEMC_PYTHON")
+                .filter(|value| !value.is_empty())
+                .unwrap_or_else(|| "python3".into());
             vec![python, "-m".into(), "memc".into()]
         }
     }
@@ -118,7 +138,8 @@ impl Tried {
     /// Counts a session once more, since optimizations may number nodes differently
     /// each time. Keeps the larger number; returns whether it is larger.
     pub fn grows(&mut self, library: &Path, settings: &SessionSettings) -> bool {
-        let (again, known) = (counted(library, &self.trial.model, &settings.to_string()), self.count(library, settings));
+        let (again, known) =
+            (counted(library, &self.trial.model, &settings.to_string()), self.count(library, settings));
         let grows = again > known;
         if grows {
             self.trial.counted.insert(settings.to_string(), again);

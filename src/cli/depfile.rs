@@ -10,7 +10,10 @@ use super::args::Machine;
 /// file and the scratch file. Make would look for a rule for a missing file.
 pub fn sources(input: &Path, file: &Model, machine: &Machine) -> Vec<PathBuf> {
     let folder = input.parent().unwrap_or(Path::new(""));
-    let weights = memc_onnx_export::weight_files(file).into_iter().map(|name| folder.join(name)).filter(|path| path.is_file());
+    let weights = memc_onnx_export::weight_files(file)
+        .into_iter()
+        .map(|name| folder.join(name))
+        .filter(|path| path.is_file());
     let target = PathBuf::from(&machine.target);
     let target = target.extension().is_some_and(|extension| extension == "toml").then_some(target);
     let model = (!super::is_stream(input)).then(|| input.to_owned());
@@ -45,6 +48,9 @@ mod tests {
     #[test]
     fn special_characters_are_escaped() {
         let sources = [PathBuf::from("a b.onnx"), PathBuf::from("c$#.bin")];
-        assert_eq!(rule([Path::new("out.onnx"), Path::new("o.h")], &sources), "out.onnx o.h: a\\ b.onnx \\\n  c$$\\#.bin\n");
+        assert_eq!(
+            rule([Path::new("out.onnx"), Path::new("o.h")], &sources),
+            "out.onnx o.h: a\\ b.onnx \\\n  c$$\\#.bin\n"
+        );
     }
 }

@@ -11,20 +11,27 @@ use super::{ExitCode, Outcome, Voice, is_stream, open, print, usage};
 /// Finds the largest extent with which a model fits, prints what it takes, and plans it.
 pub fn run(arguments: &Fit, voice: &Voice) -> Outcome {
     if is_stream(&arguments.planning.input) {
-        return Err(usage("`memc fit` reads the model several times".to_owned(), "name a file in place of `-`"));
+        return Err(usage(
+            "`memc fit` reads the model several times".to_owned(),
+            "name a file in place of `-`",
+        ));
     }
     optimize::check(&arguments.planning)?;
     let file = open(&arguments.planning.input)?;
     let request = optimize::request(&arguments.planning)?;
     request.options()?;
-    let fitting = Fitting { ram: arguments.ram, largest: arguments.largest.clone(), context: arguments.context };
+    let fitting =
+        Fitting { ram: arguments.ram, largest: arguments.largest.clone(), context: arguments.context };
     let fitted = memc::fit(&file, &request, &fitting, &mut |line| voice.say(line))?;
     voice.say(&summary(&fitted, arguments.ram));
     if arguments.planning.json {
         print(&format!("{:#}\n", numbers(arguments, &fitted)))?;
     }
     if arguments.planning.output.is_none() {
-        voice.say(&format!("nothing is written; `-o OUT.onnx` writes the plan of `{}`", command(arguments, &fitted)));
+        voice.say(&format!(
+            "nothing is written; `-o OUT.onnx` writes the plan of `{}`",
+            command(arguments, &fitted)
+        ));
         return Ok(ExitCode::SUCCESS);
     }
     voice.say(&format!("as by `{}`", command(arguments, &fitted)));
@@ -60,7 +67,9 @@ fn settled(arguments: &Fit, fitted: &Fitted) -> super::args::Optimize {
     let ranges = import.ranges.iter().filter(|(name, _)| listed(name));
     dims.extend(ranges.map(|(name, range)| (name.clone(), Extent::Range(*range))));
     dims.extend(import.equal.iter().map(|(name, of)| (name.clone(), Extent::Equal(of.clone()))));
-    dims.extend(fitted.request.buckets.iter().map(|(name, all)| (name.clone(), Extent::Buckets(all.clone()))));
+    dims.extend(
+        fitted.request.buckets.iter().map(|(name, all)| (name.clone(), Extent::Buckets(all.clone()))),
+    );
     planning.inputs.dim_max.clone_from(&import.limits);
     planning.machine.state.clone_from(&fitted.request.state);
     planning.machine.links.clone_from(&fitted.request.links);
@@ -102,7 +111,9 @@ fn command(arguments: &Fit, fitted: &Fitted) -> String {
 /// The extent, why no larger one fits, and a table of bytes at rest and in a run.
 fn summary(fitted: &Fitted, ram: u64) -> String {
     let extent = match &fitted.largest {
-        Some((growing, extent)) if growing.is_range => format!(" with {}={}..{extent}", growing.name, growing.extents.min),
+        Some((growing, extent)) if growing.is_range => {
+            format!(" with {}={}..{extent}", growing.name, growing.extents.min)
+        }
         Some((growing, extent)) => format!(" with {}={extent}", growing.name),
         None => String::new(),
     };
@@ -113,7 +124,13 @@ fn summary(fitted: &Fitted, ram: u64) -> String {
     };
     let plans = if fitted.plans == 1 { "1 plan".to_owned() } else { format!("{} plans", fitted.plans) };
     let Need { weights, state, interface, arena, workspace } = fitted.need;
-    let mut text = format!("fits {}{extent} ({plans}{beyond})\n{:18} {:>12} {:>12}\n", Bytes(ram), "", "at rest", "in a run");
+    let mut text = format!(
+        "fits {}{extent} ({plans}{beyond})\n{:18} {:>12} {:>12}\n",
+        Bytes(ram),
+        "",
+        "at rest",
+        "in a run"
+    );
     let kept = if fitted.planned.layout.caches.is_empty() { "state" } else { "caches" };
     let rows = [
         ("weights", weights, weights),

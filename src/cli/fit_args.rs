@@ -35,9 +35,11 @@ impl Fit {
 fn growing(text: &str) -> Result<Growing, String> {
     let (name, extent) = pair::<Extent>(text)?;
     match extent {
-        Extent::Only(most) if most > 0 => {
-            Ok(Growing { name, extents: memc_ir::Range { min: 1, max: Some(most), step: 1 }, is_range: false })
-        }
+        Extent::Only(most) if most > 0 => Ok(Growing {
+            name,
+            extents: memc_ir::Range { min: 1, max: Some(most), step: 1 },
+            is_range: false,
+        }),
         Extent::Range(extents) => Ok(Growing { name, extents, is_range: true }),
         _ => Err(format!("`{text}` is neither NAME=MOST nor NAME=A..MOST")),
     }

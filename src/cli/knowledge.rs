@@ -15,12 +15,13 @@ use super::{Failure, Outcome, did_you_mean, print, this_machine, usage};
 pub fn passes(name: Option<&str>) -> Outcome {
     match name {
         None => {
-            let lines: Vec<String> =
-                registry::REGISTRY.iter().map(|pass| format!("{:<12} {}\n", pass.name, pass.summary)).collect();
+            let lines: Vec<String> = registry::REGISTRY
+                .iter()
+                .map(|pass| format!("{:<12} {}\n", pass.name, pass.summary))
+                .collect();
             let strategies: Vec<String> =
                 memc_plan::strategies().map(|(name, summary)| format!("{name:<30} {summary}\n")).collect();
-            let between =
-                "\nstrategies, in the order in which they run (`memc optimize --log-plans` shows the candidates of each)\n";
+            let between = "\nstrategies, in the order in which they run (`memc optimize --log-plans` shows the candidates of each)\n";
             print(&[lines.concat(), between.to_owned(), strategies.concat()].concat())
         }
         Some(name) => print(known_pass(name)?.page),
@@ -34,7 +35,8 @@ pub fn passes(name: Option<&str>) -> Outcome {
 pub fn known_pass(name: &str) -> Result<&'static PassInfo, Failure> {
     let known = registry::REGISTRY.iter().map(|pass| pass.name);
     let list = "`memc passes` lists all passes";
-    registry::find(name).ok_or_else(|| usage(format!("there is no pass named `{name}`"), &did_you_mean(name, known, list)))
+    registry::find(name)
+        .ok_or_else(|| usage(format!("there is no pass named `{name}`"), &did_you_mean(name, known, list)))
 }
 
 /// The operator table, or the entry of one operator.
@@ -57,7 +59,8 @@ pub fn ops(name: Option<&str>) -> Outcome {
 /// The targets that come with memc, or the file of one.
 pub fn targets(name: Option<&str>) -> Outcome {
     let Some(name) = name else {
-        let parsed = target::BUILT_IN.iter().filter_map(|(name, text)| Some((name, Target::parse(text).ok()?)));
+        let parsed =
+            target::BUILT_IN.iter().filter_map(|(name, text)| Some((name, Target::parse(text).ok()?)));
         let lines = parsed.map(|(name, target)| {
             let spaces = target.spaces.iter().map(|space| format!("{:13}{}\n", "", about_space(space)));
             format!("{name:<12} {}\n", target.summary) + &spaces.collect::<String>()
@@ -74,7 +77,10 @@ pub fn targets(name: Option<&str>) -> Outcome {
 /// Rejects a target that does not come with memc.
 pub fn unknown_target(name: &str) -> Failure {
     let known = target::BUILT_IN.map(|(name, _)| name);
-    let list = format!("the targets are {}, auto, or a file that ends in .toml; `memc targets` describes them", known.join(", "));
+    let list = format!(
+        "the targets are {}, auto, or a file that ends in .toml; `memc targets` describes them",
+        known.join(", ")
+    );
     usage(format!("there is no target named `{name}`"), &did_you_mean(name, known, &list))
 }
 
@@ -92,7 +98,8 @@ fn about_space(space: &target::Space) -> String {
 /// The page of a code, or the list of all.
 pub fn explain(code: Option<&str>) -> Outcome {
     let Some(code) = code else {
-        let lines: Vec<String> = all_codes().iter().map(|info| format!("{}  {}\n", info.code, info.title)).collect();
+        let lines: Vec<String> =
+            all_codes().iter().map(|info| format!("{}  {}\n", info.code, info.title)).collect();
         return print(&lines.concat());
     };
     if let Some(page) = code.strip_prefix("rule/").and_then(memc_plan::rewrite::rule_page) {

@@ -214,7 +214,11 @@ fn print(text: &str) -> Outcome {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         Err(error) => Err(Failure {
-            diagnostics: vec![Diagnostic::new("E0401", Severity::Error, format!("cannot write to stdout: {error}"))],
+            diagnostics: vec![Diagnostic::new(
+                "E0401",
+                Severity::Error,
+                format!("cannot write to stdout: {error}"),
+            )],
             code: 1,
         }),
     }
@@ -261,7 +265,8 @@ impl Inputs {
         let mut request = dims(&self.dims)?;
         #[cfg(feature = "ort")]
         {
-            request.import.feed = self.dim_from.as_deref().map(playing::extents).transpose()?.unwrap_or_default();
+            request.import.feed =
+                self.dim_from.as_deref().map(playing::extents).transpose()?.unwrap_or_default();
         }
         request.import.limits.clone_from(&self.dim_max);
         request.import.assume = self.assume.iter().cloned().collect();
@@ -336,7 +341,8 @@ fn scratch(path: &Path) -> Result<ScratchFile, Failure> {
 
 /// Help for a mistyped name: the nearest known name, then `list`, which says how to list all names.
 fn did_you_mean<'n>(name: &str, known: impl IntoIterator<Item = &'n str>, list: &str) -> String {
-    memc::nearest(name, known).map_or_else(|| list.to_owned(), |nearest| format!("did you mean `{nearest}`? {list}"))
+    memc::nearest(name, known)
+        .map_or_else(|| list.to_owned(), |nearest| format!("did you mean `{nearest}`? {list}"))
 }
 
 #[cfg(test)]

@@ -42,7 +42,11 @@ impl Observer for Watch {
                 Changed::No => 0,
                 Changed::Yes(edits) => edits,
             };
-            say(&format!("{:>10} {:>9.3} ms {edits:>8} edits", pass.name, self.started.elapsed().as_secs_f64() * 1e3));
+            say(&format!(
+                "{:>10} {:>9.3} ms {edits:>8} edits",
+                pass.name,
+                self.started.elapsed().as_secs_f64() * 1e3
+            ));
         }
         if self.print_after.iter().any(|name| name == "all" || name == pass.name) {
             say(&format!("// after {}\n{}", pass.name, text::print(module)));

@@ -26,7 +26,8 @@ pub fn run(arguments: &Optimize, voice: &Voice) -> Outcome {
     let request = request(arguments)?;
     // Contradictory options are rejected before the model is read.
     request.options()?;
-    let mut watch = Watch::new(arguments.print_ir_after.clone(), arguments.dump_dir.clone(), arguments.time_passes);
+    let mut watch =
+        Watch::new(arguments.print_ir_after.clone(), arguments.dump_dir.clone(), arguments.time_passes);
     let mut progress = Progress::new(voice, file.graph().node.len());
     let planned = memc::plan_watched(&file, &request, &mut watch, &mut |entry| progress.tell(entry));
     progress.end();
@@ -60,7 +61,9 @@ pub fn run(arguments: &Optimize, voice: &Voice) -> Outcome {
         && arguments.encode_weights.is_none()
         && computes_with_dequantized(&optimized)
     {
-        voice.say("this model dequantizes before it computes; `--integer-kernels` uses integer kernels instead");
+        voice.say(
+            "this model dequantizes before it computes; `--integer-kernels` uses integer kernels instead",
+        );
     }
     if !arguments.exact
         && !rules.is_empty()
@@ -101,13 +104,22 @@ pub fn check(arguments: &Optimize) -> Result<(), Failure> {
         ));
     }
     if (arguments.json || arguments.session.is_some()) && arguments.output.as_deref().is_some_and(is_stream) {
-        return Err(usage("stdout cannot hold the model and other text".to_owned(), "name a file: `-o OUT.onnx`"));
+        return Err(usage(
+            "stdout cannot hold the model and other text".to_owned(),
+            "name a file: `-o OUT.onnx`",
+        ));
     }
     if arguments.depfile.is_some() && arguments.output.as_deref().is_none_or(is_stream) {
-        return Err(usage("`--depfile` needs a planned model as the target of its rule".to_owned(), "name it: `-o OUT.onnx`"));
+        return Err(usage(
+            "`--depfile` needs a planned model as the target of its rule".to_owned(),
+            "name it: `-o OUT.onnx`",
+        ));
     }
     if arguments.external_data.is_some() && arguments.output.as_deref().is_none_or(is_stream) {
-        return Err(usage("`--external-data` needs a folder to write to".to_owned(), "name the planned model: `-o OUT.onnx`"));
+        return Err(usage(
+            "`--external-data` needs a folder to write to".to_owned(),
+            "name the planned model: `-o OUT.onnx`",
+        ));
     }
     if !arguments.force
         && let Some(path) = outputs(arguments).find(|path| is_same_file(path, &arguments.input))
@@ -160,7 +172,8 @@ pub fn request(arguments: &Optimize) -> Result<Request, Failure> {
     request.anchors = arguments.anchors;
     request.external_data.clone_from(&arguments.external_data);
     request.time_limit = arguments.time_limit;
-    request.compare = arguments.report.iter().any(|path| path.extension().is_some_and(|extension| extension == "html"));
+    request.compare =
+        arguments.report.iter().any(|path| path.extension().is_some_and(|extension| extension == "html"));
     request.verify = cfg!(debug_assertions);
     Ok(request)
 }
@@ -184,7 +197,11 @@ pub fn layouts(arguments: &Optimize) -> Vec<PathBuf> {
 fn unwritten(arguments: &Optimize) -> String {
     let output = arguments.input.with_extension("planned.onnx");
     let layout = beside(&output, "layout.json");
-    format!("no model was written; `-o {}` writes it, and its layout to {}", output.display(), layout.display())
+    format!(
+        "no model was written; `-o {}` writes it, and its layout to {}",
+        output.display(),
+        layout.display()
+    )
 }
 
 /// Whether the model dequantizes integers, computes with numbers, and quantizes the results.
@@ -198,11 +215,12 @@ fn computes_with_dequantized(optimized: &Planned) -> bool {
 /// bits, or to whole numbers in a model with sizes that follow from data.
 fn rounds(layout: &layout::Layout) -> Option<&str> {
     let has_lengths = !layout.unplanned.is_empty();
-    let decides = |row: &&layout::ScheduledNode| match memc_ops::find(&row.domain, &row.op).map(|info| info.rounding) {
-        Some(Rounding::FewBits) => true,
-        Some(Rounding::Whole) => has_lengths,
-        Some(Rounding::None) | None => false,
-    };
+    let decides =
+        |row: &&layout::ScheduledNode| match memc_ops::find(&row.domain, &row.op).map(|info| info.rounding) {
+            Some(Rounding::FewBits) => true,
+            Some(Rounding::Whole) => has_lengths,
+            Some(Rounding::None) | None => false,
+        };
     layout.schedule.iter().find(decides).map(|row| row.op.as_str())
 }
 
@@ -212,9 +230,12 @@ fn log(optimized: &Planned) -> String {
         return format!("the plan repeats with --passes '{}'", optimized.trace);
     }
     let bytes = |bytes: Option<Bytes>| bytes.map_or_else(String::new, |bytes| bytes.exact());
-    let time = |nanos: Option<u64>| nanos.map_or_else(String::new, |nanos| format!("{:.3} ms", nanos as f64 / 1e6));
-    let mut text =
-        format!("{:<28} {:>16} {:>14} {:>8}  {:<32} {}\n", "strategy", "bytes", "time", "effort", "verdict", "candidate");
+    let time =
+        |nanos: Option<u64>| nanos.map_or_else(String::new, |nanos| format!("{:.3} ms", nanos as f64 / 1e6));
+    let mut text = format!(
+        "{:<28} {:>16} {:>14} {:>8}  {:<32} {}\n",
+        "strategy", "bytes", "time", "effort", "verdict", "candidate"
+    );
     let mut without = optimized.log.first().map_or("", |entry| &entry.without);
     if !without.is_empty() {
         text += &format!("without {without}:\n");
@@ -222,12 +243,17 @@ fn log(optimized: &Planned) -> String {
     for entry in &optimized.log {
         if entry.without != without {
             without = &entry.without;
-            text +=
-                &if without.is_empty() { "with all requested options:\n".to_owned() } else { format!("without {without}:\n") };
+            text += &if without.is_empty() {
+                "with all requested options:\n".to_owned()
+            } else {
+                format!("without {without}:\n")
+            };
         }
         let (bytes, time, verdict) = (bytes(entry.bytes), time(entry.nanos), entry.verdict.words());
-        text +=
-            &format!("{:<28} {bytes:>16} {time:>14} {:>8}  {verdict:<32} {}\n", entry.strategy, entry.effort, entry.candidate);
+        text += &format!(
+            "{:<28} {bytes:>16} {time:>14} {:>8}  {verdict:<32} {}\n",
+            entry.strategy, entry.effort, entry.candidate
+        );
     }
     text + &format!("the plan of `{}` repeats with --passes '{}'", optimized.strategy, optimized.trace)
 }
@@ -240,7 +266,8 @@ fn curve(layout: &layout::Layout) -> String {
     let percent = |part: u64, whole: f64| 100.0 * part as f64 / whole;
     let time = layout.cost.modelled_ns_before.max(1.0);
     let rows = layout.pareto.iter().map(|point| {
-        let bound = point.bound.map_or_else(|| "?".to_owned(), |bound| format!("{:.2} %", percent(bound, time)));
+        let bound =
+            point.bound.map_or_else(|| "?".to_owned(), |bound| format!("{:.2} %", percent(bound, time)));
         let (share, extra) = (percent(point.budget, base as f64), percent(point.extra_ns, time));
         let (budget, arena) = (Bytes(point.budget).exact(), Bytes(point.arena).exact());
         format!("{budget:>18} {share:>6.1} % {arena:>18} {extra:>8.2} % {bound:>10}\n")
@@ -285,7 +312,8 @@ pub fn write(
         let text = optimized.layout_text(path)?;
         outputs.add(path, |out| out.write_all(text.as_bytes()))?;
     }
-    let title = arguments.input.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let title =
+        arguments.input.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     for path in &arguments.report {
         let text = optimized.report_text(path, &title)?;
         outputs.add(path, |out| out.write_all(text.as_bytes()))?;
@@ -296,7 +324,10 @@ pub fn write(
     if let (Some(path), Some(output)) = (&arguments.depfile, output) {
         let mut sources = depfile::sources(&arguments.input, file, &arguments.machine);
         sources.extend(arguments.profile.clone());
-        let rule = depfile::rule([output.as_path()].into_iter().chain(layouts.iter().map(PathBuf::as_path)), &sources);
+        let rule = depfile::rule(
+            [output.as_path()].into_iter().chain(layouts.iter().map(PathBuf::as_path)),
+            &sources,
+        );
         outputs.add(path, |out| out.write_all(rule.as_bytes()))?;
     }
     let weights = output.map(|output| Elsewhere::of(&optimized.model.weight_files, &arguments.input, output));

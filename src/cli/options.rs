@@ -34,7 +34,10 @@ impl Options {
         let start = ["memc", "optimize"].map(OsString::from);
         let cli = Cli::try_parse_from(start.into_iter().chain(words)).map_err(refused)?;
         let Command::Optimize(arguments) = cli.command else {
-            return Err(usage("the words belong to another command".to_owned(), "write the options of `memc optimize`"));
+            return Err(usage(
+                "the words belong to another command".to_owned(),
+                "write the options of `memc optimize`",
+            ));
         };
         let arguments = arguments.settled();
         optimize::check(&arguments)?;

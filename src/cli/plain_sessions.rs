@@ -54,7 +54,11 @@ impl Forms<'_> {
         // Without the arena, a session takes one block for its values, and what kernels need beside it.
         let settings = SessionSettings { arena: false, ..SessionSettings::PLAIN };
         let library = self.library;
-        let blocks = self.plans.iter_mut().enumerate().filter_map(|(at, plan)| Some((plan.count(library, &settings)?, at)));
+        let blocks = self
+            .plans
+            .iter_mut()
+            .enumerate()
+            .filter_map(|(at, plan)| Some((plan.count(library, &settings)?, at)));
         let mut blocks: Vec<(u64, usize)> = blocks.collect();
         blocks.sort_unstable();
         for (block, at) in blocks.into_iter().take(BEGUN) {
@@ -79,11 +83,14 @@ impl Forms<'_> {
             let budget = Budget { space: None, size: Size::Bytes(region / 8 * eighths) };
             let others = self.request.budgets.iter().filter(|budget| budget.space.is_some()).cloned();
             let budgets = others.chain([budget]).collect();
-            let Ok(planned) = memc::plan(self.file, &Request { budgets, pareto: 0, compare: false, ..self.request.clone() })
-            else {
+            let Ok(planned) = memc::plan(
+                self.file,
+                &Request { budgets, pareto: 0, compare: false, ..self.request.clone() },
+            ) else {
                 continue;
             };
-            let tried = Tried::write(self.arguments, self.file, planned, false, self.plans.len(), self.write)?;
+            let tried =
+                Tried::write(self.arguments, self.file, planned, false, self.plans.len(), self.write)?;
             self.plans.push(tried);
             self.add_forms(self.plans.len() - 1)?;
         }
@@ -100,7 +107,10 @@ impl Forms<'_> {
     fn settle_down(&mut self) {
         for _ in 0..self.plans.len() {
             let library = self.library;
-            let found = self.plans.iter_mut().filter_map(|plan| Some((plan.count(library, &SessionSettings::PLAIN)?, plan)));
+            let found = self
+                .plans
+                .iter_mut()
+                .filter_map(|plan| Some((plan.count(library, &SessionSettings::PLAIN)?, plan)));
             let Some((_, best)) = found.min_by_key(|(bytes, _)| *bytes) else { return };
             if !(0..RECOUNTS).any(|_| best.grows(library, &SessionSettings::PLAIN)) {
                 return;
@@ -112,14 +122,16 @@ impl Forms<'_> {
     fn add(&mut self, at: usize, form: PlainForm) -> Result<(), Failure> {
         let of = &self.plans[at];
         let passes = if of.is_own { OWN_NODES.to_owned() } else { of.planned.trace.clone() };
-        let bare = Request { pipelines: Vec::new(), pareto: 0, compare: false, plain: form, ..self.request.clone() };
+        let bare =
+            Request { pipelines: Vec::new(), pareto: 0, compare: false, plain: form, ..self.request.clone() };
         let Ok(mut planned) = memc::plan(self.file, &bare.passes(passes)) else { return Ok(()) };
         if !of.is_own {
             adopt(&mut planned, &of.planned);
         }
         let written = &planned.layout.model.output_sha256;
         if self.plans.iter().all(|plan| plan.planned.layout.model.output_sha256 != *written) {
-            let tried = Tried::write(self.arguments, self.file, planned, of.is_own, self.plans.len(), self.write)?;
+            let tried =
+                Tried::write(self.arguments, self.file, planned, of.is_own, self.plans.len(), self.write)?;
             self.plans.push(tried);
         }
         Ok(())
@@ -141,7 +153,10 @@ impl Forms<'_> {
         for regions in lists {
             let least = regions.iter().copied().fold(0, u64::saturating_add);
             if self.least().is_none_or(|best| least < best) {
-                self.add(at, PlainForm { first: regions.iter().copied().map(begins).collect(), ..form.clone() })?;
+                self.add(
+                    at,
+                    PlainForm { first: regions.iter().copied().map(begins).collect(), ..form.clone() },
+                )?;
             }
         }
         Ok(())
@@ -153,7 +168,8 @@ fn adopt(planned: &mut Planned, of: &Planned) {
     let (layout, found) = (&mut planned.layout, &of.layout);
     layout.options.remove("passes");
     layout.options.extend(found.options.get("passes").map(|passes| ("passes".to_owned(), passes.clone())));
-    (layout.trace, layout.solvers, layout.pareto) = (found.trace.clone(), found.solvers.clone(), found.pareto.clone());
+    (layout.trace, layout.solvers, layout.pareto) =
+        (found.trace.clone(), found.solvers.clone(), found.pareto.clone());
     layout.cost.overhead_lower_bound = found.cost.overhead_lower_bound;
     (planned.strategy, planned.trace) = (of.strategy, of.trace.clone());
     (planned.log, planned.reports, planned.before) = (of.log.clone(), of.reports.clone(), of.before.clone());

@@ -35,9 +35,13 @@ pub fn layout_of(model: &Path, named: Option<&Path>) -> Result<Layout, Failure> 
         return layout(path);
     }
     if !beside.exists() {
-        let text = format!("{} does not exist: the plan was not checked, and nothing was run", beside.display());
+        let text =
+            format!("{} does not exist: the plan was not checked, and nothing was run", beside.display());
         let help = "name the layout that was written with the model: `--layout PATH`";
-        return Err(Failure { diagnostics: vec![Diagnostic::new("E0116", Severity::Error, text).with_help(help)], code: 1 });
+        return Err(Failure {
+            diagnostics: vec![Diagnostic::new("E0116", Severity::Error, text).with_help(help)],
+            code: 1,
+        });
     }
     layout(&beside)
 }

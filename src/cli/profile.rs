@@ -33,7 +33,8 @@ pub fn run(arguments: &ProfileArguments, voice: &Voice) -> Outcome {
     let request = arguments.planning.request()?;
     let runtime = load(arguments.library.ort_lib.as_deref())?;
     let feed = Feed { inputs: arguments.inputs.as_deref(), seed: arguments.seed };
-    let Measured { planned: optimized, rows: nodes } = measure(&file, &request, feed, &runtime, arguments.repeat)?;
+    let Measured { planned: optimized, rows: nodes } =
+        measure(&file, &request, feed, &runtime, arguments.repeat)?;
     let layout = &optimized.layout;
     let results = results(&optimized.module);
     let order = &optimized.module.graph(optimized.module.main()).nodes;
@@ -53,7 +54,11 @@ pub fn run(arguments: &ProfileArguments, voice: &Voice) -> Outcome {
     outputs.commit()?;
     let total: u64 = nodes.iter().map(|node| node.processor).sum();
     let repeats = arguments.repeat;
-    voice.say(&format!("{} nodes, {:.3} ms of processor in kernels (least of {repeats})", nodes.len(), total as f64 / 1e6));
+    voice.say(&format!(
+        "{} nodes, {:.3} ms of processor in kernels (least of {repeats})",
+        nodes.len(),
+        total as f64 / 1e6
+    ));
     let disturbed: Vec<&NodeProfile> = nodes.iter().filter(|node| node.is_disturbed).collect();
     if !disturbed.is_empty() {
         let share = disturbed.iter().map(|node| node.processor).sum::<u64>() as f64 / total.max(1) as f64;
@@ -86,7 +91,13 @@ pub struct Measured {
 
 /// Plans a model in its own order, with all its nodes unless the request names passes, and measures each
 /// node.
-pub fn measure(file: &ModelFile, request: &Request, feed: Feed<'_>, runtime: &Runtime, repeat: u32) -> Result<Measured, Failure> {
+pub fn measure(
+    file: &ModelFile,
+    request: &Request,
+    feed: Feed<'_>,
+    runtime: &Runtime,
+    repeat: u32,
+) -> Result<Measured, Failure> {
     let passes = request.passes.clone().unwrap_or_else(|| OWN_NODES.to_owned());
     let planned = memc::plan(file, &request.clone().passes(passes))?;
     let folder = file.path().and_then(Path::parent).unwrap_or(Path::new(""));
@@ -111,7 +122,8 @@ pub fn measure_planned(
     repeat: u32,
 ) -> Result<Vec<NodeProfile>, Failure> {
     let layout = &planned.layout;
-    let mut player = Player::with_weights_in(runtime, written, layout, PlayOptions::default(), folder).map_err(refuse)?;
+    let mut player =
+        Player::with_weights_in(runtime, written, layout, PlayOptions::default(), folder).map_err(refuse)?;
     let given: Box<dyn Inputs> = match archive(feed.inputs, written)? {
         Some(archive) => Box::new(archive),
         None => Box::new(Seeded::new(written, layout, feed.seed).map_err(refuse)?),
@@ -130,8 +142,14 @@ fn count(arguments: &ProfileArguments, session: &Counted, voice: &Voice) -> Outc
         Counted::Settings(settings) => settings,
         Counted::Recipe(recipe) => {
             let needs = memc::session_needs(&layout);
-            let choice = sessions::counted_choice(&arguments.input, arguments.library.ort_lib.as_deref(), *recipe, needs);
-            let choice = choice.ok_or_else(|| refuse(play::Error::Unsupported { what: "this model in a session" }))?;
+            let choice = sessions::counted_choice(
+                &arguments.input,
+                arguments.library.ort_lib.as_deref(),
+                *recipe,
+                needs,
+            );
+            let choice =
+                choice.ok_or_else(|| refuse(play::Error::Unsupported { what: "this model in a session" }))?;
             let bytes = choice.bytes.unwrap_or_default();
             voice.say(&format!("{}: {} ({})", recipe.name(), Bytes(bytes).exact(), choice.settings));
             return print(&format!(
@@ -148,7 +166,10 @@ fn count(arguments: &ProfileArguments, session: &Counted, voice: &Voice) -> Outc
     let whole = Whole::stock(&runtime, &file, settings).map_err(refuse)?;
     let bytes = whole.most_bytes(&inputs, settings, RUNS).map_err(refuse)?;
     voice.say(&format!("{} ({settings})", Bytes(bytes).exact()));
-    print(&format!("{}\n", json!({"settings": settings.to_string(), "bytes": bytes, "runs": RUNS, "library": runtime.version()})))
+    print(&format!(
+        "{}\n",
+        json!({"settings": settings.to_string(), "bytes": bytes, "runs": RUNS, "library": runtime.version()})
+    ))
 }
 
 /// Returns a layout of the model, which states the extents of its inputs: the one beside it, or one of a

@@ -52,9 +52,14 @@ impl Progress {
     }
 
     fn draw(&mut self, strategy: &str) {
-        let best = self.best.map_or_else(String::new, |(bytes, nanos)| format!(", best {bytes} in {:.1} ms", nanos as f64 / 1e6));
+        let best = self.best.map_or_else(String::new, |(bytes, nanos)| {
+            format!(", best {bytes} in {:.1} ms", nanos as f64 / 1e6)
+        });
         let seconds = self.started.elapsed().as_secs();
-        let line = format!("planning {} nodes, {seconds} s: {} plans{best}; trying {strategy}", self.nodes, self.candidates);
+        let line = format!(
+            "planning {} nodes, {seconds} s: {} plans{best}; trying {strategy}",
+            self.nodes, self.candidates
+        );
         let line: String = line.chars().take(MAX_COLUMNS).collect();
         // Carriage return and "erase to the end of the line" replace the previous line.
         let _ = write!(std::io::stderr(), "\r{line}\x1b[K");

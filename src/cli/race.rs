@@ -48,7 +48,8 @@ impl Race {
         let leader = self.leader();
         for candidate in self.round() {
             let (ratio, deviation) = self.against(candidate, leader);
-            self.left[candidate] |= candidate != leader && ratio - SURE * deviation > 0.0 && ratio > INDIFFERENCE / 4.0;
+            self.left[candidate] |=
+                candidate != leader && ratio - SURE * deviation > 0.0 && ratio > INDIFFERENCE / 4.0;
         }
     }
 
@@ -74,7 +75,10 @@ impl Race {
     /// Returns the candidates that are left and at most [`INDIFFERENCE`] slower than the leader.
     pub fn fastest(&self) -> Vec<usize> {
         let leader = self.leader();
-        self.round().into_iter().filter(|candidate| self.against(*candidate, leader).0 <= INDIFFERENCE.ln_1p()).collect()
+        self.round()
+            .into_iter()
+            .filter(|candidate| self.against(*candidate, leader).0 <= INDIFFERENCE.ln_1p())
+            .collect()
     }
 
     /// Returns the times of a candidate.
@@ -90,7 +94,9 @@ impl Race {
     /// The candidate that is left with the least median time.
     fn leader(&self) -> usize {
         let open = self.round();
-        let least = open.into_iter().min_by(|a, b| median(&self.times[*a]).total_cmp(&median(&self.times[*b])).then(a.cmp(b)));
+        let least = open
+            .into_iter()
+            .min_by(|a, b| median(&self.times[*a]).total_cmp(&median(&self.times[*b])).then(a.cmp(b)));
         least.unwrap_or(0)
     }
 
@@ -131,8 +137,11 @@ mod tests {
         let mut race = Race::new(truth.len());
         while !race.is_over() && race.runs() < most {
             let load = 1.0 + 2.0 * number();
-            let times: Vec<(usize, f64)> =
-                race.round().into_iter().map(|who| (who, truth[who] * load * (1.0 + noise * number()))).collect();
+            let times: Vec<(usize, f64)> = race
+                .round()
+                .into_iter()
+                .map(|who| (who, truth[who] * load * (1.0 + noise * number())))
+                .collect();
             race.record(&times);
         }
         race
@@ -168,6 +177,9 @@ mod tests {
 
     #[test]
     fn medians_of_even_numbers_are_between() {
-        assert_eq!([median(&[]), median(&[3.0]), median(&[1.0, 4.0]), median(&[9.0, 1.0, 5.0])], [0.0, 3.0, 2.5, 5.0]);
+        assert_eq!(
+            [median(&[]), median(&[3.0]), median(&[1.0, 4.0]), median(&[9.0, 1.0, 5.0])],
+            [0.0, 3.0, 2.5, 5.0]
+        );
     }
 }

@@ -55,7 +55,9 @@ fn joint(arguments: &Report, path: &Path) -> Outcome {
     let files = memc::joint_files(path, &joint)?;
     let layouts: Vec<Layout> = files.into_iter().map(|files| files.layout).collect();
     let text = memc_report::joint(&joint, &layouts);
-    let Some(output) = arguments.output.as_deref().filter(|output| !is_stream(output)) else { return print(&text) };
+    let Some(output) = arguments.output.as_deref().filter(|output| !is_stream(output)) else {
+        return print(&text);
+    };
     let mut outputs = Outputs::default();
     outputs.add(output, |out| out.write_all(text.as_bytes()))?;
     outputs.commit()?;
@@ -65,7 +67,11 @@ fn joint(arguments: &Report, path: &Path) -> Outcome {
 /// The form of the report: the requested one, or that of the extension.
 fn format(arguments: &Report) -> Result<FormatArg, Failure> {
     let Some(output) = arguments.output.as_deref().filter(|output| !is_stream(output)) else {
-        return Ok(arguments.format.unwrap_or(if arguments.json { FormatArg::Json } else { FormatArg::Text }));
+        return Ok(arguments.format.unwrap_or(if arguments.json {
+            FormatArg::Json
+        } else {
+            FormatArg::Text
+        }));
     };
     if let Some(format) = arguments.format {
         return Ok(format);
@@ -90,7 +96,8 @@ fn format(arguments: &Report) -> Result<FormatArg, Failure> {
 
 /// The report in a form.
 fn rendered(arguments: &Report, format: FormatArg, layout: &Layout, rows: &[Row]) -> String {
-    let name = input(arguments).file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let name =
+        input(arguments).file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     match format {
         FormatArg::Text => memc_report::text(layout),
         FormatArg::Markdown => memc_report::markdown(layout, &name, rows),
@@ -109,7 +116,8 @@ fn limits<'l>(arguments: &Report, layout: &Layout, baseline: Option<&'l Layout>)
         let first = layout.target.spaces.first().and_then(|space| layout.baseline.own_peak.get(&space.name));
         Bytes(first.copied().unwrap_or_default())
     };
-    let weights = || Bytes(if layout.baseline.weights == 0 { layout.weights } else { layout.baseline.weights });
+    let weights =
+        || Bytes(if layout.baseline.weights == 0 { layout.weights } else { layout.baseline.weights });
     let bytes = |size: Option<Size>, whole: Bytes| size.map(|size| size.resolve(whole));
     Limits {
         max_arena: bytes(arguments.max_arena, own_peak()),
@@ -137,8 +145,12 @@ fn is_of(layout: &Layout, file: &Model) -> bool {
 
 /// Rejects the layout of another model.
 fn other(path: &Path) -> Failure {
-    let text = format!("{} is the layout of another model: neither hash in it is the hash of this file", path.display());
-    let help = "name the model that was planned or the model that was written with this layout, or plan again";
+    let text = format!(
+        "{} is the layout of another model: neither hash in it is the hash of this file",
+        path.display()
+    );
+    let help =
+        "name the model that was planned or the model that was written with this layout, or plan again";
     Failure { diagnostics: vec![Diagnostic::new("E0125", Severity::Error, text).with_help(help)], code: 1 }
 }
 

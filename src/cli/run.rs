@@ -26,13 +26,23 @@ pub fn run(arguments: &Run, voice: &Voice) -> Outcome {
         return run_joint::run(arguments, joint, voice);
     }
     let Some(model) = &arguments.model else {
-        return Err(usage("there is no model to play".to_owned(), "name it: memc run OUT.onnx --layout OUT.layout.json"));
+        return Err(usage(
+            "there is no model to play".to_owned(),
+            "name it: memc run OUT.onnx --layout OUT.layout.json",
+        ));
     };
     let is_manifest = model.extension().is_some_and(|extension| extension == "json");
     let path = match &arguments.layout {
         None if is_manifest => return run_sections::run(arguments, model, voice),
-        Some(_) if is_manifest => return Err(usage("a manifest names its layouts".to_owned(), "leave out `--layout`")),
-        None => return Err(usage("a plan is played by its layout".to_owned(), "name it: `--layout OUT.layout.json`")),
+        Some(_) if is_manifest => {
+            return Err(usage("a manifest names its layouts".to_owned(), "leave out `--layout`"));
+        }
+        None => {
+            return Err(usage(
+                "a plan is played by its layout".to_owned(),
+                "name it: `--layout OUT.layout.json`",
+            ));
+        }
         Some(path) => path,
     };
     let out = ModelFile::open(model).map_err(Error::from)?;
@@ -80,16 +90,16 @@ pub fn run(arguments: &Run, voice: &Voice) -> Outcome {
     let others = results.iter().filter(|(_, content)| content.tensor().is_none());
     let others: Vec<(&String, String)> = others.map(|(name, content)| (name, content.to_string())).collect();
     if arguments.json {
-        let arenas =
-            played.arenas.iter().map(|arena| json!({"space": arena.space, "planned": arena.planned, "used": arena.used}));
-        let outside = played
-            .outside
+        let arenas = played
+            .arenas
             .iter()
-            .map(|node| json!({"node": node.node, "op": node.op, "reason": node.reason, "bytes": node.bytes}));
-        let work = played
-            .workspace
-            .iter()
-            .map(|node| json!({"node": node.node, "op": node.op, "planned": node.planned, "beyond": node.beyond}));
+            .map(|arena| json!({"space": arena.space, "planned": arena.planned, "used": arena.used}));
+        let outside = played.outside.iter().map(
+            |node| json!({"node": node.node, "op": node.op, "reason": node.reason, "bytes": node.bytes}),
+        );
+        let work = played.workspace.iter().map(
+            |node| json!({"node": node.node, "op": node.op, "planned": node.planned, "beyond": node.beyond}),
+        );
         let links = played.links.iter().map(|link| {
             json!({"from": link.from, "to": link.to, "transfers": link.transfers, "bytes": link.bytes, "direct": link.direct,
                 "busy_ms": link.busy as f64 / 1e6, "waited_ms": link.waited as f64 / 1e6})
@@ -120,11 +130,16 @@ pub fn run(arguments: &Run, voice: &Voice) -> Outcome {
 fn point(layout: &Layout, archive: Option<&Archive>, dims: &[(String, u64)]) -> Result<Point, play::Error> {
     let stated = dims.iter().cloned();
     let Some(archive) = archive else {
-        let mut point = Point(layout.model.ranges.iter().map(|(name, range)| (name.clone(), range.max)).collect());
+        let mut point =
+            Point(layout.model.ranges.iter().map(|(name, range)| (name.clone(), range.max)).collect());
         point.0.extend(stated);
         return Ok(point);
     };
-    let found = if layout.model.ranges.is_empty() { Point::default() } else { play::point::of_inputs(layout, archive)? };
+    let found = if layout.model.ranges.is_empty() {
+        Point::default()
+    } else {
+        play::point::of_inputs(layout, archive)?
+    };
     for (name, extent) in stated {
         if found.0.get(&name).is_some_and(|found| *found != extent) {
             let reason = format!("the inputs have {name}={}", found.0[&name]);
@@ -147,7 +162,12 @@ fn unequal(run: u32) -> Failure {
 /// Prints the memory, the engines and the transfers of a run.
 fn tell(played: &Played, voice: &Voice) {
     for arena in &played.arenas {
-        voice.say(&format!("arena {}: {} planned, {} used", arena.space, Bytes(arena.planned), Bytes(arena.used)));
+        voice.say(&format!(
+            "arena {}: {} planned, {} used",
+            arena.space,
+            Bytes(arena.planned),
+            Bytes(arena.used)
+        ));
     }
     voice.say(&format!(
         "{} nodes ran, {} had nothing to do, {} were computed as constants before the run",
@@ -155,7 +175,10 @@ fn tell(played: &Played, voice: &Voice) {
     ));
     for (number, engine) in played.engines.iter().enumerate() {
         let (busy, waited) = (engine.busy as f64 / 1e6, engine.waited as f64 / 1e6);
-        voice.say(&format!("engine {number}: {} steps, busy {busy:.3} ms, waited {waited:.3} ms", engine.steps));
+        voice.say(&format!(
+            "engine {number}: {} steps, busy {busy:.3} ms, waited {waited:.3} ms",
+            engine.steps
+        ));
     }
     for link in &played.links {
         let (busy, waited) = (link.busy as f64 / 1e6, link.waited as f64 / 1e6);
@@ -178,7 +201,12 @@ fn tell(played: &Played, voice: &Voice) {
     let mut beyond: Vec<_> = played.workspace.iter().filter(|node| node.beyond > 0).collect();
     beyond.sort_by_key(|node| std::cmp::Reverse(node.beyond));
     for node in beyond.iter().take(MAX_ROWS) {
-        voice.say(&format!("  workspace of \"{}\" ({}): {} beyond the plan", node.node, node.op, Bytes(node.beyond)));
+        voice.say(&format!(
+            "  workspace of \"{}\" ({}): {} beyond the plan",
+            node.node,
+            node.op,
+            Bytes(node.beyond)
+        ));
     }
 }
 

@@ -45,7 +45,10 @@ pub fn run(arguments: &Run, path: &Path, voice: &Voice) -> Outcome {
     let milliseconds = nanoseconds().saturating_sub(started) as f64 / 1e6;
     if let Some(path) = &arguments.outputs {
         let all = played.members.iter().flat_map(|member| {
-            member.outputs.iter().map(|(name, array)| Ok((format!("{}.{name}", member.name), Array::of(&array.view())?)))
+            member
+                .outputs
+                .iter()
+                .map(|(name, array)| Ok((format!("{}.{name}", member.name), Array::of(&array.view())?)))
         });
         let all = all.collect::<Result<BTreeMap<String, Array>, play::Error>>().map_err(refuse)?;
         let mut outputs = Outputs::default();
@@ -53,11 +56,15 @@ pub fn run(arguments: &Run, path: &Path, voice: &Voice) -> Outcome {
         outputs.commit()?;
     }
     // A member that runs again on equal inputs gives equal results, wherever it runs.
-    let differing = played.members.iter().find(|member| member.digests.windows(2).any(|pair| pair[0] != pair[1]));
+    let differing =
+        played.members.iter().find(|member| member.digests.windows(2).any(|pair| pair[0] != pair[1]));
     if let Some(member) = differing {
         let text = format!("{}: two runs on equal inputs gave different results", member.name);
         let help = "the model draws random numbers, or the joint file is wrong: `memc check --joint` tells";
-        return Err(Failure { diagnostics: vec![Diagnostic::new("E0708", Severity::Error, text).with_help(help)], code: 1 });
+        return Err(Failure {
+            diagnostics: vec![Diagnostic::new("E0708", Severity::Error, text).with_help(help)],
+            code: 1,
+        });
     }
     if arguments.json {
         let members = played.members.iter().map(|member| {
@@ -65,21 +72,39 @@ pub fn run(arguments: &Run, path: &Path, voice: &Voice) -> Outcome {
                 "bytes_outside": member.played.bytes_outside(), "workspace_beyond": member.played.workspace_beyond(),
                 "run_ms": member.played.nanoseconds as f64 / 1e6})
         });
-        let arenas =
-            played.arenas.iter().map(|arena| json!({"space": arena.space, "planned": arena.planned, "used": arena.used}));
+        let arenas = played
+            .arenas
+            .iter()
+            .map(|arena| json!({"space": arena.space, "planned": arena.planned, "used": arena.used}));
         let object = json!({"members": members.collect::<Vec<_>>(), "arenas": arenas.collect::<Vec<_>>(), "ms": milliseconds});
         return print(&format!("{object:#}\n"));
     }
     for arena in played.arenas.iter().filter(|arena| arena.planned > 0) {
-        voice.say(&format!("{}: {} used of {} planned", arena.space, Bytes(arena.used), Bytes(arena.planned)));
+        voice.say(&format!(
+            "{}: {} used of {} planned",
+            arena.space,
+            Bytes(arena.used),
+            Bytes(arena.planned)
+        ));
     }
     for member in &played.members {
         let beyond = member.played.workspace_beyond();
-        let times = if member.digests.len() == 1 { "once".to_owned() } else { format!("{} times", member.digests.len()) };
-        voice.say(&format!("{}: ran {times}; workspace beyond the plan: at most {}", member.name, Bytes(beyond)));
+        let times = if member.digests.len() == 1 {
+            "once".to_owned()
+        } else {
+            format!("{} times", member.digests.len())
+        };
+        voice.say(&format!(
+            "{}: ran {times}; workspace beyond the plan: at most {}",
+            member.name,
+            Bytes(beyond)
+        ));
     }
     voice.say(&format!("{milliseconds:.1} ms with preparation"));
-    let lines = played.members.iter().filter_map(|member| Some(format!("{} {}\n", member.digests.first()?, member.name)));
+    let lines = played
+        .members
+        .iter()
+        .filter_map(|member| Some(format!("{} {}\n", member.digests.first()?, member.name)));
     print(&lines.collect::<String>())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -28,13 +28,16 @@ pub fn run(arguments: &Run, model: &Path, voice: &Voice) -> Outcome {
     let mut files = section_files(model, &manifest)?;
     let extents = extents(arguments, &manifest, &files).map_err(refuse)?;
     for files in &mut files {
-        let own = files.layout.model.ranges.keys().filter_map(|name| Some((name.clone(), *extents.get(name)?)));
+        let own =
+            files.layout.model.ranges.keys().filter_map(|name| Some((name.clone(), *extents.get(name)?)));
         files.layout = play::point::at(&files.layout, &Point(own.collect())).map_err(refuse)?;
     }
     let runtime = load(arguments.playing.library.ort_lib.as_deref())?;
-    let parts: Vec<Part<'_>> = files.iter().map(|files| Part { model: &files.model, layout: &files.layout }).collect();
+    let parts: Vec<Part<'_>> =
+        files.iter().map(|files| Part { model: &files.model, layout: &files.layout }).collect();
     let is_pipeline = manifest.pipeline.is_some();
-    let batches: Vec<_> = manifest.values.iter().filter_map(|value| Some((&value.name, value.joined.as_ref()?))).collect();
+    let batches: Vec<_> =
+        manifest.values.iter().filter_map(|value| Some((&value.name, value.joined.as_ref()?))).collect();
     let feed = |position: usize, micro_batch: u64| -> Result<Box<dyn Inputs>, play::Error> {
         let files = &files[position];
         let run = if is_pipeline { 0 } else { micro_batch };
@@ -42,7 +45,9 @@ pub fn run(arguments: &Run, model: &Path, voice: &Voice) -> Outcome {
             Some(path) => Box::new(Archive::open(path)?.for_model(&files.model)),
             None => {
                 let seeded = Seeded::new(&files.model, &files.layout, arguments.seed.wrapping_add(run))?;
-                Box::new(batches.iter().fold(seeded, |seeded, (name, joined)| seeded.shaped(name, &joined.shape)))
+                Box::new(
+                    batches.iter().fold(seeded, |seeded, (name, joined)| seeded.shaped(name, &joined.shape)),
+                )
             }
         })
     };
@@ -60,9 +65,11 @@ pub fn run(arguments: &Run, model: &Path, voice: &Voice) -> Outcome {
         write(path, &results)?;
     }
     let digest = play::digest(&views(&results));
-    let stated: BTreeMap<&str, &DeviceMemory> = manifest.devices.iter().map(|device| (device.name.as_str(), device)).collect();
+    let stated: BTreeMap<&str, &DeviceMemory> =
+        manifest.devices.iter().map(|device| (device.name.as_str(), device)).collect();
     let rows = played.devices.iter().map(|device| {
-        let (weights, planned) = stated.get(device.device.as_str()).map_or((0, 0), |stated| (stated.weights, stated.peak));
+        let (weights, planned) =
+            stated.get(device.device.as_str()).map_or((0, 0), |stated| (stated.weights, stated.peak));
         let arenas = device.arenas();
         (device, arenas, weights.saturating_add(arenas).saturating_add(device.held), planned)
     });
@@ -91,18 +98,25 @@ pub fn run(arguments: &Run, model: &Path, voice: &Voice) -> Outcome {
 }
 
 /// Extents of the free dimensions: stated ones, those of the given inputs, and the largest of all others.
-fn extents(arguments: &Run, manifest: &Manifest, files: &[SectionFiles]) -> Result<BTreeMap<String, u64>, play::Error> {
+fn extents(
+    arguments: &Run,
+    manifest: &Manifest,
+    files: &[SectionFiles],
+) -> Result<BTreeMap<String, u64>, play::Error> {
     let ranges = &manifest.source.ranges;
     if let Some((name, extent)) = arguments.dims.iter().find(|(name, _)| !ranges.contains_key(name)) {
         let reason = "the manifest has no such free dimension".to_owned();
         return Err(play::Error::Extent { extents: format!("{name}={extent}"), reason });
     }
-    let mut found: BTreeMap<String, u64> = ranges.iter().map(|(name, range)| (name.clone(), range.max)).collect();
+    let mut found: BTreeMap<String, u64> =
+        ranges.iter().map(|(name, range)| (name.clone(), range.max)).collect();
     if let Some(path) = arguments.inputs.as_ref().filter(|_| !ranges.is_empty()) {
         let fed = manifest.values.iter().filter(|value| value.from.is_none());
         for (value, files) in fed.flat_map(|value| files.iter().map(move |files| (value, files))) {
             let archive = Archive::open(path)?.for_model(&files.model);
-            let Some((texts, (_, shape))) = value.shape_expr.as_ref().zip(archive.kind(&value.name)) else { continue };
+            let Some((texts, (_, shape))) = value.shape_expr.as_ref().zip(archive.kind(&value.name)) else {
+                continue;
+            };
             let axes = texts.iter().zip(shape).filter(|(text, _)| ranges.contains_key(*text));
             found.extend(axes.map(|(name, extent)| (name.clone(), *extent)));
         }
@@ -122,7 +136,10 @@ fn named(mut outputs: Vec<BTreeMap<String, Array>>) -> BTreeMap<String, Array> {
         return outputs.pop().unwrap_or_default();
     }
     let runs = outputs.into_iter().enumerate();
-    runs.flat_map(|(run, results)| results.into_iter().map(move |(name, array)| (format!("{name}@{run}"), array))).collect()
+    runs.flat_map(|(run, results)| {
+        results.into_iter().map(move |(name, array)| (format!("{name}@{run}"), array))
+    })
+    .collect()
 }
 
 fn write(path: &Path, results: &BTreeMap<String, Array>) -> Result<(), Error> {

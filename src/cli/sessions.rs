@@ -25,7 +25,12 @@ const ROUNDING: u64 = 100;
 /// Counts the candidates of a recipe for a model as it is, each in another process; `None` if none runs.
 /// If `fast` breaks the limit, the result is that of `smallest`.
 #[cfg(feature = "ort")]
-pub fn counted_choice(model: &Path, library: Option<&Path>, recipe: Recipe, needs: SessionNeeds) -> Option<Choice> {
+pub fn counted_choice(
+    model: &Path,
+    library: Option<&Path>,
+    recipe: Recipe,
+    needs: SessionNeeds,
+) -> Option<Choice> {
     let library = memc_ort::library::find(library).ok()?;
     let of = |recipe: Recipe| {
         let candidates = recipe.candidates(Language::Python, needs).into_iter();
@@ -87,7 +92,8 @@ pub fn settle(
         };
         voice.diagnostics(&[uncounted(needs.transfers, written)]);
         let needs = session_needs(&planned.layout);
-        let choices: Vec<_> = recipes.iter().map(|recipe| (*recipe, recipe.predicted(language, needs))).collect();
+        let choices: Vec<_> =
+            recipes.iter().map(|recipe| (*recipe, recipe.predicted(language, needs))).collect();
         let program = session_program(&planned.layout, language, &choices);
         return Ok((planned, Some(program)));
     };
@@ -110,8 +116,8 @@ pub fn settle(
         if let Some(limit) = needs.limit
             && found.as_ref().is_some_and(|(_, choice)| !keeps(choice, limit))
         {
-            let smallest =
-                best(&mut plans[..tried], &library, language, Recipe::Smallest).filter(|(_, choice)| keeps(choice, limit));
+            let smallest = best(&mut plans[..tried], &library, language, Recipe::Smallest)
+                .filter(|(_, choice)| keeps(choice, limit));
             let (Some(kept), true) = (smallest, recipe != Recipe::Plain) else {
                 return Err(broken(recipe, language, found.and_then(|(_, choice)| choice.bytes), limit));
             };
@@ -123,7 +129,10 @@ pub fn settle(
         if plans[position].is_own {
             voice.diagnostics(&[in_file_order(recipe, &choice, &mut plans[0], &library, language)]);
         } else if named.is_none() && recipe == Recipe::Fast {
-            let other = plans[1..].iter_mut().filter_map(|plan| plan.candidates(&library, language, recipe)?.bytes).min();
+            let other = plans[1..]
+                .iter_mut()
+                .filter_map(|plan| plan.candidates(&library, language, recipe)?.bytes)
+                .min();
             voice.diagnostics(smaller_in_own_order(other, choice.bytes).as_slice());
         }
         voice.say(&line(recipe, &choice, &plans[position].planned.plain));
@@ -162,7 +171,8 @@ fn in_own_order(arguments: &Optimize, request: &Request, file: &Model, planned: 
 
 /// Plans the model in its own order with its own nodes; `None` if that plan keeps no limit.
 fn own_plan(request: &Request, file: &Model) -> Option<Planned> {
-    let request = Request { pipelines: Vec::new(), pareto: 0, compare: false, ..request.clone() }.passes(OWN_NODES);
+    let request =
+        Request { pipelines: Vec::new(), pareto: 0, compare: false, ..request.clone() }.passes(OWN_NODES);
     memc::plan(file, &request).ok()
 }
 
@@ -180,7 +190,12 @@ enum Uncounted {
 /// Chooses what is written for a session with default options that nobody counts: the given nodes in their
 /// own order, as it gets them from the given model. The plan stays if only that one keeps a
 /// limit, or if the request names its passes.
-fn uncounted_plain(arguments: &Optimize, request: &Request, file: &Model, planned: Planned) -> (Planned, Uncounted) {
+fn uncounted_plain(
+    arguments: &Optimize,
+    request: &Request,
+    file: &Model,
+    planned: Planned,
+) -> (Planned, Uncounted) {
     if arguments.machine.passes.is_some() {
         return (planned, Uncounted::Unproven);
     }
@@ -203,8 +218,14 @@ fn line(recipe: Recipe, choice: &Choice, form: &PlainForm) -> String {
 
 fn uncounted(has_transfers: bool, written: Uncounted) -> Diagnostic {
     let (why, help) = match has_transfers {
-        true => ("the plan moves values to other spaces", "no action needed: `smallest` runs the nodes as planned"),
-        false => ("no library of ONNX Runtime was found", "install `onnxruntime`, or name a library in ORT_DYLIB_PATH"),
+        true => (
+            "the plan moves values to other spaces",
+            "no action needed: `smallest` runs the nodes as planned",
+        ),
+        false => (
+            "no library of ONNX Runtime was found",
+            "install `onnxruntime`, or name a library in ORT_DYLIB_PATH",
+        ),
     };
     let so = match written {
         Uncounted::Plan => "",
@@ -213,7 +234,8 @@ fn uncounted(has_transfers: bool, written: Uncounted) -> Diagnostic {
         }
         Uncounted::Unproven => "; a plain session may take more of the plan than of the given model",
     };
-    Diagnostic::new("W0363", Severity::Remark, format!("sessions were not counted: {why}{so}")).with_help(help)
+    Diagnostic::new("W0363", Severity::Remark, format!("sessions were not counted: {why}{so}"))
+        .with_help(help)
 }
 
 fn replaced(recipe: Recipe, took: Option<u64>, limit: u64) -> Diagnostic {
@@ -243,9 +265,17 @@ fn broken(recipe: Recipe, language: Language, took: Option<u64>, limit: u64) -> 
 }
 
 /// Remarks that the written model is the given one in its own order.
-fn in_file_order(recipe: Recipe, choice: &Choice, plan: &mut Tried, library: &Path, language: Language) -> Diagnostic {
+fn in_file_order(
+    recipe: Recipe,
+    choice: &Choice,
+    plan: &mut Tried,
+    library: &Path,
+    language: Language,
+) -> Diagnostic {
     let of_plan = plan.candidates(library, language, recipe).and_then(|choice| choice.bytes);
-    let exact = |bytes: Option<u64>| bytes.map_or_else(|| "an unknown number of bytes".to_owned(), |bytes| Bytes(bytes).exact());
+    let exact = |bytes: Option<u64>| {
+        bytes.map_or_else(|| "an unknown number of bytes".to_owned(), |bytes| Bytes(bytes).exact())
+    };
     let message = format!(
         "the written model has the nodes and the order of the given one: by the recipe `{}` a session takes {} of it, and {} of the plan",
         recipe.name(),

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use memc::{
-    AtOnce, Error, Outputs, Sequence, ShareMember, ShareTable, complete_joint, share_nested, share_phased, share_serial,
-    share_table,
+    AtOnce, Error, Outputs, Sequence, ShareMember, ShareTable, complete_joint, share_nested, share_phased,
+    share_serial, share_table,
 };
 use memc_ir::Bytes;
 use memc_layout::joint::{self, Joint, Mode};
@@ -43,7 +43,8 @@ pub fn run(arguments: &Share, voice: &Voice) -> Outcome {
         share_serial(&members, &sequence).map_err(Error::from)?
     } else if arguments.phased {
         let joint;
-        (joint, at_once) = share_phased(&members, arguments.keep_offsets, arguments.effort).map_err(Error::from)?;
+        (joint, at_once) =
+            share_phased(&members, arguments.keep_offsets, arguments.effort).map_err(Error::from)?;
         joint
     } else {
         share_nested(&members, arguments.keep_offsets, arguments.effort).map_err(Error::from)?
@@ -86,11 +87,19 @@ fn members(arguments: &Share) -> Result<Vec<ShareMember>, Failure> {
         match role {
             "host" => hosts.push(member()?),
             "guest" => guests.push(member()?),
-            _ => return Err(usage(format!("`{words}` is neither host=A nor guest=B"), "write `--nested host=A guest=B`")),
+            _ => {
+                return Err(usage(
+                    format!("`{words}` is neither host=A nor guest=B"),
+                    "write `--nested host=A guest=B`",
+                ));
+            }
         }
     }
     if hosts.len() != 1 || guests.is_empty() {
-        return Err(usage(format!("{} hosts and {} guests", hosts.len(), guests.len()), "name one host and at least one guest"));
+        return Err(usage(
+            format!("{} hosts and {} guests", hosts.len(), guests.len()),
+            "name one host and at least one guest",
+        ));
     }
     hosts.extend(guests);
     Ok(hosts)
@@ -143,7 +152,8 @@ fn text(table: &ShareTable) -> String {
             *entry = (*entry).max(space.arena);
         }
     }
-    let all = |of: fn(&memc::ShareUse) -> u64| size(table.members.iter().map(of).fold(0, u64::saturating_add));
+    let all =
+        |of: fn(&memc::ShareUse) -> u64| size(table.members.iter().map(of).fold(0, u64::saturating_add));
     for (space, sum) in &sum {
         let name = if sum_is_of_first(table, space) { "sum".to_owned() } else { format!("sum, {space}") };
         let _ = writeln!(
@@ -157,7 +167,8 @@ fn text(table: &ShareTable) -> String {
             all(|row| row.caller),
             all(|row| row.weights)
         );
-        let _ = writeln!(text, "{:<width$}  {:>11}", "largest", size(largest.get(space).copied().unwrap_or(0)));
+        let _ =
+            writeln!(text, "{:<width$}  {:>11}", "largest", size(largest.get(space).copied().unwrap_or(0)));
     }
     let _ = writeln!(text, "\nOne after another (`--serial`), the members need the largest arena.");
     for pair in table.pairs.iter().take(MAX_PAIRS) {
@@ -212,7 +223,14 @@ fn tell(joint: &Joint, members: &[ShareMember], is_complete: bool, voice: &Voice
             _ => "in a buffer of the caller".to_owned(),
         };
         let (from, to) = (&handoff.from, &handoff.to);
-        voice.say(&format!("{}.{} is {}.{}: {} {place}", from.member, from.tensor, to.member, to.tensor, Bytes(handoff.bytes)));
+        voice.say(&format!(
+            "{}.{} is {}.{}: {} {place}",
+            from.member,
+            from.tensor,
+            to.member,
+            to.tensor,
+            Bytes(handoff.bytes)
+        ));
     }
     if joint.mode == Mode::Nested {
         let all = members.first().map_or(0, |host| host.layout.schedule.len().saturating_sub(1));
@@ -234,7 +252,11 @@ fn tell(joint: &Joint, members: &[ShareMember], is_complete: bool, voice: &Voice
         }
     }
     if is_complete {
-        voice.say(&format!("weights: {} with shared ones once, sum {}", Bytes(joint.weights_joint), Bytes(joint.weights_sum)));
+        voice.say(&format!(
+            "weights: {} with shared ones once, sum {}",
+            Bytes(joint.weights_joint),
+            Bytes(joint.weights_sum)
+        ));
     }
 }
 
@@ -262,5 +284,6 @@ fn tell_phase(joint: &Joint, at_once: AtOnce, voice: &Voice) {
         milliseconds(at_once.shift),
         milliseconds(at_once.period)
     ));
-    voice.say(&format!("{} waits keep the bytes of both apart, whatever time a step takes", joint.sync.len()));
+    voice
+        .say(&format!("{} waits keep the bytes of both apart, whatever time a step takes", joint.sync.len()));
 }

@@ -55,5 +55,7 @@ pub struct Share {
 /// Parses `NAME=PATH`.
 fn given(text: &str) -> Result<(String, PathBuf), String> {
     let parts = text.split_once('=').filter(|(name, path)| !name.is_empty() && !path.is_empty());
-    parts.map(|(name, path)| (name.to_owned(), path.into())).ok_or_else(|| format!("`{text}` is not NAME=MODEL.onnx"))
+    parts
+        .map(|(name, path)| (name.to_owned(), path.into()))
+        .ok_or_else(|| format!("`{text}` is not NAME=MODEL.onnx"))
 }

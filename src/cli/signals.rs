@@ -27,7 +27,8 @@ mod unix {
     /// Exit code for a file that cannot be read.
     const UNREADABLE: i32 = 1;
     /// Reading a map behind the end of its file ends in a signal.
-    const CUT: &[u8] = b"error[E0116]: a file became shorter while memc read it\n  = help: nothing was written; \
+    const CUT: &[u8] =
+        b"error[E0116]: a file became shorter while memc read it\n  = help: nothing was written; \
         plan again when no other program writes to the model or its weights\n";
 
     pub fn watch() {

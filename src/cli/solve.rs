@@ -20,21 +20,26 @@ pub fn run(arguments: &Solve, voice: &Voice) -> Outcome {
             let mut table = place::csv::read(&text).map_err(|error| refuse(&error))?;
             table.problem.capacity = *capacity;
             let started = Instant::now();
-            let outcome = place::solve(&table.problem, &Limit::nodes(*effort)).map_err(|error| refuse(&error))?;
+            let outcome =
+                place::solve(&table.problem, &Limit::nodes(*effort)).map_err(|error| refuse(&error))?;
             let seconds = started.elapsed().as_secs_f64();
             if let Some(solution) = &outcome.solution {
                 give(output, &place::csv::write(&table, Some(solution)))?;
             }
             if outcome.status() == Status::Infeasible
-                && let Some(set) =
-                    place::infeasible_subset(&table.problem, &Limit::nodes(*effort)).map_err(|error| refuse(&error))?
+                && let Some(set) = place::infeasible_subset(&table.problem, &Limit::nodes(*effort))
+                    .map_err(|error| refuse(&error))?
             {
                 voice.say(&format!("these buffers cannot fit together: {}", names(&table.ids, &set)));
             }
             Ok(summary(&outcome, "", seconds, voice))
         }
-        Solve::Recompute { problem, output, budget, effort } => recompute(problem, output, *budget, *effort, voice),
-        Solve::Partition { problem, output, linear, effort } => divide(problem, output, *linear, *effort, voice),
+        Solve::Recompute { problem, output, budget, effort } => {
+            recompute(problem, output, *budget, *effort, voice)
+        }
+        Solve::Partition { problem, output, linear, effort } => {
+            divide(problem, output, *linear, *effort, voice)
+        }
         Solve::Order { problem, output, effort } => {
             let text = read(problem)?;
             let dag = order::json::read(&text).map_err(|error| refuse(&error))?;
@@ -45,7 +50,10 @@ pub fn run(arguments: &Solve, voice: &Voice) -> Outcome {
             let started = Instant::now();
             let outcome = order::solve(&model, &given, &limit).map_err(|error| refuse(&error))?;
             let seconds = started.elapsed().as_secs_f64();
-            give(output, &(serde_json::to_string(&dag.answer(&outcome, base)).map_err(|error| refuse(&error))? + "\n"))?;
+            give(
+                output,
+                &(serde_json::to_string(&dag.answer(&outcome, base)).map_err(|error| refuse(&error))? + "\n"),
+            )?;
             Ok(summary(&outcome, "", seconds, voice))
         }
     }
@@ -65,7 +73,9 @@ fn recompute(problem: &Path, output: &Path, allowed: Budget, effort: u64, voice:
     if let Some(conflict) = certified.conflict {
         let node = dag.nodes.get(conflict.run as usize).map_or(0, |node| node.id);
         let (capacity, needed) = (Bytes(capacity).exact(), Bytes(conflict.needed).exact());
-        voice.say(&format!("a budget of {capacity} is too small: node {node} needs at least {needed} in every plan"));
+        voice.say(&format!(
+            "a budget of {capacity} is too small: node {node} needs at least {needed} in every plan"
+        ));
     }
     Ok(summary(&certified.outcome, &format!(" ({})", certified.certificate.scope.as_str()), seconds, voice))
 }
@@ -74,7 +84,8 @@ fn divide(problem: &Path, output: &Path, is_linear: bool, effort: u64, voice: &V
     let file = partition::json::read(&read(problem)?).map_err(|error| refuse(&error))?;
     let model = file.problem().map_err(|error| refuse(&error))?;
     let started = Instant::now();
-    let outcome = if is_linear { partition::linear(&model) } else { partition::solve(&model, &Limit::nodes(effort)) };
+    let outcome =
+        if is_linear { partition::linear(&model) } else { partition::solve(&model, &Limit::nodes(effort)) };
     let outcome = outcome.map_err(|error| refuse(&error))?;
     let seconds = started.elapsed().as_secs_f64();
     let loads = match &outcome.solution {
@@ -90,14 +101,18 @@ fn divide(problem: &Path, output: &Path, is_linear: bool, effort: u64, voice: &V
 const MAX_NAMES: usize = 64;
 
 fn names(ids: &[String], set: &[usize]) -> String {
-    let shown: Vec<&str> = set.iter().take(MAX_NAMES).filter_map(|index| ids.get(*index)).map(String::as_str).collect();
+    let shown: Vec<&str> =
+        set.iter().take(MAX_NAMES).filter_map(|index| ids.get(*index)).map(String::as_str).collect();
     let more = set.len().saturating_sub(MAX_NAMES);
     shown.join(" ") + &if more > 0 { format!(" and {more} more") } else { String::new() }
 }
 
 fn refuse(error: &dyn std::error::Error) -> Failure {
     let diagnostic = Diagnostic::new("E0307", Severity::Error, error.to_string());
-    Failure { diagnostics: vec![diagnostic.with_help("`memc explain E0307` describes problem files")], code: 1 }
+    Failure {
+        diagnostics: vec![diagnostic.with_help("`memc explain E0307` describes problem files")],
+        code: 1,
+    }
 }
 
 fn give(path: &Path, text: &str) -> Result<(), Error> {

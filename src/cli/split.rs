@@ -40,7 +40,11 @@ pub fn run(arguments: &Split, voice: &Voice) -> Outcome {
     request.external_data.clone_from(&arguments.external_data);
     let devices = Devices {
         count: cluster.devices,
-        budgets: if arguments.device_budget.is_empty() { cluster.budgets } else { arguments.device_budget.clone() },
+        budgets: if arguments.device_budget.is_empty() {
+            cluster.budgets
+        } else {
+            arguments.device_budget.clone()
+        },
         links: if arguments.links.is_empty() { cluster.links } else { arguments.links.clone() },
         micro_batches: arguments.micro_batches,
         schedule: arguments.schedule.map(|schedule| match schedule {
@@ -101,18 +105,22 @@ fn write_into(arguments: &Split, sections: &Sections) -> Result<(), Error> {
         debug_assert_eq!(sha256(text.as_bytes()), section.layout_sha256);
         outputs.add(&folder.join(&section.layout), |out| out.write_all(text.as_bytes()))?;
         // Sections share weight files: each goes along once.
-        let files = planned.model.weight_files.iter().filter(|name| sent.insert((*name).clone())).cloned().collect();
+        let files =
+            planned.model.weight_files.iter().filter(|name| sent.insert((*name).clone())).cloned().collect();
         Elsewhere::of(&files, input, &model).send_along(&mut outputs)?;
         if let Some(external) = external {
             external.of_model(section.name()).add_to(&mut outputs, planned, input, &model)?;
         }
     }
-    if let Some((stated, planned)) = sections.manifest.source.prepared.as_ref().zip(sections.prepared.as_ref()) {
+    if let Some((stated, planned)) =
+        sections.manifest.source.prepared.as_ref().zip(sections.prepared.as_ref())
+    {
         let model = folder.join(&stated.model);
         outputs.add(&model, |out| planned.model.write_to(out))?;
         let text = memc_layout::to_json(&planned.layout)?;
         outputs.add(&folder.join(&stated.layout), |out| out.write_all(text.as_bytes()))?;
-        let files = planned.model.weight_files.iter().filter(|name| sent.insert((*name).clone())).cloned().collect();
+        let files =
+            planned.model.weight_files.iter().filter(|name| sent.insert((*name).clone())).cloned().collect();
         Elsewhere::of(&files, input, &model).send_along(&mut outputs)?;
     }
     let text = devices::to_json(&sections.manifest)?;
@@ -140,7 +148,8 @@ fn tell(manifest: &Manifest, voice: &Voice) {
         ));
     }
     // Every message of the program, or of one run if all runs have inputs of their own.
-    let sizes: BTreeMap<&str, &Crossing> = manifest.values.iter().map(|value| (value.name.as_str(), value)).collect();
+    let sizes: BTreeMap<&str, &Crossing> =
+        manifest.values.iter().map(|value| (value.name.as_str(), value)).collect();
     let runs = if manifest.pipeline.is_some() { u64::MAX } else { 0 };
     let (mut count, mut bytes) = (0_u64, 0_u64);
     for event in manifest.program.values().flatten() {
@@ -155,7 +164,8 @@ fn tell(manifest: &Manifest, voice: &Voice) {
     }
     if !manifest.collectives.is_empty() {
         let whole = |value: &&Crossing| value.joined.as_ref().map_or(value.bytes, |joined| joined.bytes);
-        let bytes = manifest.collectives.iter().filter_map(|row| sizes.get(row.value.as_str())).map(whole).sum();
+        let bytes =
+            manifest.collectives.iter().filter_map(|row| sizes.get(row.value.as_str())).map(whole).sum();
         voice.say(&format!(
             "{} values are joined or sent by all devices in a step, {}",
             manifest.collectives.len(),
@@ -166,5 +176,9 @@ fn tell(manifest: &Manifest, voice: &Voice) {
     let slowest = manifest.links.iter().map(|link| link.bytes_per_second).fold(f64::INFINITY, f64::min);
     let time = Nanos(if count == 0 { 0.0 } else { bytes as f64 / slowest * 1e9 });
     let of = if manifest.pipeline.is_some() { "a step" } else { "a run" };
-    voice.say(&format!("{count} values cross in {of}, {} ({:.3} ms on the slowest link)", Bytes(bytes), time.0 / 1e6));
+    voice.say(&format!(
+        "{count} values cross in {of}, {} ({:.3} ms on the slowest link)",
+        Bytes(bytes),
+        time.0 / 1e6
+    ));
 }

@@ -38,12 +38,15 @@ pub fn run(arguments: &Train, voice: &Voice) -> Outcome {
     for (path, model) in models.into_iter().filter_map(|(path, model)| path.as_ref().zip(model)) {
         outputs.add(path, |out| model.model.write_to(out))?;
         if !is_stream(&arguments.planning.input) {
-            Elsewhere::of(&model.model.weight_files, &arguments.planning.input, path).send_along(&mut outputs)?;
+            Elsewhere::of(&model.model.weight_files, &arguments.planning.input, path)
+                .send_along(&mut outputs)?;
         }
     }
     let zeros = zeros_path(arguments).filter(|_| trained.step.zeros.0 > 0);
     if let Some(path) = &zeros {
-        outputs.add(path, |out| std::io::copy(&mut std::io::repeat(0).take(trained.step.zeros.0), out).map(drop))?;
+        outputs.add(path, |out| {
+            std::io::copy(&mut std::io::repeat(0).take(trained.step.zeros.0), out).map(drop)
+        })?;
     }
     outputs.commit()?;
     match step.filter(|_| arguments.plans()) {
@@ -76,7 +79,8 @@ fn plan(arguments: &Train, step: PathBuf, voice: &Voice) -> Outcome {
         planning.inputs.dim_from = None;
     }
     let has_updates = arguments.emit == EmitArg::Updates;
-    planning.machine.alias_state |= has_updates && matches!(planning.machine.io, None | Some(IoArg::External));
+    planning.machine.alias_state |=
+        has_updates && matches!(planning.machine.io, None | Some(IoArg::External));
     optimize::run(&planning, voice).inspect_err(|_| {
         let _ = std::fs::remove_file(&step);
         let _ = std::fs::remove_file(step.with_extension("zeros"));
@@ -86,7 +90,8 @@ fn plan(arguments: &Train, step: PathBuf, voice: &Voice) -> Outcome {
 /// Rejects arguments that have no effect, or that would lose the given model.
 fn check(arguments: &Train) -> Result<(), Failure> {
     let same = |path: &std::path::Path| {
-        path.canonicalize().is_ok_and(|path| arguments.planning.input.canonicalize().is_ok_and(|input| input == path))
+        path.canonicalize()
+            .is_ok_and(|path| arguments.planning.input.canonicalize().is_ok_and(|input| input == path))
     };
     if let Some(path) = arguments.planning.output.iter().chain(&arguments.eval).find(|path| same(path)) {
         let message = format!("{} is the given model, which would be lost", path.display());
@@ -110,8 +115,11 @@ fn check(arguments: &Train) -> Result<(), Failure> {
 
 /// Rejects pairs whose outputs the step does not have, as the caches of a decoder.
 fn check_pairs(arguments: &Train, trained: &Trained) -> Result<(), Failure> {
-    let is_made = |pattern: &str| trained.step.added_outputs.iter().any(|name| memc_ir::matches(pattern, name));
-    let Some(pair) = arguments.planning.machine.state.iter().find(|pair| !is_made(&pair.new)) else { return Ok(()) };
+    let is_made =
+        |pattern: &str| trained.step.added_outputs.iter().any(|name| memc_ir::matches(pattern, name));
+    let Some(pair) = arguments.planning.machine.state.iter().find(|pair| !is_made(&pair.new)) else {
+        return Ok(());
+    };
     let message = format!(
         "`--state {}={}` pairs outputs that a training step does not have: it computes a loss, and no caches of a decoder",
         pair.new, pair.old
@@ -155,7 +163,9 @@ fn training(arguments: &Train) -> Result<Training, Failure> {
 /// Writes trained values into the given model.
 #[cfg(feature = "ort")]
 fn bake(arguments: &Train, file: &memc::Model, state: &std::path::Path, voice: &Voice) -> Outcome {
-    let arrays = memc_ort::npz::Archive::open(state).and_then(|archive| archive.arrays()).map_err(super::playing::refuse)?;
+    let arrays = memc_ort::npz::Archive::open(state)
+        .and_then(|archive| archive.arrays())
+        .map_err(super::playing::refuse)?;
     let values = arrays.into_iter().map(|(name, array)| {
         let view = array.view();
         let (element, dims) = (memc_ir::ElementType::from_onnx(view.element.onnx()), view.shape.to_vec());
@@ -166,7 +176,8 @@ fn bake(arguments: &Train, file: &memc::Model, state: &std::path::Path, voice: &
     if let Some(path) = &arguments.planning.output {
         outputs.add(path, |out| baked.model.write_to(out))?;
         if !is_stream(&arguments.planning.input) {
-            Elsewhere::of(&baked.model.weight_files, &arguments.planning.input, path).send_along(&mut outputs)?;
+            Elsewhere::of(&baked.model.weight_files, &arguments.planning.input, path)
+                .send_along(&mut outputs)?;
         }
     }
     outputs.commit()?;
@@ -178,16 +189,25 @@ fn bake(arguments: &Train, file: &memc::Model, state: &std::path::Path, voice: &
 fn summary(trained: &Trained) -> String {
     let used = trained.trainable.iter().filter(|parameter| !trained.step.unused.contains(&parameter.name));
     let rows: Vec<(String, String, String)> = used
-        .map(|parameter| (parameter.name.clone(), ValueType::Tensor(parameter.ty.clone()).to_string(), parameter.bytes.exact()))
+        .map(|parameter| {
+            (
+                parameter.name.clone(),
+                ValueType::Tensor(parameter.ty.clone()).to_string(),
+                parameter.bytes.exact(),
+            )
+        })
         .collect();
-    let width = |of: fn(&(String, String, String)) -> &String| rows.iter().map(|row| of(row).chars().count()).max().unwrap_or(0);
+    let width = |of: fn(&(String, String, String)) -> &String| {
+        rows.iter().map(|row| of(row).chars().count()).max().unwrap_or(0)
+    };
     let (names, types, sizes) = (width(|row| &row.0), width(|row| &row.1), width(|row| &row.2));
     let count = rows.len();
     let mut text = format!("trainable: {count} tensors, {}\n", trained.trainable_bytes());
     for (name, ty, bytes) in &rows {
         text += &format!("  {name:names$}  {ty:types$}  {bytes:>sizes$}\n");
     }
-    let inputs: Vec<&str> = trained.step.added_inputs.iter().map(String::as_str).filter(|name| is_call(trained, name)).collect();
+    let inputs: Vec<&str> =
+        trained.step.added_inputs.iter().map(String::as_str).filter(|name| is_call(trained, name)).collect();
     text += &format!("inputs of each call besides those of the model: {}\n", inputs.join(", "));
     let nodes = trained.module.graph(trained.module.main()).nodes.len();
     text += &format!(

@@ -77,13 +77,33 @@ impl Train {
     /// Whether an option asks for a plan of the step.
     pub fn plans(&self) -> bool {
         let plan = &self.planning;
-        let lists = [plan.budget.len(), plan.layout.len(), plan.report.len(), plan.lossy.len(), plan.machine.links.len()];
-        let goals = plan.pareto > 0 || plan.slowdown > 0 || plan.machine.alias_state || !plan.machine.state.is_empty();
-        let changes = plan.micro_batches.is_some() || plan.nchwc.is_some() || plan.anchors || plan.exact || plan.no_rewrite;
-        let files = plan.profile.is_some() || plan.external_data.is_some() || plan.session.is_some() || plan.json;
-        let is_for =
-            !matches!(plan.machine.runtime, RuntimeArg::Arena) || plan.machine.io.is_some() || plan.machine.weights.is_some();
-        lists.into_iter().any(|count| count > 0) || goals || changes || files || is_for || plan.machine.passes.is_some()
+        let lists = [
+            plan.budget.len(),
+            plan.layout.len(),
+            plan.report.len(),
+            plan.lossy.len(),
+            plan.machine.links.len(),
+        ];
+        let goals = plan.pareto > 0
+            || plan.slowdown > 0
+            || plan.machine.alias_state
+            || !plan.machine.state.is_empty();
+        let changes = plan.micro_batches.is_some()
+            || plan.nchwc.is_some()
+            || plan.anchors
+            || plan.exact
+            || plan.no_rewrite;
+        let files =
+            plan.profile.is_some() || plan.external_data.is_some() || plan.session.is_some() || plan.json;
+        let is_for = !matches!(plan.machine.runtime, RuntimeArg::Arena)
+            || plan.machine.io.is_some()
+            || plan.machine.weights.is_some();
+        lists.into_iter().any(|count| count > 0)
+            || goals
+            || changes
+            || files
+            || is_for
+            || plan.machine.passes.is_some()
     }
 }
 
@@ -111,6 +131,7 @@ pub enum EmitArg {
 fn decay(text: &str) -> Result<(String, f64), String> {
     let (pattern, rate) = text.rsplit_once('=').unwrap_or(("*", text));
     let rate = rate.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate >= 0.0);
-    let rate = rate.ok_or_else(|| format!("`{text}` is not RATE or PATTERN=RATE: write a number such as 0.01"))?;
+    let rate =
+        rate.ok_or_else(|| format!("`{text}` is not RATE or PATTERN=RATE: write a number such as 0.01"))?;
     Ok((pattern.to_owned(), rate))
 }

@@ -118,12 +118,19 @@ pub fn run(arguments: &Tune, voice: &Voice) -> Outcome {
 fn check(planning: &Optimize) -> Result<PathBuf, Failure> {
     optimize::check(planning)?;
     let Some(output) = planning.output.clone().filter(|output| !is_stream(output)) else {
-        return Err(usage("`memc tune` writes the plan that it chooses".to_owned(), "name it: `-o OUT.onnx`"));
+        return Err(usage(
+            "`memc tune` writes the plan that it chooses".to_owned(),
+            "name it: `-o OUT.onnx`",
+        ));
     };
     if is_stream(&planning.input) {
-        return Err(usage("`memc tune` names the model in a command".to_owned(), "name a file in place of `-`"));
+        return Err(usage(
+            "`memc tune` names the model in a command".to_owned(),
+            "name a file in place of `-`",
+        ));
     }
-    if planning.machine.passes.is_some() || planning.session.is_some() || planning.pareto > 0 || planning.json {
+    if planning.machine.passes.is_some() || planning.session.is_some() || planning.pareto > 0 || planning.json
+    {
         let message = "`memc tune` chooses among plans: `--passes`, `--session`, `--pareto` and `--json` leave no choice";
         return Err(usage(message.to_owned(), "give them to `memc optimize`"));
     }
@@ -143,7 +150,8 @@ fn candidates(planning: &Optimize, file: &Model, voice: &Voice) -> Result<Vec<Ca
         request.pareto = if curve { BUDGETS } else { 0 };
         memc::plan(file, &request)?
     };
-    let budgets: Vec<u64> = base.layout.pareto.iter().map(|point| point.arena).filter(|arena| *arena < base.arena()).collect();
+    let budgets: Vec<u64> =
+        base.layout.pareto.iter().map(|point| point.arena).filter(|arena| *arena < base.arena()).collect();
     let mut families = vec![(own.clone(), String::new())];
     let has = |name: &str| base.layout.schedule.iter().any(|row| row.op == name);
     let may_change = !own.exact && !own.std_ops && !own.no_rewrite;
@@ -153,7 +161,8 @@ fn candidates(planning: &Optimize, file: &Model, voice: &Voice) -> Result<Vec<Ca
         && (has("Conv") || has("FusedConv"))
         && let Some(block) = memc_passes::nchwc::native_block()
     {
-        families.push((Optimize { nchwc: Some(Blocks(Some(block))), ..own.clone() }, format!("--nchwc {block}")));
+        families
+            .push((Optimize { nchwc: Some(Blocks(Some(block))), ..own.clone() }, format!("--nchwc {block}")));
     }
     if may_change && !own.integer_kernels && has("QuantizeLinear") && has("DequantizeLinear") {
         families.push((Optimize { integer_kernels: true, ..own.clone() }, "--integer-kernels".to_owned()));
@@ -167,14 +176,20 @@ fn candidates(planning: &Optimize, file: &Model, voice: &Voice) -> Result<Vec<Ca
         if family.slo.is_none() {
             let budget = |bytes: &u64| {
                 let limit = Budget { space: None, size: Size::Bytes(*bytes) };
-                (Optimize { budget: vec![limit], ..family.clone() }, format!("{label} --budget {bytes}").trim().to_owned())
+                (
+                    Optimize { budget: vec![limit], ..family.clone() },
+                    format!("{label} --budget {bytes}").trim().to_owned(),
+                )
             };
             // Blocks of channels take more bytes: what the plan without them needs is a point of their front.
             let without = Some(base.arena()).filter(|_| curve && family.nchwc.is_some());
             sets.extend(budgets.iter().chain(&without).map(budget));
             let slower = SLOWDOWNS.into_iter().filter(|_| planning.slowdown == 0).map(|slowdown| {
                 let percent = f64::from(slowdown) / 100.0;
-                (Optimize { slowdown, ..family.clone() }, format!("{label} --slowdown {percent}%").trim().to_owned())
+                (
+                    Optimize { slowdown, ..family.clone() },
+                    format!("{label} --slowdown {percent}%").trim().to_owned(),
+                )
             });
             sets.extend(slower);
         }
@@ -192,7 +207,8 @@ fn candidates(planning: &Optimize, file: &Model, voice: &Voice) -> Result<Vec<Ca
         }
     }
     if all.is_empty() {
-        let message = "every plan moves values between spaces, which sessions of ONNX Runtime do not".to_owned();
+        let message =
+            "every plan moves values between spaces, which sessions of ONNX Runtime do not".to_owned();
         return Err(usage(message, "measure such a plan with `memc run`, or raise the budget"));
     }
     Ok(all)
@@ -200,8 +216,10 @@ fn candidates(planning: &Optimize, file: &Model, voice: &Voice) -> Result<Vec<Ca
 
 /// Marks candidates with the file of an earlier one, and candidates that another one beats in bytes and time.
 fn drop_dominated(all: &mut [Candidate]) {
-    let facts: Vec<(u64, (f64, f64), String)> =
-        all.iter().map(|one| (one.bytes(), one.interval(), one.planned.layout.model.output_sha256.clone())).collect();
+    let facts: Vec<(u64, (f64, f64), String)> = all
+        .iter()
+        .map(|one| (one.bytes(), one.interval(), one.planned.layout.model.output_sha256.clone()))
+        .collect();
     for (index, one) in all.iter_mut().enumerate() {
         one.state = dominated(&facts, index);
     }
@@ -218,7 +236,13 @@ fn dominated(facts: &[(u64, (f64, f64), String)], index: usize) -> State {
 }
 
 /// Measures the candidates that are left, one run each in turn.
-fn race(all: &mut [Candidate], planning: &Optimize, library: &Runtime, trials: u32, voice: &Voice) -> Result<Race, Failure> {
+fn race(
+    all: &mut [Candidate],
+    planning: &Optimize,
+    library: &Runtime,
+    trials: u32,
+    voice: &Voice,
+) -> Result<Race, Failure> {
     let folder = planning.input.parent().unwrap_or(Path::new(""));
     let mut open: Vec<(usize, ModelFile)> = Vec::new();
     for (index, one) in all.iter().enumerate().filter(|(_, one)| one.state == State::Finalist) {
@@ -277,7 +301,8 @@ fn choose(all: &mut [Candidate], race: &Race, planning: &Optimize) -> Result<usi
     };
     let Some(chosen) = kept.into_iter().min_by_key(|index| (all[*index].bytes(), *index)) else {
         let nanos = |index: &usize| median(&all[*index].times) as u64;
-        let mut front: Vec<(u64, u64)> = measured.iter().map(|index| (all[*index].bytes(), nanos(index))).collect();
+        let mut front: Vec<(u64, u64)> =
+            measured.iter().map(|index| (all[*index].bytes(), nanos(index))).collect();
         front.sort_unstable();
         let fastest = measured.iter().map(nanos).min().unwrap_or(0);
         let slo = planning.slo.map_or(0, |slo| slo.0.0 as u64);
@@ -290,10 +315,14 @@ fn choose(all: &mut [Candidate], race: &Race, planning: &Optimize) -> Result<usi
 /// Formats the candidates, a line each.
 fn table(all: &[Candidate]) -> String {
     let width = all.iter().map(|one| one.label.len()).max().unwrap_or(0).max("as requested".len());
-    let mut text = format!("{:<width$} {:>16} {:>12} {:>12} {:>5}  {}\n", "options", "arena", "modelled", "measured", "runs", "");
+    let mut text = format!(
+        "{:<width$} {:>16} {:>12} {:>12} {:>5}  {}\n",
+        "options", "arena", "modelled", "measured", "runs", ""
+    );
     for one in all {
         let label = if one.label.is_empty() { "as requested" } else { &one.label };
-        let measured = if one.times.is_empty() { "-".to_owned() } else { format!("{:.3} ms", median(&one.times) / 1e6) };
+        let measured =
+            if one.times.is_empty() { "-".to_owned() } else { format!("{:.3} ms", median(&one.times) / 1e6) };
         text += &format!(
             "{label:<width$} {:>16} {:>9.3} ms {measured:>12} {:>5}  {}\n",
             Bytes(one.bytes()).exact(),
@@ -310,7 +339,8 @@ fn report(all: &[Candidate], race: &Race, library: &Runtime, command: &str) -> V
     let rows = all.iter().map(|one| {
         let layout = &one.planned.layout;
         let least = one.times.iter().copied().fold(f64::INFINITY, f64::min);
-        let cpu = (!one.times.is_empty()).then(|| json!({"min": least, "median": median(&one.times), "n": one.times.len()}));
+        let cpu = (!one.times.is_empty())
+            .then(|| json!({"min": least, "median": median(&one.times), "n": one.times.len()}));
         json!({
             "options": one.label, "arena": one.bytes(), "modelled_ns": layout.cost.modelled_ns_after,
             "modelled_error": layout.cost.modelled_error, "cpu_ns": cpu, "state": one.state.name(),

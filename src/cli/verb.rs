@@ -14,7 +14,9 @@ const DEFAULT: &str = "optimize";
 /// option of `optimize` and name a model later.
 pub fn with_verb(mut words: Vec<OsString>) -> Vec<OsString> {
     let is_global = |word: &OsString| word == "-q" || word == "--quiet";
-    let Some(at) = words.iter().skip(1).position(|word| !is_global(word)).map(|at| at + 1) else { return words };
+    let Some(at) = words.iter().skip(1).position(|word| !is_global(word)).map(|at| at + 1) else {
+        return words;
+    };
     let first = words[at].as_os_str();
     let is_option = first.to_string_lossy().starts_with('-') && first != "-";
     let names_model = if is_option {
@@ -70,7 +72,9 @@ mod tests {
         for line in ["memc", "memc -q", "memc --help in.onnx", "memc --version", "memc --budget 60%"] {
             assert_eq!(completed(line), line);
         }
-        for line in ["memc report in.onnx", "memc help optimize", "memc optimise in.onnx", "memc optimize in.onnx"] {
+        for line in
+            ["memc report in.onnx", "memc help optimize", "memc optimise in.onnx", "memc optimize in.onnx"]
+        {
             assert_eq!(completed(line), line);
         }
     }

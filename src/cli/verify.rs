@@ -82,8 +82,10 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
         voice.say(&format!("`{name}` was not compared: it is {kind}"));
     }
     stock(&found, rounds, voice);
-    let is_identical =
-        found.loss.is_none() && found.differences.is_empty() && found.carried.is_empty() && found.unstable.is_empty();
+    let is_identical = found.loss.is_none()
+        && found.differences.is_empty()
+        && found.carried.is_empty()
+        && found.unstable.is_empty();
     if let Some(loss) = &found.loss {
         say_loss(loss, voice);
     }
@@ -126,11 +128,16 @@ pub fn run(arguments: &Verify, voice: &Voice) -> Outcome {
     if !found.holds() {
         let beyond = found.differences.iter().find(|(.., difference)| !difference.is_within());
         let text = match beyond.filter(|_| !found.points.is_empty()) {
-            Some((round, ..)) => format!("results differ {}: {} outputs, {rounds} points", found.round(*round), found.outputs),
+            Some((round, ..)) => {
+                format!("results differ {}: {} outputs, {rounds} points", found.round(*round), found.outputs)
+            }
             None => format!("results differ: {} outputs, {rounds} rounds", found.outputs),
         };
         let help = "random numbers in the model or its kernels may be the cause; else plan it again with `--exact`, and report the difference";
-        return Err(Failure { diagnostics: vec![Diagnostic::new("E0709", Severity::Error, text).with_help(help)], code: 1 });
+        return Err(Failure {
+            diagnostics: vec![Diagnostic::new("E0709", Severity::Error, text).with_help(help)],
+            code: 1,
+        });
     }
     let word = match &found.loss {
         _ if is_identical => "bit for bit",
@@ -169,13 +176,18 @@ fn say_loss(loss: &Loss, voice: &Voice) {
 
 /// Returns the relative errors as JSON; an infinite error is null.
 fn loss_value(loss: &Loss) -> serde_json::Value {
-    let outputs: Vec<_> = loss.outputs().into_iter().map(|row| json!({"output": row.output, "relative": row.relative})).collect();
+    let outputs: Vec<_> = loss
+        .outputs()
+        .into_iter()
+        .map(|row| json!({"output": row.output, "relative": row.relative}))
+        .collect();
     json!({"global": loss.global, "bound": loss.bound, "within": loss.is_within(), "outputs": outputs})
 }
 
 /// Fails because rounded values change the outputs beyond the bound.
 fn too_lossy(loss: &Loss) -> Failure {
-    let text = format!("relative error {:.1e} over all outputs, at most {:e} is allowed", loss.global, loss.bound);
+    let text =
+        format!("relative error {:.1e} over all outputs, at most {:e} is allowed", loss.global, loss.bound);
     let help = "allow more with `--lossy-bound`, or plan without rounded values";
     Failure { diagnostics: vec![Diagnostic::new("E0714", Severity::Error, text).with_help(help)], code: 1 }
 }
@@ -188,7 +200,9 @@ type Row = (u64, Subject, Difference);
 /// which are within the tolerance.
 fn differences(found: &Verified) -> Vec<String> {
     let mut outputs: Vec<(&str, Vec<&Row>)> = Vec::new();
-    for row in found.differences.iter().filter(|(.., difference)| found.points.is_empty() || !difference.is_within()) {
+    for row in
+        found.differences.iter().filter(|(.., difference)| found.points.is_empty() || !difference.is_within())
+    {
         let name = row.2.output.as_str();
         match outputs.iter_mut().find(|(output, _)| *output == name) {
             Some((_, rows)) => rows.push(row),
@@ -196,7 +210,8 @@ fn differences(found: &Verified) -> Vec<String> {
         }
     }
     let line = |(_, rows): &(&str, Vec<&Row>)| {
-        let (round, subject, difference) = rows.iter().find(|(.., difference)| !difference.is_within()).or(rows.first())?;
+        let (round, subject, difference) =
+            rows.iter().find(|(.., difference)| !difference.is_within()).or(rows.first())?;
         let others = match rows.len() - 1 {
             0 => String::new(),
             1 => "; 1 more difference of this output".to_owned(),
@@ -214,7 +229,8 @@ fn differences(found: &Verified) -> Vec<String> {
 /// Prints the points at which a plan for ranges was run, with the outcome of each.
 fn points(found: &Verified, voice: &Voice) {
     for (round, point) in (0u64..).zip(&found.points) {
-        let mut differences = found.differences.iter().filter(|(of, ..)| *of == round).map(|(.., difference)| difference);
+        let mut differences =
+            found.differences.iter().filter(|(of, ..)| *of == round).map(|(.., difference)| difference);
         let is_equal = differences.clone().count() == 0;
         let word = match differences.all(Difference::is_within) {
             true if is_equal => "equal",
@@ -247,11 +263,14 @@ fn stock(found: &Verified, rounds: u64, voice: &Voice) {
     let word = if found.points.is_empty() { "rounds" } else { "points" };
     let is_beyond = |(_, difference): &&(u64, Difference)| !difference.is_within();
     let Some((round, first)) = stock.differences.iter().find(is_beyond).or(stock.differences.first()) else {
-        return voice.say(&format!("sessions with default options: both models give equal bits in {rounds} {word}"));
+        return voice
+            .say(&format!("sessions with default options: both models give equal bits in {rounds} {word}"));
     };
-    voice.say(&format!("sessions with default options differ, first {}: {first}", first_round(found, *round)));
+    voice
+        .say(&format!("sessions with default options differ, first {}: {first}", first_round(found, *round)));
     if !stock.holds() {
-        let text = "sessions with default options of the given and of the written model differ beyond the tolerance";
+        let text =
+            "sessions with default options of the given and of the written model differ beyond the tolerance";
         let help = "default sessions fuse nodes and keep float16 sums in float32 until a float16 value is read, so split or rewritten nodes round \
             other values; `memc explain W0701` gives advice";
         voice.say(&Diagnostic::new("W0701", Severity::Warning, text.to_owned()).with_help(help).to_string());
@@ -269,7 +288,8 @@ fn nothing(found: &Verified) -> Failure {
         0 => "nothing was compared: the model has no outputs".to_owned(),
         count => format!("nothing was compared: the runtime returns no elements of the {count} outputs"),
     };
-    let help = "make the values to compare graph outputs, as arrays; `memc check` verifies the plan from the files";
+    let help =
+        "make the values to compare graph outputs, as arrays; `memc check` verifies the plan from the files";
     Failure { diagnostics: vec![Diagnostic::new("E0713", Severity::Error, text).with_help(help)], code: 1 }
 }
 
@@ -294,7 +314,9 @@ mod tests {
 
     #[test]
     fn an_output_that_differs_has_one_line() {
-        let row = |round, subject, output: &str, kind| (round, subject, Difference { output: output.to_owned(), kind });
+        let row = |round, subject, output: &str, kind| {
+            (round, subject, Difference { output: output.to_owned(), kind })
+        };
         let strings = Strings { count: 1, of: 4 };
         let found = Verified {
             special: None,

@@ -33,7 +33,11 @@ impl Elsewhere {
     /// The system refuses to read a file or to make its folder.
     pub fn send_along(&self, outputs: &mut Outputs) -> Result<(), Error> {
         for (_, from, to) in self.files.iter().filter(|(_, from, _)| from.is_file()) {
-            fs::create_dir_all(folder(to)).map_err(|source| Error::File { what: "write", path: to.clone(), source })?;
+            fs::create_dir_all(folder(to)).map_err(|source| Error::File {
+                what: "write",
+                path: to.clone(),
+                source,
+            })?;
             outputs.add_copy(from, to)?;
         }
         Ok(())

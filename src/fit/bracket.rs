@@ -74,8 +74,9 @@ impl Bracket {
             None => (-i128::from(self.extents[0] / self.extents[1]), self.rest),
         };
         let (grown, distance) = (i128::from(bytes) - i128::from(less), i128::from(at) - from);
-        let steps =
-            i128::from(at) + (i128::from(ram) - i128::from(bytes)) * distance.max(1) / Some(grown).filter(|grown| *grown > 0)?;
+        let steps = i128::from(at)
+            + (i128::from(ram) - i128::from(bytes)) * distance.max(1)
+                / Some(grown).filter(|grown| *grown > 0)?;
         u64::try_from(steps.max(0)).ok()
     }
 

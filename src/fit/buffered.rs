@@ -29,7 +29,12 @@ pub(super) struct Buffered {
 impl Buffered {
     /// Finds the kernels that write new caches into the buffers of old ones; `None` unless each pair has one.
     pub(super) fn of(module: &Module, pairs: &[(Value, Value)]) -> Option<Self> {
-        let mut found = Self { kernels: BTreeSet::new(), caches: BTreeSet::new(), rows: BTreeSet::new(), new: BTreeSet::new() };
+        let mut found = Self {
+            kernels: BTreeSet::new(),
+            caches: BTreeSet::new(),
+            rows: BTreeSet::new(),
+            new: BTreeSet::new(),
+        };
         for (old, new) in pairs {
             let kernel = module.producer(*new)?;
             let data = module.node(kernel);
@@ -49,7 +54,9 @@ impl Buffered {
     /// Returns the shortest table of rotations, and its rows: one for each position.
     pub(super) fn positions(&self, module: &Module) -> Option<(String, u64)> {
         let table = |kernel: &Node| module.node(*kernel).inputs.get(ROTATIONS).copied().flatten();
-        let rows = |table: Value| Some((module.value(table).name.clone(), *module.ty(table).tensor()?.known_dims()?.first()?));
+        let rows = |table: Value| {
+            Some((module.value(table).name.clone(), *module.ty(table).tensor()?.known_dims()?.first()?))
+        };
         self.kernels.iter().filter_map(table).filter_map(rows).min_by_key(|(_, rows)| *rows)
     }
 
@@ -74,15 +81,19 @@ impl Buffered {
             let is_mask = |value: &Value| rows.contains(value) && !self.caches.contains(value);
             let first = data.inputs.first().copied().flatten().filter(is_mask);
             let is_onnx = |name: &str| data.operator.domain.is_empty() && *data.operator.name == *name;
-            let is_only_first =
-                reads.iter().all(|value| Some(*value) == first || !rows.contains(value) && !lengths.contains(value));
+            let is_only_first = reads
+                .iter()
+                .all(|value| Some(*value) == first || !rows.contains(value) && !lengths.contains(value));
             if self.kernels.contains(node) && self.reads_buffers_alone(data, &rows, &lengths) {
                 continue;
             } else if results.iter().all(|value| imported.data[*value].is_some()) {
                 lengths.extend(results.into_iter().filter(|value| has_length(imported, *value, growing)));
             } else if is_only_first && (is_onnx("Cast") || is_onnx("Identity")) {
                 rows.extend(results);
-            } else if !is_only_first || !is_onnx("ReduceSum") || results.iter().any(|value| is_long(module, *value, growing)) {
+            } else if !is_only_first
+                || !is_onnx("ReduceSum")
+                || results.iter().any(|value| is_long(module, *value, growing))
+            {
                 let (name, operator) = (data.name.clone(), data.operator.to_string());
                 return Err(FitError::Valid { name, operator });
             }
@@ -92,7 +103,12 @@ impl Buffered {
 
     /// Returns whether a kernel reads rows as caches and lengths as the extent of its buffers, and nowhere
     /// else.
-    fn reads_buffers_alone(&self, data: &NodeData, rows: &BTreeSet<Value>, lengths: &BTreeSet<Value>) -> bool {
+    fn reads_buffers_alone(
+        &self,
+        data: &NodeData,
+        rows: &BTreeSet<Value>,
+        lengths: &BTreeSet<Value>,
+    ) -> bool {
         let extent = buffer_extent(data);
         let olds: Vec<usize> = new_values(data).into_iter().map(|(_, operand)| operand).collect();
         data.inputs.iter().enumerate().all(|(position, operand)| {
@@ -106,7 +122,9 @@ impl Buffered {
 /// Returns whether the extents of a value depend on these symbols, or are not known.
 fn is_long(module: &Module, value: Value, growing: &BTreeSet<String>) -> bool {
     let Some(dims) = module.ty(value).tensor().and_then(|ty| ty.shape.as_ref()) else { return true };
-    let is_free = |dim: &Dim| dim.expr().is_none_or(|of| of.symbols().iter().any(|name| growing.contains(name.as_ref())));
+    let is_free = |dim: &Dim| {
+        dim.expr().is_none_or(|of| of.symbols().iter().any(|name| growing.contains(name.as_ref())))
+    };
     dims.iter().any(is_free)
 }
 

@@ -46,25 +46,31 @@ impl Decoder {
         let pairs = pairs(module, request)?;
         let is_stated = |name: &str| {
             let import = &request.import;
-            import.dims.contains_key(name) || import.ranges.contains_key(name) || import.equal.contains_key(name)
+            import.dims.contains_key(name)
+                || import.ranges.contains_key(name)
+                || import.equal.contains_key(name)
         };
-        let mut free: BTreeSet<String> = open_dimensions(file)?.into_iter().filter(|name| !is_stated(name)).collect();
+        let mut free: BTreeSet<String> =
+            open_dimensions(file)?.into_iter().filter(|name| !is_stated(name)).collect();
         let buffered = Buffered::of(module, &pairs);
         let [past, new] = match &buffered {
             Some(buffered) => [only(&buffered.rows)?, only(&buffered.new)?],
             None => {
-                let rows: BTreeSet<[String; 2]> = pairs.iter().filter_map(|(old, new)| rows(module, *old, *new)).collect();
+                let rows: BTreeSet<[String; 2]> =
+                    pairs.iter().filter_map(|(old, new)| rows(module, *old, *new)).collect();
                 only(&rows)?
             }
         };
         let rotations = buffered.as_ref().and_then(|buffered| buffered.positions(module));
         let tables = positions(&imported, &[&past, &new]).into_iter().chain(rotations);
-        if let Some((table, rows)) = tables.min_by_key(|(_, rows)| *rows).filter(|(_, rows)| *rows < context) {
+        if let Some((table, rows)) = tables.min_by_key(|(_, rows)| *rows).filter(|(_, rows)| *rows < context)
+        {
             return Err(FitError::Positions { table, rows, context }.into());
         }
         free.retain(|name| *name != past && *name != new);
         let first = |value: &Value| symbols(module, *value).into_iter().next().flatten();
-        let batch: BTreeSet<String> = pairs.iter().filter_map(|(old, _)| first(old)).filter(|name| free.contains(name)).collect();
+        let batch: BTreeSet<String> =
+            pairs.iter().filter_map(|(old, _)| first(old)).filter(|name| free.contains(name)).collect();
         free.retain(|name| !batch.contains(name));
         if let Some(buffered) = &buffered {
             buffered.check(&imported, &free.iter().cloned().chain([past.clone()]).collect())?;
@@ -84,7 +90,9 @@ impl Decoder {
         let import = &mut request.import;
         import.dims.extend(self.batch.iter().map(|name| (name.clone(), 1)));
         if self.is_full {
-            import.dims.extend(self.total.iter().chain([&self.past]).map(|name| (name.clone(), self.context)));
+            import
+                .dims
+                .extend(self.total.iter().chain([&self.past]).map(|name| (name.clone(), self.context)));
             return;
         }
         let after = DimExpr::symbol(&self.past).add(&DimExpr::symbol(&self.new));
@@ -105,16 +113,22 @@ fn pairs(module: &Module, request: &mut Request) -> Result<Vec<(Value, Value)>, 
     let names = |new: &str, old: &str| StateNames { new: new.to_owned(), old: old.to_owned() };
     let state = if request.state.is_empty() {
         let known = CACHES.iter().map(|(new, old)| names(new, old));
-        let (pattern, state) =
-            known.filter_map(|pair| Some((pair.clone(), expand(module, &[pair]).ok()?))).next().ok_or(FitError::Caches)?;
+        let (pattern, state) = known
+            .filter_map(|pair| Some((pair.clone(), expand(module, &[pair]).ok()?)))
+            .next()
+            .ok_or(FitError::Caches)?;
         request.state.push(pattern);
         state
     } else {
         expand(module, &request.state)?
     };
     let main = module.graph(module.main());
-    let find = |values: &[Value], name: &str| values.iter().copied().find(|value| module.value(*value).name == name);
-    Ok(state.iter().filter_map(|pair| Some((find(&main.inputs, &pair.old)?, find(&main.outputs, &pair.new)?))).collect())
+    let find =
+        |values: &[Value], name: &str| values.iter().copied().find(|value| module.value(*value).name == name);
+    Ok(state
+        .iter()
+        .filter_map(|pair| Some((find(&main.inputs, &pair.old)?, find(&main.outputs, &pair.new)?)))
+        .collect())
 }
 
 /// Dimensions of the rows of a cache before a run and of those that a run adds.
@@ -144,10 +158,18 @@ fn positions(imported: &Imported, symbols: &[&str]) -> Option<(String, u64)> {
         while let Some(node) = module.producer(value) {
             let operands = &module.node(node).inputs;
             if is_onnx(node, "Range") {
-                let end = operands.get(1).copied().flatten().and_then(|end| imported.data[end].as_ref()?.items.first()?.expr());
-                return end.is_some_and(|end| end.symbols().iter().any(|symbol| symbols.contains(&symbol.as_ref())));
+                let end = operands
+                    .get(1)
+                    .copied()
+                    .flatten()
+                    .and_then(|end| imported.data[end].as_ref()?.items.first()?.expr());
+                return end.is_some_and(|end| {
+                    end.symbols().iter().any(|symbol| symbols.contains(&symbol.as_ref()))
+                });
             }
-            let Some(first) = operands.first().copied().flatten().filter(|_| KEEP.iter().any(|name| is_onnx(node, name))) else {
+            let Some(first) =
+                operands.first().copied().flatten().filter(|_| KEEP.iter().any(|name| is_onnx(node, name)))
+            else {
                 return false;
             };
             value = first;
@@ -157,7 +179,8 @@ fn positions(imported: &Imported, symbols: &[&str]) -> Option<(String, u64)> {
     let table = |node: &Node| {
         let data = module.node(*node);
         let [Some(table), Some(index)] = data.inputs[..] else { return None };
-        let is_lookup = is_onnx(*node, "Gather") && data.int("axis", 0) == 0 && module.constant_of(table).is_some();
+        let is_lookup =
+            is_onnx(*node, "Gather") && data.int("axis", 0) == 0 && module.constant_of(table).is_some();
         let rows = module.ty(table).tensor()?.known_dims()?.first().copied()?;
         (is_lookup && is_position(index)).then(|| (module.value(table).name.clone(), rows))
     };

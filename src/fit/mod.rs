@@ -113,7 +113,12 @@ enum Tried {
 ///
 /// # Errors
 /// The smallest extent does not fit; several dimensions are open; and those of [`plan`].
-pub fn fit(file: &ModelFile, request: &Request, fitting: &Fitting, tell: &mut dyn FnMut(&str)) -> Result<Fitted, Error> {
+pub fn fit(
+    file: &ModelFile,
+    request: &Request,
+    fitting: &Fitting,
+    tell: &mut dyn FnMut(&str),
+) -> Result<Fitted, Error> {
     let mut search = Search {
         file,
         request: request.clone(),
@@ -210,7 +215,9 @@ impl Search<'_> {
             Tried::Fits(fitted) => return Ok(fitted),
             Tried::Over { need } => need,
         };
-        let short = |need, search: &Self| Error::from(FitError::Short { ram: search.ram, need, smallest: search.stated(0) });
+        let short = |need, search: &Self| {
+            Error::from(FitError::Short { ram: search.ram, need, smallest: search.stated(0) })
+        };
         let may_move = self.request.weights.is_none() && self.request.runtime != Runtime::Ort;
         if !may_move || need.weights <= self.ram / 2 {
             return Err(short(need, self));
@@ -306,7 +313,15 @@ impl Search<'_> {
             self.far = self.far.or(Some([Nanos(planned.layout.cost.modelled_ns_after); 2]));
             if need.in_run() <= self.ram {
                 let far = self.far_of(&planned);
-                return Ok(Tried::Fits(Box::new(Fitted { planned, request, need, largest, beyond: None, plans: 0, far })));
+                return Ok(Tried::Fits(Box::new(Fitted {
+                    planned,
+                    request,
+                    need,
+                    largest,
+                    beyond: None,
+                    plans: 0,
+                    far,
+                })));
             }
             known = Some(need);
         }

@@ -65,7 +65,8 @@ fn inside(folder: &Path, name: &str) -> Result<std::path::PathBuf, Error> {
     if !name.is_empty() && Path::new(name).components().all(|part| matches!(part, Component::Normal(_))) {
         return Ok(path);
     }
-    let source = std::io::Error::new(std::io::ErrorKind::InvalidInput, "a manifest names files in its own folder");
+    let source =
+        std::io::Error::new(std::io::ErrorKind::InvalidInput, "a manifest names files in its own folder");
     Err(Error::File { what: "read", path, source })
 }
 
@@ -78,7 +79,8 @@ pub(super) fn prove(given: &ModelFile, sections: &Sections, request: &Request) -
         let unreadable = |error: ReadError| Error::Refuted { violations: 1, notes: vec![error.to_string()] };
         let model = ModelFile::from_bytes(bytes).map_err(unreadable)?.beside(given.path());
         let text = memc_layout::to_json(&planned.layout)?;
-        let unread = |error: memc_layout::ReadError| Error::Refuted { violations: 1, notes: vec![error.to_string()] };
+        let unread =
+            |error: memc_layout::ReadError| Error::Refuted { violations: 1, notes: vec![error.to_string()] };
         files.push(SectionFiles { model, layout: memc_layout::read(&text).map_err(unread)?, text });
     }
     let prepared = if sections.prepared.is_some() { files.pop() } else { None };
@@ -91,14 +93,24 @@ pub(super) fn prove(given: &ModelFile, sections: &Sections, request: &Request) -
         Some((data.location, planned.model.chunks.as_slice()))
     });
     let named: Vec<(String, &[Chunk])> = named.collect();
-    let report = check_prepared(given, prepared.as_ref(), &sections.manifest, &files, &|which, location, offset, length| {
-        let chunks = named.iter().filter(|(name, _)| which == Which::Out && name == location).flat_map(|(_, chunks)| *chunks);
-        match chunks.into_iter().find(|chunk| chunk.offset == offset) {
-            Some(chunk) => moved(chunk, length, &weights),
-            None => weights.bytes(which, location, offset, length),
-        }
-    });
-    let notes = report.violations.iter().take(MAX_NOTES).map(|violation| violation.diagnostic.to_string()).collect();
+    let report = check_prepared(
+        given,
+        prepared.as_ref(),
+        &sections.manifest,
+        &files,
+        &|which, location, offset, length| {
+            let chunks = named
+                .iter()
+                .filter(|(name, _)| which == Which::Out && name == location)
+                .flat_map(|(_, chunks)| *chunks);
+            match chunks.into_iter().find(|chunk| chunk.offset == offset) {
+                Some(chunk) => moved(chunk, length, &weights),
+                None => weights.bytes(which, location, offset, length),
+            }
+        },
+    );
+    let notes =
+        report.violations.iter().take(MAX_NOTES).map(|violation| violation.diagnostic.to_string()).collect();
     if report.holds() { Ok(()) } else { Err(Error::Refuted { violations: report.violations.len(), notes }) }
 }
 

@@ -65,7 +65,8 @@ pub(super) fn cuts<'g>(portions: Vec<Portion>, graph_of: &dyn Fn(&Portion) -> &'
         let units = || portion.units.iter().map(|unit| &graph.units[*unit]);
         let made: BTreeSet<&String> = units().flat_map(|unit| &unit.makes).collect();
         let read: BTreeSet<&String> = units().flat_map(|unit| &unit.reads).collect();
-        let known = units().flat_map(|unit| &unit.known).filter(|name| !made.contains(name)).cloned().collect();
+        let known =
+            units().flat_map(|unit| &unit.known).filter(|name| !made.contains(name)).cloned().collect();
         let fed = graph.inputs.iter().filter(|name| read.contains(name)).cloned();
         let from_others = graph.order.iter().flat_map(|unit| &graph.units[*unit].makes);
         let from_others = from_others.filter(|name| read.contains(name) && !made.contains(name)).cloned();
@@ -75,7 +76,11 @@ pub(super) fn cuts<'g>(portions: Vec<Portion>, graph_of: &dyn Fn(&Portion) -> &'
     }
     for cut in &mut all {
         let graph = graph_of(&cut.portion);
-        let made = graph.order.iter().filter(|unit| cut.portion.owned.contains(unit)).flat_map(|unit| &graph.units[*unit].makes);
+        let made = graph
+            .order
+            .iter()
+            .filter(|unit| cut.portion.owned.contains(unit))
+            .flat_map(|unit| &graph.units[*unit].makes);
         let crossing: Vec<String> = made.filter(|name| wanted.contains(*name)).cloned().collect();
         // Graph outputs keep the order of the file; other values follow.
         let given = graph.outputs.iter().filter(|name| crossing.contains(name)).cloned();
@@ -95,12 +100,14 @@ pub(super) fn section(file: &ModelFile, graph: &Graph<'_>, cut: &Cut) -> Result<
     let mut edit = GraphEdit::default();
     let order = graph.order.iter().filter(|unit| cut.portion.units.contains(unit));
     edit.nodes = Some(order.map(|unit| NodePiece::original(*unit)).collect());
-    let weights: BTreeSet<&String> = cut.portion.units.iter().flat_map(|unit| &graph.units[*unit].weights).collect();
+    let weights: BTreeSet<&String> =
+        cut.portion.units.iter().flat_map(|unit| &graph.units[*unit].weights).collect();
     let initializers = proto.initializer.iter().enumerate();
     let unread = initializers.filter(|(_, tensor)| !weights.contains(&tensor.name().to_owned()));
     edit.dropped_initializers = unread.map(|(index, _)| index).collect();
     let stated: BTreeSet<&str> = proto.input.iter().map(|info| info.name()).collect();
-    let kept = |name: &str| cut.inputs.iter().any(|input| input == name) || weights.contains(&name.to_owned());
+    let kept =
+        |name: &str| cut.inputs.iter().any(|input| input == name) || weights.contains(&name.to_owned());
     // Names of dimensions may be those of expressions: free extents are written anew.
     let is_free = |name: &str| graph.tensors.get(name).is_some_and(|tensor| !tensor.free.is_empty());
     let anew = |name: &str| !kept(name) || is_free(name);
@@ -111,7 +118,8 @@ pub(super) fn section(file: &ModelFile, graph: &Graph<'_>, cut: &Cut) -> Result<
     // All outputs are written anew, so that their order is that of the section.
     edit.dropped_outputs = proto.output.iter().map(|info| info.name().to_owned()).collect();
     edit.new_outputs = cut.outputs.iter().map(|name| output(graph, name)).collect::<Result<_, _>>()?;
-    let made: BTreeSet<&String> = cut.portion.units.iter().flat_map(|unit| &graph.units[*unit].makes).collect();
+    let made: BTreeSet<&String> =
+        cut.portion.units.iter().flat_map(|unit| &graph.units[*unit].makes).collect();
     for value in &proto.value_info {
         let name = value.name().to_owned();
         if !made.contains(&name) || cut.outputs.contains(&name) || cut.inputs.contains(&name) {
@@ -131,8 +139,10 @@ pub(super) fn section(file: &ModelFile, graph: &Graph<'_>, cut: &Cut) -> Result<
         let tensor = constant(name, graph.tensors.get(name), graph.known.get(name))?;
         edit.new_initializers.push((name.clone(), TensorSource::Owned(Box::new(tensor))));
     }
-    let edit = ModelEdit { graph: edit, ir_version: raised(file, !cut.known.is_empty()), ..ModelEdit::default() };
-    let splice = ModelSplice::new(file, &edit).map_err(|error| SplitError::Section { cause: error.to_string() })?;
+    let edit =
+        ModelEdit { graph: edit, ir_version: raised(file, !cut.known.is_empty()), ..ModelEdit::default() };
+    let splice =
+        ModelSplice::new(file, &edit).map_err(|error| SplitError::Section { cause: error.to_string() })?;
     Ok(ModelFile::from_bytes(splice.to_vec())?.beside(file.path()))
 }
 
@@ -168,14 +178,20 @@ pub(super) fn described(name: &str, tensor: Option<&Tensor>) -> Result<ValueInfo
         true => extents(tensor).into_iter().map(known).collect(),
         false => tensor.free.iter().map(|of| Some(free(of))).collect(),
     };
-    let shape = TensorShapeProto { dim: dims.into_iter().map(|value| Dimension { value, denotation: None }).collect() };
+    let shape = TensorShapeProto {
+        dim: dims.into_iter().map(|value| Dimension { value, denotation: None }).collect(),
+    };
     let kind = type_proto::Tensor { elem_type: Some(tensor.element.to_onnx()), shape: Some(shape) };
     let ty = TypeProto { denotation: None, value: Some(Kind::TensorType(kind)) };
     Ok(ValueInfoProto { name: Some(name.to_owned()), r#type: Some(ty), ..ValueInfoProto::default() })
 }
 
 /// A constant of known integers.
-fn constant(name: &str, tensor: Option<&Tensor>, items: Option<&Vec<i64>>) -> Result<TensorProto, SplitError> {
+fn constant(
+    name: &str,
+    tensor: Option<&Tensor>,
+    items: Option<&Vec<i64>>,
+) -> Result<TensorProto, SplitError> {
     let unknown = || SplitError::Unsized { name: name.to_owned() };
     let (tensor, items) = (tensor.ok_or_else(unknown)?, items.ok_or_else(unknown)?);
     let bytes: Vec<u8> = match tensor.element {

@@ -66,7 +66,12 @@ impl<'g> Division<'g> {
     ///
     /// # Errors
     /// The problem is out of range.
-    pub fn new(graph: &'g Graph<'g>, devices: &'g Devices, request: &Request, work: Work) -> Result<Self, SplitError> {
+    pub fn new(
+        graph: &'g Graph<'g>,
+        devices: &'g Devices,
+        request: &Request,
+        work: Work,
+    ) -> Result<Self, SplitError> {
         let cones = work.cones;
         let is_divided = |unit: &usize| match &work.units {
             Some(units) => units.contains(unit),
@@ -86,7 +91,11 @@ impl<'g> Division<'g> {
         for &unit in &units {
             let item = &graph.units[unit];
             let nanos = item.nanos.saturating_add(work.nanos.get(&unit).copied().unwrap_or(0));
-            problem.nodes.push(Node { times: vec![Some(nanos)], working_bytes: item.live_bytes, ..Node::default() });
+            problem.nodes.push(Node {
+                times: vec![Some(nanos)],
+                working_bytes: item.live_bytes,
+                ..Node::default()
+            });
         }
         let mut readers: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
         let mut weights: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
@@ -98,15 +107,21 @@ impl<'g> Division<'g> {
             for name in &graph.units[unit].reads {
                 let Some(maker) = graph.maker.get(name) else { continue };
                 match cones.get(maker) {
-                    Some(cone) => cone.iter().for_each(|member| repeated.entry(*member).or_default().extend([node])),
+                    Some(cone) => {
+                        cone.iter().for_each(|member| repeated.entry(*member).or_default().extend([node]))
+                    }
                     None => readers.entry(name).or_default().push(node),
                 }
             }
         }
         for (&unit, nodes) in &repeated {
             nodes.iter().for_each(|node| weights.extend_with(&graph.units[unit].weights, *node));
-            let bytes =
-                graph.units[unit].makes.iter().filter_map(|name| graph.tensors.get(name)).map(|tensor| tensor.bytes).sum();
+            let bytes = graph.units[unit]
+                .makes
+                .iter()
+                .filter_map(|name| graph.tensors.get(name))
+                .map(|tensor| tensor.bytes)
+                .sum();
             let times = vec![graph.units[unit].nanos];
             problem.replicas.push(Replica { bytes, times, readers: nodes.iter().copied().collect() });
         }
@@ -124,7 +139,8 @@ impl<'g> Division<'g> {
             if !graph.crosses(name) {
                 problem.together.push([maker].into_iter().chain(nodes.iter().copied()).collect());
             }
-            let fused = nodes.iter().filter(|node| graph.fuses(units[maker as usize], units[**node as usize]));
+            let fused =
+                nodes.iter().filter(|node| graph.fuses(units[maker as usize], units[**node as usize]));
             problem.together.extend(fused.map(|node| vec![maker, *node]));
             let amount = graph.tensors.get(name).map_or(0, |tensor| tensor.bytes);
             problem.values.push(Value { maker, readers: nodes, amount });
@@ -135,7 +151,17 @@ impl<'g> Division<'g> {
         }
         let pieces = partition::pieces(&problem).map_err(unsolved)?.len();
         let reserve = vec![0; devices.count];
-        Ok(Self { graph, devices, limit: Limit::nodes(request.effort), problem, units, cones, reserve, expected: 0, pieces })
+        Ok(Self {
+            graph,
+            devices,
+            limit: Limit::nodes(request.effort),
+            problem,
+            units,
+            cones,
+            reserve,
+            expected: 0,
+            pieces,
+        })
     }
 
     /// Rejects more devices than pieces that can be apart.
@@ -194,7 +220,8 @@ impl<'g> Division<'g> {
     fn owned(&self, solution: &partition::Solution) -> Vec<Vec<usize>> {
         let mut owned = vec![Vec::new(); self.devices.count];
         for section in &solution.sections {
-            owned[section.device as usize] = section.nodes.iter().map(|node| self.units[*node as usize]).collect();
+            owned[section.device as usize] =
+                section.nodes.iter().map(|node| self.units[*node as usize]).collect();
         }
         // Neighbors have links: no device in between stays without a section, if all have one budget.
         if self.devices.budgets.len() < 2 {
@@ -211,8 +238,15 @@ impl<'g> Division<'g> {
         if !self.devices.has_budgets() {
             return Ok(());
         }
-        let budgets: Vec<u64> = (0..self.devices.count).filter_map(|rank| self.devices.budget(rank)).collect();
-        let all: u64 = self.problem.replicas.iter().filter(|replica| replica.times.is_empty()).map(|replica| replica.bytes).sum();
+        let budgets: Vec<u64> =
+            (0..self.devices.count).filter_map(|rank| self.devices.budget(rank)).collect();
+        let all: u64 = self
+            .problem
+            .replicas
+            .iter()
+            .filter(|replica| replica.times.is_empty())
+            .map(|replica| replica.bytes)
+            .sum();
         let mut weights = self.problem.clone();
         weights.nodes.iter_mut().for_each(|node| node.working_bytes = 0);
         let largest = budgets.iter().copied().max().unwrap_or(0);
@@ -238,12 +272,20 @@ impl<'g> Division<'g> {
     pub fn refused(&mut self) -> SplitError {
         let largest = (0..self.devices.count).filter_map(|rank| self.devices.budget(rank)).max().unwrap_or(0);
         let pieces = partition::pieces(&self.problem).unwrap_or_default();
-        if let Some(piece) = pieces.into_iter().filter(|piece| piece.bytes > largest).max_by_key(|piece| piece.bytes) {
+        if let Some(piece) =
+            pieces.into_iter().filter(|piece| piece.bytes > largest).max_by_key(|piece| piece.bytes)
+        {
             let title = |node: &u32| self.graph.title(self.units[*node as usize]);
-            let heaviest = piece.nodes.iter().max_by_key(|node| self.heaviness(**node)).map(title).unwrap_or_default();
+            let heaviest =
+                piece.nodes.iter().max_by_key(|node| self.heaviness(**node)).map(title).unwrap_or_default();
             let more = piece.nodes.len() - 1;
-            let piece_title = if more == 0 { heaviest } else { format!("{heaviest} with {more} nodes that stay with it") };
-            return SplitError::Piece { piece: piece_title, needs: exact(piece.bytes), budget: exact(largest) };
+            let piece_title =
+                if more == 0 { heaviest } else { format!("{heaviest} with {more} nodes that stay with it") };
+            return SplitError::Piece {
+                piece: piece_title,
+                needs: exact(piece.bytes),
+                budget: exact(largest),
+            };
         }
         let needs = self.solve_smallest().ok().and_then(|outcome| outcome.value);
         SplitError::Budget { devices: self.devices.count, needs: needs.map_or_else(String::new, exact) }
@@ -251,13 +293,15 @@ impl<'g> Division<'g> {
 
     fn heaviness(&self, node: u32) -> u64 {
         let unit = &self.graph.units[self.units[node as usize]];
-        let weights = unit.weights.iter().filter_map(|name| self.graph.tensors.get(name)).map(|tensor| tensor.bytes);
+        let weights =
+            unit.weights.iter().filter_map(|name| self.graph.tensors.get(name)).map(|tensor| tensor.bytes);
         weights.sum::<u64>().saturating_add(unit.live_bytes)
     }
 
     /// Adds the nodes that each section runs by itself.
     pub fn whole(&self, owned: &[Vec<usize>]) -> Vec<BTreeSet<usize>> {
-        let makers = |unit: &usize| self.graph.units[*unit].reads.iter().filter_map(|name| self.graph.maker.get(name));
+        let makers =
+            |unit: &usize| self.graph.units[*unit].reads.iter().filter_map(|name| self.graph.maker.get(name));
         let with_cones = |units: &Vec<usize>| {
             let cones = units.iter().flat_map(makers).filter_map(|maker| self.cones.get(maker)).flatten();
             units.iter().chain(cones).copied().collect()
@@ -267,17 +311,25 @@ impl<'g> Division<'g> {
 
     /// Bytes of the weights that a section reads.
     pub fn weights(&self, cut: &super::cut::Cut) -> u64 {
-        let read: BTreeSet<&String> = cut.portion.units.iter().flat_map(|unit| &self.graph.units[*unit].weights).collect();
+        let read: BTreeSet<&String> =
+            cut.portion.units.iter().flat_map(|unit| &self.graph.units[*unit].weights).collect();
         read.into_iter().filter_map(|name| self.graph.tensors.get(name)).map(|tensor| tensor.bytes).sum()
     }
 
     /// Replaces estimated arenas by planned ones, `planned` of each device, and leaves room for what exceeded
     /// a budget.
-    pub fn learn(&mut self, owned: &[Vec<usize>], manifest: &Manifest, planned: impl Fn(&DeviceMemory) -> u64) {
-        let place: BTreeMap<usize, usize> = self.units.iter().enumerate().map(|(node, unit)| (*unit, node)).collect();
+    pub fn learn(
+        &mut self,
+        owned: &[Vec<usize>],
+        manifest: &Manifest,
+        planned: impl Fn(&DeviceMemory) -> u64,
+    ) {
+        let place: BTreeMap<usize, usize> =
+            self.units.iter().enumerate().map(|(node, unit)| (*unit, node)).collect();
         for (rank, units) in owned.iter().enumerate() {
             let Some(device) = manifest.devices.get(rank) else { continue };
-            let estimated = units.iter().map(|unit| self.graph.units[*unit].live_bytes).max().unwrap_or(0).max(1);
+            let estimated =
+                units.iter().map(|unit| self.graph.units[*unit].live_bytes).max().unwrap_or(0).max(1);
             let planned = u128::from(planned(device));
             for unit in units {
                 let live = u128::from(self.graph.units[*unit].live_bytes);
@@ -356,14 +408,21 @@ fn cones_at(graph: &Graph<'_>, devices: &Devices, fastest: f64, may: &dyn Fn(usi
     let mut readers: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for &unit in graph.order.iter().filter(|unit| graph.needed.contains(unit)) {
         let item = &graph.units[unit];
-        let makers: Vec<usize> = item.reads.iter().filter_map(|name| graph.maker.get(name)).copied().collect();
+        let makers: Vec<usize> =
+            item.reads.iter().filter_map(|name| graph.maker.get(name)).copied().collect();
         makers.iter().for_each(|maker| readers.entry(*maker).or_default().push(unit));
         let gives = item.makes.iter().any(|name| outputs.contains(name));
         let crosses = item.makes.iter().all(|name| graph.crosses(name));
-        if !item.repeats || gives || !crosses || !may(unit) || !makers.iter().all(|maker| possible.contains_key(maker)) {
+        if !item.repeats
+            || gives
+            || !crosses
+            || !may(unit)
+            || !makers.iter().all(|maker| possible.contains_key(maker))
+        {
             continue;
         }
-        let cone: BTreeSet<usize> = makers.iter().flat_map(|maker| possible[maker].clone()).chain([unit]).collect();
+        let cone: BTreeSet<usize> =
+            makers.iter().flat_map(|maker| possible[maker].clone()).chain([unit]).collect();
         let from_inputs = item.reads.iter().any(|name| !graph.maker.contains_key(name))
             || makers.iter().any(|maker| reads_inputs.contains(maker));
         if from_inputs && cone.len() > MAX_CONE {

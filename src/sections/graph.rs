@@ -112,9 +112,11 @@ impl<'f> Graph<'f> {
                 graph.units[index].makes.push(name.clone());
             }
         }
-        let weights: BTreeSet<String> = file.graph().initializer.iter().map(|tensor| tensor.name().to_owned()).collect();
+        let weights: BTreeSet<String> =
+            file.graph().initializer.iter().map(|tensor| tensor.name().to_owned()).collect();
         let sparse = file.graph().sparse_initializer.iter().filter_map(|sparse| sparse.values.as_ref());
-        let weights: BTreeSet<String> = weights.into_iter().chain(sparse.map(|values| values.name().to_owned())).collect();
+        let weights: BTreeSet<String> =
+            weights.into_iter().chain(sparse.map(|values| values.name().to_owned())).collect();
         let inputs = file.graph().input.iter().map(|info| info.name().to_owned());
         graph.inputs = inputs.filter(|name| !weights.contains(name)).collect();
         for (name, value) in &names {
@@ -154,11 +156,14 @@ impl<'f> Graph<'f> {
             (largest.and_then(TensorType::known_dims), largest.and_then(TensorType::size), free)
         {
             let free = if is_known { Vec::new() } else { free };
-            self.tensors.insert(name.to_owned(), Tensor { element: tensor.element, shape, bytes: bytes.0, free });
+            self.tensors
+                .insert(name.to_owned(), Tensor { element: tensor.element, shape, bytes: bytes.0, free });
         }
         let is_whole = matches!(tensor.element, ElementType::Int64 | ElementType::Int32 | ElementType::Bool);
         let is_result = matches!(self.module.value(value).definition, Definition::Result(..));
-        if let Some(items) = data.as_ref().and_then(|data| data.known_ints()).filter(|_| is_whole && is_result) {
+        if let Some(items) =
+            data.as_ref().and_then(|data| data.known_ints()).filter(|_| is_whole && is_result)
+        {
             self.known.insert(name.to_owned(), items);
         }
     }
@@ -177,12 +182,15 @@ impl<'f> Graph<'f> {
                 Origin::Pass { .. } | Origin::Text => None,
             };
             if let Some(unit) = index.and_then(|index| self.units.get_mut(index)) {
-                unit.nanos = unit.nanos.saturating_add(costs.nanos(&self.module, *node).0.ceil().clamp(0.0, 1e15) as u64);
+                unit.nanos = unit
+                    .nanos
+                    .saturating_add(costs.nanos(&self.module, *node).0.ceil().clamp(0.0, 1e15) as u64);
                 unit.nodes.push(*node);
             }
         }
         for unit in &mut self.units {
-            unit.repeats = !unit.nodes.is_empty() && unit.nodes.iter().all(|node| memc_ops::repeatable(&self.module, *node));
+            unit.repeats = !unit.nodes.is_empty()
+                && unit.nodes.iter().all(|node| memc_ops::repeatable(&self.module, *node));
         }
     }
 
@@ -225,7 +233,8 @@ impl<'f> Graph<'f> {
 
     /// Counts live bytes of results at each node, in order.
     fn count_live(&mut self) {
-        let place: BTreeMap<usize, usize> = self.order.iter().enumerate().map(|(place, index)| (*index, place)).collect();
+        let place: BTreeMap<usize, usize> =
+            self.order.iter().enumerate().map(|(place, index)| (*index, place)).collect();
         let mut ends: BTreeMap<&str, usize> = BTreeMap::new();
         for &index in self.order.iter().filter(|index| self.needed.contains(index)) {
             for name in &self.units[index].reads {
@@ -274,7 +283,8 @@ impl<'f> Graph<'f> {
     /// Name of a node for messages: its own, or that of its first result.
     pub fn title(&self, index: usize) -> String {
         let Some(node) = self.file.graph().node.get(index) else { return String::new() };
-        let name = if node.name().is_empty() { node.output.first().map_or("", String::as_str) } else { node.name() };
+        let name =
+            if node.name().is_empty() { node.output.first().map_or("", String::as_str) } else { node.name() };
         format!("node \"{name}\" ({})", node.op_type())
     }
 }

@@ -12,7 +12,8 @@ use super::graph::Graph;
 pub(super) fn together(graph: &Graph<'_>) -> Vec<BTreeSet<usize>> {
     let fed = graph.pairs.iter().filter(|pair| graph.inputs.contains(&pair.old));
     let readers = |pair: &StateNames| {
-        let reads = |unit: &usize| [&pair.old, &pair.new].iter().any(|name| graph.units[*unit].reads.contains(*name));
+        let reads =
+            |unit: &usize| [&pair.old, &pair.new].iter().any(|name| graph.units[*unit].reads.contains(*name));
         graph.order.iter().copied().filter(reads).chain(graph.maker.get(&pair.new).copied()).collect()
     };
     fed.map(readers).collect()
@@ -23,12 +24,16 @@ pub(super) fn together(graph: &Graph<'_>) -> Vec<BTreeSet<usize>> {
 pub(super) fn of_section(graph: &Graph<'_>, cuts: &[Cut], position: usize) -> Vec<StateNames> {
     let cut = &cuts[position];
     let reads = |cut: &Cut, name: &String| {
-        cut.inputs.contains(name) || cut.portion.units.iter().any(|unit| graph.units[*unit].weights.contains(name))
+        cut.inputs.contains(name)
+            || cut.portion.units.iter().any(|unit| graph.units[*unit].weights.contains(name))
     };
     let is_last = |name: &String| {
-        let later = cuts[position + 1..].iter().filter(|other| cut.portion.ranks().any(|rank| other.portion.runs_on(rank)));
+        let later = cuts[position + 1..]
+            .iter()
+            .filter(|other| cut.portion.ranks().any(|rank| other.portion.runs_on(rank)));
         later.into_iter().all(|other| !reads(other, name))
     };
-    let is_own = |pair: &&StateNames| cut.outputs.contains(&pair.new) && reads(cut, &pair.old) && is_last(&pair.old);
+    let is_own =
+        |pair: &&StateNames| cut.outputs.contains(&pair.new) && reads(cut, &pair.old) && is_last(&pair.old);
     graph.pairs.iter().filter(is_own).cloned().collect()
 }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use memc_ir::{Dim, DimExpr, Range, TensorType};
 use memc_layout::devices::{
-    Collective, Copied, Crossing, DeviceMemory, Equal, Event, Join, Joined, Manifest, Path, Pipeline, Section, Source, Updated,
-    VERSION,
+    Collective, Copied, Crossing, DeviceMemory, Equal, Event, Join, Joined, Manifest, Path, Pipeline,
+    Section, Source, Updated, VERSION,
 };
 use memc_layout::{Class, Extents, Limit, Tensor};
 use memc_onnx_proto::ModelFile;
@@ -124,20 +124,25 @@ impl Story<'_> {
             let layout = &planned.layout;
             let read: BTreeSet<&str> = read_weights(self.sizes.whole, cut);
             // Old values that are written over are weights as well, and the layout counts them apart.
-            let is_held =
-                |tensor: &&Tensor| matches!(tensor.class, Class::Constant | Class::State) && read.contains(tensor.name.as_str());
+            let is_held = |tensor: &&Tensor| {
+                matches!(tensor.class, Class::Constant | Class::State) && read.contains(tensor.name.as_str())
+            };
             let updated = layout.tensors.iter().filter(is_held).filter(|tensor| tensor.class == Class::State);
             let updated: u64 = updated.map(|tensor| tensor.bytes).sum();
-            let again = layout.tensors.iter().filter(is_held).filter(|tensor| weights.contains(tensor.name.as_str()));
             let again =
-                again.filter(|tensor| self.sizes.whole.tensors.get(&tensor.name).is_some_and(|own| own.bytes == tensor.bytes));
+                layout.tensors.iter().filter(is_held).filter(|tensor| weights.contains(tensor.name.as_str()));
+            let again = again.filter(|tensor| {
+                self.sizes.whole.tensors.get(&tensor.name).is_some_and(|own| own.bytes == tensor.bytes)
+            });
             let again: u64 = again.map(|tensor| tensor.bytes).sum();
-            device.weights = device.weights.saturating_add(layout.weights.saturating_add(updated).saturating_sub(again));
+            device.weights =
+                device.weights.saturating_add(layout.weights.saturating_add(updated).saturating_sub(again));
             device.arena = device.arena.max(layout.arenas.iter().map(|arena| arena.size).sum());
             weights.extend(read);
         }
         let empty = Vec::new();
-        let stored = own().flat_map(|(_, planned)| &planned.layout.state).map(|row| row.result.as_str()).collect();
+        let stored =
+            own().flat_map(|(_, planned)| &planned.layout.state).map(|row| row.result.as_str()).collect();
         let (held, event) = most_held(self.programs.get(rank).unwrap_or(&empty), &cuts, self.sizes, &stored);
         device.peak = device.weights.saturating_add(device.arena).saturating_add(held);
         device.event = event;
@@ -150,8 +155,9 @@ impl Story<'_> {
         let fed = self.sizes.whole.inputs.iter().filter(|name| readers.contains_key(name.as_str()));
         let all = fed.chain(self.cuts.iter().flat_map(|cut| &cut.outputs));
         all.map(|name| {
-            let sized =
-                |graph: &Graph<'_>| graph.tensors.get(name).cloned().ok_or_else(|| SplitError::Unsized { name: name.clone() });
+            let sized = |graph: &Graph<'_>| {
+                graph.tensors.get(name).cloned().ok_or_else(|| SplitError::Unsized { name: name.clone() })
+            };
             let once = self.pipeline.is_some_and(|joins| joins.once.contains(name));
             let whole = sized(self.sizes.whole)?;
             let tensor = if once { whole.clone() } else { sized(self.sizes.part)? };
@@ -161,14 +167,20 @@ impl Story<'_> {
                 name: name.clone(),
                 dtype: tensor.element.onnx_name().to_owned(),
                 bytes_expr: bytes_expr(&tensor),
-                shape_expr: (!tensor.free.is_empty()).then(|| tensor.free.iter().map(DimExpr::quoted).collect()),
+                shape_expr: (!tensor.free.is_empty())
+                    .then(|| tensor.free.iter().map(DimExpr::quoted).collect()),
                 shape: tensor.shape,
                 bytes: tensor.bytes,
                 from: maker.get(name.as_str()).map(section),
                 to: readers.get(name.as_str()).into_iter().flatten().map(section).collect(),
                 output: self.sizes.whole.outputs.contains(name),
                 once,
-                joined: joined.map(|(by, axis)| Joined { by: *by, axis: *axis, shape: whole.shape, bytes: whole.bytes }),
+                joined: joined.map(|(by, axis)| Joined {
+                    by: *by,
+                    axis: *axis,
+                    shape: whole.shape,
+                    bytes: whole.bytes,
+                }),
             })
         })
         .collect()
@@ -183,14 +195,19 @@ fn read_weights<'g>(graph: &'g Graph<'_>, cut: &Cut) -> BTreeSet<&'g str> {
 /// The given model with the extents of its dimensions.
 fn source(file: &ModelFile, graph: &Graph<'_>, request: &Request) -> Source {
     let domain = graph.module.domain();
-    let range = |range: &Range| Extents { min: range.min, max: range.max.unwrap_or(range.min), step: range.step };
-    let equal = graph.equal.iter().filter_map(|(name, of)| Some((name.clone(), of.bind(&graph.module.dims)?)));
+    let range =
+        |range: &Range| Extents { min: range.min, max: range.max.unwrap_or(range.min), step: range.step };
+    let equal =
+        graph.equal.iter().filter_map(|(name, of)| Some((name.clone(), of.bind(&graph.module.dims)?)));
     Source {
         sha256: memc_onnx_export::sha256(file.bytes()),
         dims: dims(graph, request),
         ranges: domain.ranges.iter().map(|(name, own)| (name.clone(), range(own))).collect(),
         limits: domain.limits.iter().map(|limit| Limit { of: limit.of.quoted(), most: limit.most }).collect(),
-        equal: equal.filter(|(_, of)| of.as_constant().is_none()).map(|(name, of)| (name, of.quoted())).collect(),
+        equal: equal
+            .filter(|(_, of)| of.as_constant().is_none())
+            .map(|(name, of)| (name, of.quoted()))
+            .collect(),
         prepared: None,
     }
 }

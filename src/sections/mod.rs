@@ -94,13 +94,17 @@ fn divided(file: &ModelFile, request: &Request, devices: &Devices) -> Result<Sec
     match devices.schedule {
         // One device has the whole batch.
         Some(Schedule::Data) if devices.count > 1 => pipeline::split_batch(file, request, devices),
-        Some(schedule) if schedule != Schedule::Data => pipeline::split_step(file, request, devices, schedule),
+        Some(schedule) if schedule != Schedule::Data => {
+            pipeline::split_step(file, request, devices, schedule)
+        }
         _ => {
             let graph = Graph::new(file, request)?;
             // A cache is on one device, and so are the nodes that read it.
             let kept: BTreeSet<usize> = kept::together(&graph).into_iter().flatten().collect();
             let may = |unit: usize| !kept.contains(&unit);
-            let pose = |cones: &Cones| Division::new(&graph, devices, request, Work { cones: cones.clone(), ..Work::default() });
+            let pose = |cones: &Cones| {
+                Division::new(&graph, devices, request, Work { cones: cones.clone(), ..Work::default() })
+            };
             let mut all = vec![divide::cones(&graph, devices, &may)];
             if devices.has_budgets() && devices.count > 1 {
                 all = divide::all_cones(&graph, devices, &may);
@@ -110,7 +114,8 @@ fn divided(file: &ModelFile, request: &Request, devices: &Devices) -> Result<Sec
                 pose(&all[0])?.has_pieces()?;
             } else {
                 // Fewer pieces than devices may all the same be faster; some choice has enough.
-                let has_pieces = |cones: &&Cones| pose(cones).is_ok_and(|division| division.has_pieces().is_ok());
+                let has_pieces =
+                    |cones: &&Cones| pose(cones).is_ok_and(|division| division.has_pieces().is_ok());
                 if all.iter().find(has_pieces).is_none() {
                     pose(&all[0])?.has_pieces()?;
                 }
@@ -150,7 +155,9 @@ impl Job<'_> {
         division.keeps_weights()?;
         match self.search(&mut division, self.devices.has_budgets()) {
             // What the search without limits finds may keep the budgets all the same.
-            Err(refusal) if refusal.exit_code() == SHORTAGE => self.search(&mut make()?, false).map_err(|_| refusal),
+            Err(refusal) if refusal.exit_code() == SHORTAGE => {
+                self.search(&mut make()?, false).map_err(|_| refusal)
+            }
             found => found,
         }
     }
@@ -175,7 +182,9 @@ impl Job<'_> {
             }
             let (owned, has_limits) = match found {
                 Ok(owned) => (owned, is_limited),
-                Err(SplitError::Budget { .. } | SplitError::Piece { .. }) if round == 0 => (division.smallest()?, false),
+                Err(SplitError::Budget { .. } | SplitError::Piece { .. }) if round == 0 => {
+                    (division.smallest()?, false)
+                }
                 Err(error) => {
                     refusal = Some(error.into());
                     break;
@@ -189,10 +198,15 @@ impl Job<'_> {
                 Ok(sections) => {
                     let is_step = self.step.is_some();
                     let arena = |device: &DeviceMemory| device.peak.saturating_sub(device.weights);
-                    division.learn(&owned, &sections.manifest, |device| if is_step { device.arena } else { arena(device) });
+                    division.learn(&owned, &sections.manifest, |device| {
+                        if is_step { device.arena } else { arena(device) }
+                    });
                     let devices = &sections.manifest.devices;
-                    let fits = devices.iter().all(|device| device.budget.is_none_or(|most| device.peak <= most));
-                    let largest = |sections: &Sections| sections.manifest.devices.iter().map(|device| device.peak).max();
+                    let fits =
+                        devices.iter().all(|device| device.budget.is_none_or(|most| device.peak <= most));
+                    let largest = |sections: &Sections| {
+                        sections.manifest.devices.iter().map(|device| device.peak).max()
+                    };
                     let time = slowest(&sections, self.devices);
                     let is_better = |best: &Sections| match is_limited {
                         true => time < slowest(best, self.devices),
@@ -219,7 +233,12 @@ impl Job<'_> {
     }
 
     /// Plans all sections and derives the manifest.
-    fn planned(&self, division: &Division<'_>, owned: &[Vec<usize>], has_limits: bool) -> Result<Sections, Error> {
+    fn planned(
+        &self,
+        division: &Division<'_>,
+        owned: &[Vec<usize>],
+        has_limits: bool,
+    ) -> Result<Sections, Error> {
         if let Some(step) = self.step {
             return step.planned(self, owned, has_limits);
         }
@@ -244,7 +263,8 @@ impl Job<'_> {
         let all_events = program::programs(&cuts, devices.micro_batches, self.graph);
         cuts.iter().zip(all_events).for_each(|(cut, events)| programs[cut.portion.rank] = events);
         let (cuts, planned, programs, sizes) = (&cuts, &all, &programs, &sizes);
-        let manifest = Story { file, request, devices, cuts, planned, programs, sizes, pipeline: None }.manifest()?;
+        let manifest =
+            Story { file, request, devices, cuts, planned, programs, sizes, pipeline: None }.manifest()?;
         Ok(Sections { planned: all, prepared: None, manifest })
     }
 }
@@ -255,7 +275,9 @@ fn slowest(sections: &Sections, devices: &Devices) -> u64 {
     let manifest = &sections.manifest;
     let mut times = vec![0.0; devices.count];
     for (section, planned) in manifest.sections.iter().zip(&sections.planned) {
-        let Some(rank) = manifest.devices.iter().position(|device| device.name == section.device) else { continue };
+        let Some(rank) = manifest.devices.iter().position(|device| device.name == section.device) else {
+            continue;
+        };
         let name = section.name();
         let crosses = |value: &&Crossing| {
             let makes = value.from.as_deref() == Some(name) && !value.to.is_empty();
@@ -263,8 +285,11 @@ fn slowest(sections: &Sections, devices: &Devices) -> u64 {
         };
         times[rank] += planned.layout.cost.modelled_ns_after;
         let Some(link) = devices.slowest(rank) else { continue };
-        let sent =
-            manifest.values.iter().filter(crosses).map(|value| link.latency.0 + value.bytes as f64 / link.bytes_per_second * 1e9);
+        let sent = manifest
+            .values
+            .iter()
+            .filter(crosses)
+            .map(|value| link.latency.0 + value.bytes as f64 / link.bytes_per_second * 1e9);
         times[rank] += sent.sum::<f64>();
     }
     times.into_iter().fold(0.0, f64::max) as u64
@@ -279,8 +304,11 @@ fn linked(cuts: &[Cut], devices: &Devices) -> Result<(), SplitError> {
     for cut in cuts {
         let to = cut.portion.rank;
         for name in &cut.inputs {
-            let Some(from) = makers.get(name.as_str()).map(|maker| cuts[*maker].portion.rank) else { continue };
-            let joins = |path: &Path| (path.from, path.to) == (from, to) || (path.to, path.from) == (from, to);
+            let Some(from) = makers.get(name.as_str()).map(|maker| cuts[*maker].portion.rank) else {
+                continue;
+            };
+            let joins =
+                |path: &Path| (path.from, path.to) == (from, to) || (path.to, path.from) == (from, to);
             if from != to && !paths.iter().any(joins) {
                 return Err(SplitError::NoLink { from: from.min(to), to: from.max(to) });
             }
@@ -317,8 +345,12 @@ fn of_section(
     // A section may lack some of the free dimensions.
     let domain = graph.module.domain();
     let open = if domain.is_empty() { BTreeSet::new() } else { memc_onnx_import::open_dimensions(section)? };
-    own.import.ranges =
-        domain.ranges.iter().filter(|(name, _)| open.contains(*name)).map(|(name, range)| (name.clone(), *range)).collect();
+    own.import.ranges = domain
+        .ranges
+        .iter()
+        .filter(|(name, _)| open.contains(*name))
+        .map(|(name, range)| (name.clone(), *range))
+        .collect();
     let is_own = |limit: &&Limit| limit.of.symbols().iter().all(|symbol| open.contains(symbol.as_ref()));
     own.import.limits = domain.limits.iter().filter(is_own).cloned().collect();
     if own.alias_state || !own.state.is_empty() {

@@ -145,11 +145,15 @@ impl Devices {
         if self.budgets.iter().any(|budget| matches!(budget, Size::Percent(_))) {
             return Err(SplitError::Percentage);
         }
-        if let Some(rank) = self.links.iter().map(|path| path.from.max(path.to)).find(|rank| *rank >= self.count) {
+        if let Some(rank) =
+            self.links.iter().map(|path| path.from.max(path.to)).find(|rank| *rank >= self.count)
+        {
             return Err(SplitError::NoDevice { rank, devices: self.count });
         }
         let joins = |from: usize, to: usize| {
-            self.links.iter().any(|path| (path.from, path.to) == (from, to) || (path.to, path.from) == (from, to))
+            self.links
+                .iter()
+                .any(|path| (path.from, path.to) == (from, to) || (path.to, path.from) == (from, to))
         };
         if !self.links.is_empty()
             && let Some(from) = (1..self.count).map(|to| to - 1).find(|from| !joins(*from, from + 1))
@@ -159,11 +163,20 @@ impl Devices {
         let is_data = self.schedule == Some(Schedule::Data);
         let has_state = request.alias_state || !request.state.is_empty();
         let unsupported = [
-            (self.schedule.is_some() && !request.import.ranges.is_empty(), "ranges of dimensions with `--schedule`"),
+            (
+                self.schedule.is_some() && !request.import.ranges.is_empty(),
+                "ranges of dimensions with `--schedule`",
+            ),
             (!request.buckets.is_empty(), "lists of extents"),
             (!request.budgets.is_empty(), "`--budget`; `--device-budget` limits all bytes of a device"),
-            (self.micro_batches > 1 && self.schedule.is_none() && has_state, "state in several runs of the model"),
-            (self.micro_batches > 1 && is_data, "`--micro-batches` with `--schedule data`, which has one part a device"),
+            (
+                self.micro_batches > 1 && self.schedule.is_none() && has_state,
+                "state in several runs of the model",
+            ),
+            (
+                self.micro_batches > 1 && is_data,
+                "`--micro-batches` with `--schedule data`, which has one part a device",
+            ),
             (self.sums != Order::Index && !is_data, "`--sums` without `--schedule data`"),
             (self.shard_state && !is_data, "`--shard-state` without `--schedule data`"),
             (request.passes.is_some(), "`--passes`"),

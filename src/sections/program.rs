@@ -22,8 +22,11 @@ pub(super) fn programs(cuts: &[Cut], micro_batches: u64, graph: &Graph<'_>) -> V
         let mut events = Vec::new();
         for micro_batch in 0..micro_batches {
             let carried = |value: &String| Carried { value: value.clone(), micro_batch };
-            let mut received: Vec<(usize, &String)> =
-                cut.inputs.iter().filter_map(|name| Some((cuts[*maker.get(name.as_str())?].portion.rank, name))).collect();
+            let mut received: Vec<(usize, &String)> = cut
+                .inputs
+                .iter()
+                .filter_map(|name| Some((cuts[*maker.get(name.as_str())?].portion.rank, name)))
+                .collect();
             received.sort();
             let fed = cut.inputs.iter().filter(|name| !maker.contains_key(name.as_str()));
             events.extend(received.iter().map(|(from, name)| Event::Recv {
@@ -33,11 +36,17 @@ pub(super) fn programs(cuts: &[Cut], micro_batches: u64, graph: &Graph<'_>) -> V
             }));
             events.extend(fed.map(|name| Event::Feed(carried(name))));
             events.push(Event::Run { micro_batch, section: None });
-            let is_kept = |name: &&String| graph.pairs.iter().any(|pair| pair.old == **name && cut.outputs.contains(&pair.new));
-            events.extend(cut.inputs.iter().filter(|name| !is_kept(name)).map(|name| Event::Free(carried(name))));
+            let is_kept = |name: &&String| {
+                graph.pairs.iter().any(|pair| pair.old == **name && cut.outputs.contains(&pair.new))
+            };
+            events.extend(
+                cut.inputs.iter().filter(|name| !is_kept(name)).map(|name| Event::Free(carried(name))),
+            );
             let mut sent: Vec<(usize, &String)> = Vec::new();
             for name in &cut.outputs {
-                sent.extend(readers.get(name.as_str()).into_iter().flatten().map(|to| (cuts[*to].portion.rank, name)));
+                sent.extend(
+                    readers.get(name.as_str()).into_iter().flatten().map(|to| (cuts[*to].portion.rank, name)),
+                );
             }
             sent.sort();
             events.extend(sent.iter().map(|(to, name)| Event::Send {
@@ -45,8 +54,18 @@ pub(super) fn programs(cuts: &[Cut], micro_batches: u64, graph: &Graph<'_>) -> V
                 micro_batch,
                 to: Devices::name(*to),
             }));
-            events.extend(cut.outputs.iter().filter(|name| outputs.contains(name)).map(|name| Event::Give(carried(name))));
-            events.extend(cut.outputs.iter().chain(cut.inputs.iter().filter(is_kept)).map(|name| Event::Free(carried(name))));
+            events.extend(
+                cut.outputs
+                    .iter()
+                    .filter(|name| outputs.contains(name))
+                    .map(|name| Event::Give(carried(name))),
+            );
+            events.extend(
+                cut.outputs
+                    .iter()
+                    .chain(cut.inputs.iter().filter(is_kept))
+                    .map(|name| Event::Free(carried(name))),
+            );
         }
         all.push(events);
     }
@@ -74,7 +93,12 @@ impl Sizes<'_> {
 
 /// Returns the most bytes that the program of a device holds, and the first event after which it does.
 /// Values of `stored` lie in storage that is counted already.
-pub(super) fn most_held(events: &[Event], cuts: &[&Cut], sizes: &Sizes<'_>, stored: &BTreeSet<&str>) -> (u64, u64) {
+pub(super) fn most_held(
+    events: &[Event],
+    cuts: &[&Cut],
+    sizes: &Sizes<'_>,
+    stored: &BTreeSet<&str>,
+) -> (u64, u64) {
     let bytes = |name: &str, run: u64| if stored.contains(name) { 0 } else { sizes.bytes(name, run) };
     let (mut held, mut most, mut first) = (0_u64, 0_u64, 0_u64);
     let mut joined: BTreeSet<&str> = BTreeSet::new();
@@ -87,7 +111,8 @@ pub(super) fn most_held(events: &[Event], cuts: &[&Cut], sizes: &Sizes<'_>, stor
                 held = held.saturating_add(bytes(value, *micro_batch));
             }
             Event::Run { micro_batch, section } => {
-                let ran = cuts.iter().filter(|cut| section.as_ref().is_none_or(|name| *name == cut.portion.name));
+                let ran =
+                    cuts.iter().filter(|cut| section.as_ref().is_none_or(|name| *name == cut.portion.name));
                 let results = ran.flat_map(|cut| &cut.outputs);
                 held = results.fold(held, |sum, name| sum.saturating_add(bytes(name, *micro_batch)));
             }
@@ -96,7 +121,9 @@ pub(super) fn most_held(events: &[Event], cuts: &[&Cut], sizes: &Sizes<'_>, stor
                     held = held.saturating_add(bytes(value, sizes.step.unwrap_or(0)));
                 }
             }
-            Event::Free(Carried { value, micro_batch }) => held = held.saturating_sub(bytes(value, *micro_batch)),
+            Event::Free(Carried { value, micro_batch }) => {
+                held = held.saturating_sub(bytes(value, *micro_batch))
+            }
             Event::Offer(_) | Event::Send { .. } | Event::Give(_) => {}
         }
         if held > most {
@@ -110,5 +137,8 @@ pub(super) fn most_held(events: &[Event], cuts: &[&Cut], sizes: &Sizes<'_>, stor
 pub(super) fn held_bytes(graph: &Graph<'_>, cuts: &[Cut], devices: &Devices) -> Vec<u64> {
     let programs = programs(cuts, devices.micro_batches.min(2), graph);
     let sizes = Sizes { part: graph, whole: graph, step: None };
-    cuts.iter().zip(programs).map(|(cut, events)| most_held(&events, &[cut], &sizes, &BTreeSet::new()).0).collect()
+    cuts.iter()
+        .zip(programs)
+        .map(|(cut, events)| most_held(&events, &[cut], &sizes, &BTreeSet::new()).0)
+        .collect()
 }

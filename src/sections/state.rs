@@ -35,7 +35,10 @@ pub(super) fn pairs(module: &Module, request: &Request) -> Result<Vec<StateNames
 ///
 /// # Errors
 /// The model is refused, or the rows of a cache have another use.
-pub(super) fn cached(file: &ModelFile, request: &Request) -> Result<Option<(Planned, ModelFile, Request)>, Error> {
+pub(super) fn cached(
+    file: &ModelFile,
+    request: &Request,
+) -> Result<Option<(Planned, ModelFile, Request)>, Error> {
     if request.state.is_empty() {
         return Ok(None);
     }

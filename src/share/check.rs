@@ -30,7 +30,8 @@ pub fn joint_files(path: &Path, joint: &Joint) -> Result<Vec<MemberFiles>, Error
     for member in &joint.members {
         let layout = beside(folder, &member.layout)?;
         let text = read(&layout)?;
-        let read_layout = memc_layout::read(&text).map_err(|source| Error::Layout { path: layout.clone(), source })?;
+        let read_layout =
+            memc_layout::read(&text).map_err(|source| Error::Layout { path: layout.clone(), source })?;
         let given = ModelFile::open(beside(folder, &member.given)?)?;
         let model = ModelFile::open(beside(folder, &member.model)?)?;
         let one_folder = Weights::beside(&given, &model).are_in_one_folder();
@@ -46,7 +47,8 @@ pub fn joint_files(path: &Path, joint: &Joint) -> Result<Vec<MemberFiles>, Error
 pub fn check_joint(path: &Path) -> Result<Report, Error> {
     let joint = read_joint(path)?;
     let files = joint_files(path, &joint)?;
-    let weights: Vec<Weights> = files.iter().map(|files| Weights::beside(&files.given, &files.model)).collect();
+    let weights: Vec<Weights> =
+        files.iter().map(|files| Weights::beside(&files.given, &files.model)).collect();
     Ok(memc_check::joint::check(&joint, &files, &|member, which, location, offset, length| {
         weights.get(member)?.bytes(which, location, offset, length)
     }))
@@ -68,6 +70,7 @@ fn beside(folder: &Path, name: &str) -> Result<PathBuf, Error> {
     if !name.is_empty() && Path::new(name).components().all(is_relative) {
         return Ok(path);
     }
-    let source = std::io::Error::new(std::io::ErrorKind::InvalidInput, "a joint file names files relative to itself");
+    let source =
+        std::io::Error::new(std::io::ErrorKind::InvalidInput, "a joint file names files relative to itself");
     Err(Error::File { what: "read", path, source })
 }

@@ -31,7 +31,8 @@ pub(super) fn share(joint: &mut Joint, members: &[ShareMember]) -> Result<(), Er
         let file = ModelFile::open(member.model())?;
         let classes: BTreeMap<&str, Class> =
             member.layout.tensors.iter().map(|tensor| (tensor.name.as_str(), tensor.class)).collect();
-        let module = import(&file, &ImportOptions { allow_unbound: true, ..ImportOptions::default() })?.module;
+        let module =
+            import(&file, &ImportOptions { allow_unbound: true, ..ImportOptions::default() })?.module;
         let beside = ExternalFiles::beside(file.path());
         for value in &module.graph(module.main()).constants {
             let name = &module.value(*value).name;
@@ -58,8 +59,12 @@ pub(super) fn share(joint: &mut Joint, members: &[ShareMember]) -> Result<(), Er
             joint.constants.push(SharedConstant { sha256, bytes, uses });
         }
     }
-    joint
-        .constants
-        .sort_by(|a, b| (std::cmp::Reverse(a.bytes), &a.sha256, &a.uses).cmp(&(std::cmp::Reverse(b.bytes), &b.sha256, &b.uses)));
+    joint.constants.sort_by(|a, b| {
+        (std::cmp::Reverse(a.bytes), &a.sha256, &a.uses).cmp(&(
+            std::cmp::Reverse(b.bytes),
+            &b.sha256,
+            &b.uses,
+        ))
+    });
     Ok(())
 }

@@ -29,7 +29,11 @@ pub(super) fn name(
         }
         let found = sha256(ModelFile::open(&model)?.bytes());
         if found != hashes.output_sha256 {
-            return Err(ShareError::OtherModel { name: member.name.clone(), model: model.display().to_string() }.into());
+            return Err(ShareError::OtherModel {
+                name: member.name.clone(),
+                model: model.display().to_string(),
+            }
+            .into());
         }
         let given = given(member, stated.get(&member.name).map(PathBuf::as_path))?;
         row.given = relative(&folder, &given)?;
@@ -49,14 +53,20 @@ fn given(member: &ShareMember, stated: Option<&Path>) -> Result<PathBuf, Error> 
     if let Some(path) = stated {
         let read = ModelFile::open(path)?;
         if sha256(read.bytes()) != *wanted {
-            return Err(ShareError::OtherModel { name: member.name.clone(), model: path.display().to_string() }.into());
+            return Err(ShareError::OtherModel {
+                name: member.name.clone(),
+                model: path.display().to_string(),
+            }
+            .into());
         }
         return Ok(path.to_owned());
     }
-    let folder = member.path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder =
+        member.path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let unread = |source| Error::File { what: "read", path: folder.to_owned(), source };
     let entries = fs::read_dir(folder).map_err(unread)?.filter_map(Result::ok).map(|entry| entry.path());
-    let is_model = |path: &PathBuf| path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("onnx"));
+    let is_model =
+        |path: &PathBuf| path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("onnx"));
     let mut models: Vec<PathBuf> = entries.filter(is_model).collect();
     models.sort();
     models.into_iter().find(|path| is_it(path)).ok_or_else(|| {
@@ -73,14 +83,16 @@ fn whole(folder: &Path) -> Result<PathBuf, Error> {
 
 /// The path of a file from a folder, with slashes.
 fn relative(folder: &Path, file: &Path) -> Result<String, Error> {
-    let to = file.canonicalize().map_err(|source| Error::File { what: "read", path: file.to_owned(), source })?;
-    let (from, parts): (Vec<Component<'_>>, Vec<Component<'_>>) = (folder.components().collect(), to.components().collect());
+    let to =
+        file.canonicalize().map_err(|source| Error::File { what: "read", path: file.to_owned(), source })?;
+    let (from, parts): (Vec<Component<'_>>, Vec<Component<'_>>) =
+        (folder.components().collect(), to.components().collect());
     let common = from.iter().zip(&parts).take_while(|(one, other)| one == other).count();
     let words = parts.get(common..).unwrap_or_default().iter().map(|part| part.as_os_str().to_str());
-    let words: Option<Vec<&str>> = std::iter::repeat_n(Some(".."), from.len() - common).chain(words).collect();
+    let words: Option<Vec<&str>> =
+        std::iter::repeat_n(Some(".."), from.len() - common).chain(words).collect();
     // Without a common root there is no relative path.
-    words
-        .filter(|_| common > 0)
-        .map(|words| words.join("/"))
-        .ok_or_else(|| ShareError::NoPath { path: file.display().to_string(), folder: folder.display().to_string() }.into())
+    words.filter(|_| common > 0).map(|words| words.join("/")).ok_or_else(|| {
+        ShareError::NoPath { path: file.display().to_string(), folder: folder.display().to_string() }.into()
+    })
 }

@@ -17,7 +17,11 @@ impl FromStr for HandoffNames {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let is_pair = text.split_once('=').is_some_and(|(from, to)| from.contains('.') && to.contains('.'));
-        if is_pair { Ok(Self(text.to_owned())) } else { Err(format!("`{text}` is not MEMBER.OUTPUT=MEMBER.INPUT")) }
+        if is_pair {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(format!("`{text}` is not MEMBER.OUTPUT=MEMBER.INPUT"))
+        }
     }
 }
 
@@ -31,7 +35,11 @@ pub(super) struct Pair {
 }
 
 /// Finds the tensors that names of handoffs mean, and rejects pairs that cannot be one value.
-pub(super) fn pairs(members: &[ShareMember], names: &[HandoffNames], repeats: &[bool]) -> Result<Vec<Pair>, ShareError> {
+pub(super) fn pairs(
+    members: &[ShareMember],
+    names: &[HandoffNames],
+    repeats: &[bool],
+) -> Result<Vec<Pair>, ShareError> {
     let mut all: Vec<Pair> = Vec::new();
     for HandoffNames(text) in names {
         let pair = pair(members, text)?;
@@ -80,8 +88,10 @@ fn pair(members: &[ShareMember], text: &str) -> Result<Pair, ShareError> {
             Some((at, member.layout.tensors.iter().position(value)?))
         })
     };
-    let halves: Vec<(&str, &str)> = text.match_indices('=').map(|(at, _)| (&text[..at], &text[at + 1..])).collect();
-    let found = halves.iter().find_map(|(from, to)| Some(Pair { from: find(from)?, to: find(to)?, until: 0 }));
+    let halves: Vec<(&str, &str)> =
+        text.match_indices('=').map(|(at, _)| (&text[..at], &text[at + 1..])).collect();
+    let found =
+        halves.iter().find_map(|(from, to)| Some(Pair { from: find(from)?, to: find(to)?, until: 0 }));
     found.ok_or_else(|| {
         let unknown = halves.first().map_or(text, |(from, to)| if find(from).is_none() { from } else { to });
         ShareError::NoTensor { name: unknown.to_owned(), known: super::names(members) }
@@ -89,7 +99,11 @@ fn pair(members: &[ShareMember], text: &str) -> Result<Pair, ShareError> {
 }
 
 /// Rejects two tensors that cannot be one value.
-fn joined(members: &[ShareMember], (from, maker): (&Tensor, usize), (to, reader): (&Tensor, usize)) -> Result<(), String> {
+fn joined(
+    members: &[ShareMember],
+    (from, maker): (&Tensor, usize),
+    (to, reader): (&Tensor, usize),
+) -> Result<(), String> {
     if maker >= reader {
         let (maker, reader) = (&members[maker].name, &members[reader].name);
         return Err(if maker == reader {
@@ -107,7 +121,12 @@ fn joined(members: &[ShareMember], (from, maker): (&Tensor, usize), (to, reader)
         ));
     }
     if !matches!(to.class, Class::Input | Class::State) {
-        return Err(format!("`{}` is no graph input of `{}`, but of class {}", to.name, members[reader].name, to.class.as_str()));
+        return Err(format!(
+            "`{}` is no graph input of `{}`, but of class {}",
+            to.name,
+            members[reader].name,
+            to.class.as_str()
+        ));
     }
     if from.shape_expr.is_some() || to.shape_expr.is_some() {
         return Err("its extents are free: plan both members with fixed extents".to_owned());
@@ -117,14 +136,17 @@ fn joined(members: &[ShareMember], (from, maker): (&Tensor, usize), (to, reader)
         return Err(format!("types differ: {} and {}", described(from), described(to)));
     }
     match (&from.space, &to.space, to.class) {
-        (Some(_), _, Class::State) => {
-            Err(format!("`{}` is state, which outlives a run: plan `{}` with `--io external`", to.name, members[maker].name))
-        }
+        (Some(_), _, Class::State) => Err(format!(
+            "`{}` is state, which outlives a run: plan `{}` with `--io external`",
+            to.name, members[maker].name
+        )),
         (None, Some(_), _) => Err(format!(
             "the caller holds `{}`, and the arena of `{}` its input: plan both with one `--io`",
             from.name, members[reader].name
         )),
-        (Some(one), Some(other), _) if one != other => Err(format!("they lie in different spaces, {one} and {other}")),
+        (Some(one), Some(other), _) if one != other => {
+            Err(format!("they lie in different spaces, {one} and {other}"))
+        }
         _ => Ok(()),
     }
 }

@@ -34,7 +34,8 @@ impl ShareMember {
             None => (stem(Path::new(words)), PathBuf::from(words)),
         };
         let text = read(&path)?;
-        let layout = memc_layout::read(&text).map_err(|source| Error::Layout { path: path.clone(), source })?;
+        let layout =
+            memc_layout::read(&text).map_err(|source| Error::Layout { path: path.clone(), source })?;
         Ok(Self { name, path, text, layout })
     }
 
@@ -55,7 +56,9 @@ impl ShareMember {
 
     /// Whether sizes depend on free dimensions: offsets then hold for all extents only as they are.
     pub(super) fn is_ranged(&self) -> bool {
-        !self.layout.model.ranges.is_empty() || !self.layout.formula.is_empty() || !self.layout.layouts.is_empty()
+        !self.layout.model.ranges.is_empty()
+            || !self.layout.formula.is_empty()
+            || !self.layout.layouts.is_empty()
     }
 }
 

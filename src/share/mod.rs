@@ -89,7 +89,10 @@ fn draft(members: &[ShareMember], mode: Mode) -> Joint {
         schema: VERSION.to_owned(),
         memc_version: env!("CARGO_PKG_VERSION").to_owned(),
         mode,
-        members: members.iter().map(|member| Member { name: member.name.clone(), ..Member::default() }).collect(),
+        members: members
+            .iter()
+            .map(|member| Member { name: member.name.clone(), ..Member::default() })
+            .collect(),
         arenas: Vec::new(),
         handoffs: Vec::new(),
         admissions: Vec::new(),

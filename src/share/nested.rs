@@ -39,16 +39,24 @@ pub fn nested(members: &[ShareMember], keep_offsets: bool, effort: u64) -> Resul
     {
         let alignment = largest.alignment.max(buffers.part.alignment);
         let found = joint::around(&buffers.part, largest.size, alignment, &Limit::nodes(effort));
-        let Around { offsets, .. } = found.map_err(|error| ShareError::Solver { cause: error.to_string() })?;
+        let Around { offsets, .. } =
+            found.map_err(|error| ShareError::Solver { cause: error.to_string() })?;
         if let Some(offsets) = offsets {
-            *extents = buffers.part.buffers.iter().zip(&offsets).flat_map(|(placed, offset)| placed.at(*offset)).collect();
+            *extents = buffers
+                .part
+                .buffers
+                .iter()
+                .zip(&offsets)
+                .flat_map(|(placed, offset)| placed.at(*offset))
+                .collect();
             let owners = buffers.owners.iter().map(|owner| host.layout.tensors[*owner].name.clone());
             let moved: BTreeMap<String, u64> = owners.zip(offsets).collect();
             // Offsets of the other spaces stay, and are stated with the moved ones.
             for (space, (buffers, _)) in views.iter().filter(|(space, _)| **space != largest.space) {
                 debug_assert_ne!(**space, largest.space);
                 let stay = buffers.owners.iter().zip(&buffers.part.buffers);
-                let names = stay.map(|(owner, placed)| (host.layout.tensors[*owner].name.clone(), placed.offset));
+                let names =
+                    stay.map(|(owner, placed)| (host.layout.tensors[*owner].name.clone(), placed.offset));
                 joint.members[0].offsets.extend(names);
             }
             joint.members[0].offsets.extend(moved);
@@ -61,7 +69,13 @@ pub fn nested(members: &[ShareMember], keep_offsets: bool, effort: u64) -> Resul
             let alignment = arena.alignment.max(buffers.part.alignment);
             let found = joint::admissions(extents, host.steps(), buffers.part.size, arena.size, alignment);
             debug_assert_eq!(
-                joint::check_nested(extents, host.steps(), buffers.part.size, (arena.size, alignment), &found),
+                joint::check_nested(
+                    extents,
+                    host.steps(),
+                    buffers.part.size,
+                    (arena.size, alignment),
+                    &found
+                ),
                 Ok(())
             );
             let found = found.iter().map(|run| Admission {
@@ -131,7 +145,8 @@ fn both(one: &[Admission], other: &[Admission]) -> Vec<Admission> {
         for b in other {
             let (first, last) = (a.after[0].max(b.after[0]), a.after[1].min(b.after[1]));
             if first <= last {
-                let bases = a.bases.iter().chain(&b.bases).map(|(space, base)| (space.clone(), *base)).collect();
+                let bases =
+                    a.bases.iter().chain(&b.bases).map(|(space, base)| (space.clone(), *base)).collect();
                 found.push(Admission { guest: a.guest.clone(), after: [first, last], bases });
             }
         }
@@ -140,7 +155,11 @@ fn both(one: &[Admission], other: &[Admission]) -> Vec<Admission> {
 }
 
 /// The refusal of a guest that fits at no boundary, with the largest hole.
-fn nowhere(host: &ShareMember, guest: &ShareMember, views: &BTreeMap<&str, (Buffers, Vec<Extent>)>) -> ShareError {
+fn nowhere(
+    host: &ShareMember,
+    guest: &ShareMember,
+    views: &BTreeMap<&str, (Buffers, Vec<Extent>)>,
+) -> ShareError {
     let holes = guest.layout.arenas.iter().filter_map(|arena| {
         let (buffers, extents) = views.get(arena.space.as_str())?;
         let holes = joint::free_bytes(extents, host.steps(), buffers.part.size);
@@ -148,6 +167,7 @@ fn nowhere(host: &ShareMember, guest: &ShareMember, views: &BTreeMap<&str, (Buff
         Some((arena, hole))
     });
     let worst = holes.max_by_key(|(arena, hole)| arena.size.saturating_sub(*hole));
-    let (needs, hole, space) = worst.map_or((0, 0, String::new()), |(arena, hole)| (arena.size, hole, arena.space.clone()));
+    let (needs, hole, space) =
+        worst.map_or((0, 0, String::new()), |(arena, hole)| (arena.size, hole, arena.space.clone()));
     ShareError::Guest { guest: guest.name.clone(), host: host.name.clone(), needs, hole, space }
 }

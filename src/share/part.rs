@@ -26,24 +26,42 @@ impl Buffers {
         let layout = &member.layout;
         let (size, alignment) = super::arena(member, space).unwrap_or((0, 1));
         let mut found = Self {
-            part: Part { steps: member.steps(), buffers: Vec::new(), alignment, size, is_rigid: member.is_ranged() },
+            part: Part {
+                steps: member.steps(),
+                buffers: Vec::new(),
+                alignment,
+                size,
+                is_rigid: member.is_ranged(),
+            },
             owners: Vec::new(),
             under_way: Vec::new(),
             places: BTreeMap::new(),
         };
         let roots = roots(layout);
         let mut buffer_of: BTreeMap<usize, usize> = BTreeMap::new();
-        let moved: BTreeMap<&str, u64> =
-            layout.transfers.iter().map(|row| (row.tensor.as_str(), row.load_step.saturating_add(1))).collect();
+        let moved: BTreeMap<&str, u64> = layout
+            .transfers
+            .iter()
+            .map(|row| (row.tensor.as_str(), row.load_step.saturating_add(1)))
+            .collect();
         for (tensor, root) in layout.tensors.iter().zip(&roots) {
-            let (Some(offset), true) = (tensor.offset, tensor.space.as_deref() == Some(space)) else { continue };
+            let (Some(offset), true) = (tensor.offset, tensor.space.as_deref() == Some(space)) else {
+                continue;
+            };
             // A tensor without an owner in the space stands for itself.
-            let own = |root: &usize| layout.tensors[*root].space == tensor.space && layout.tensors[*root].offset.is_some();
+            let own = |root: &usize| {
+                layout.tensors[*root].space == tensor.space && layout.tensors[*root].offset.is_some()
+            };
             let Some(root) = root.filter(|root| own(root)) else { continue };
             let owner = &layout.tensors[root];
             let first = owner.offset.unwrap_or(offset);
             let buffer = *buffer_of.entry(root).or_insert_with(|| {
-                found.part.buffers.push(Placed { offset: first, size: owner.bytes, alignment, extents: Vec::new() });
+                found.part.buffers.push(Placed {
+                    offset: first,
+                    size: owner.bytes,
+                    alignment,
+                    extents: Vec::new(),
+                });
                 found.owners.push(root);
                 found.owners.len() - 1
             });
@@ -81,7 +99,8 @@ impl Buffers {
 
 /// The tensor that owns the bytes of each tensor; `None` for aliases in a cycle or of unknown tensors.
 pub(super) fn roots(layout: &Layout) -> Vec<Option<usize>> {
-    let names: BTreeMap<&str, usize> = layout.tensors.iter().enumerate().map(|(at, tensor)| (tensor.name.as_str(), at)).collect();
+    let names: BTreeMap<&str, usize> =
+        layout.tensors.iter().enumerate().map(|(at, tensor)| (tensor.name.as_str(), at)).collect();
     let root = |mut at: usize| {
         // Links are no more than tensors: a longer walk is a cycle.
         for _ in 0..=layout.tensors.len() {

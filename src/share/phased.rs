@@ -31,7 +31,11 @@ pub struct AtOnce {
 ///
 /// # Errors
 /// There are not two members, they have one name, or one of them moves values while its steps run.
-pub fn phased(members: &[ShareMember], keep_offsets: bool, effort: u64) -> Result<(Joint, AtOnce), ShareError> {
+pub fn phased(
+    members: &[ShareMember],
+    keep_offsets: bool,
+    effort: u64,
+) -> Result<(Joint, AtOnce), ShareError> {
     distinct(members)?;
     let [one, other] = members else { return Err(ShareError::NotTwo { count: members.len() }) };
     for member in members {
@@ -54,7 +58,9 @@ pub fn phased(members: &[ShareMember], keep_offsets: bool, effort: u64) -> Resul
         }
         problems.push((space, buffers, problem));
     }
-    let phase = phase.or_else(|| problems.first().map(|(.., problem)| problem.phase())).ok_or(ShareError::Few { count: 0 })?;
+    let phase = phase
+        .or_else(|| problems.first().map(|(.., problem)| problem.phase()))
+        .ok_or(ShareError::Few { count: 0 })?;
     for (space, buffers, problem) in problems {
         let outcome = problem.place(&phase, keep_offsets, &Limit::nodes(effort));
         let outcome = outcome.map_err(|error| ShareError::Solver { cause: error.to_string() })?;

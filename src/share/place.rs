@@ -9,7 +9,12 @@ use super::member::ShareMember;
 use super::part::Buffers;
 
 /// States the places of a member: one base a space if its offsets move together, else all offsets.
-pub(super) fn place(member: &mut Member, number: usize, members: &[ShareMember], solved: &[(String, Vec<Buffers>, Answer)]) {
+pub(super) fn place(
+    member: &mut Member,
+    number: usize,
+    members: &[ShareMember],
+    solved: &[(String, Vec<Buffers>, Answer)],
+) {
     let mut bases = BTreeMap::new();
     let mut moves_together = true;
     for (space, buffers, answer) in solved {
@@ -27,7 +32,8 @@ pub(super) fn place(member: &mut Member, number: usize, members: &[ShareMember],
     }
     for (_, buffers, answer) in solved {
         let offsets = answer.offsets.get(number).into_iter().flatten();
-        let owners = buffers[number].owners.iter().map(|owner| members[number].layout.tensors[*owner].name.clone());
+        let owners =
+            buffers[number].owners.iter().map(|owner| members[number].layout.tensors[*owner].name.clone());
         member.offsets.extend(owners.zip(offsets.copied()));
     }
 }

@@ -34,7 +34,9 @@ pub struct Sequence {
 pub fn serial(members: &[ShareMember], sequence: &Sequence) -> Result<Joint, ShareError> {
     distinct(members)?;
     let repeats: Vec<bool> = members.iter().map(|member| sequence.repeats.contains(&member.name)).collect();
-    if let Some(name) = sequence.repeats.iter().find(|name| !members.iter().any(|member| member.name == **name)) {
+    if let Some(name) =
+        sequence.repeats.iter().find(|name| !members.iter().any(|member| member.name == **name))
+    {
         return Err(ShareError::NoMember { name: name.clone(), known: super::names(members) });
     }
     let pairs = pairs(members, &sequence.handoffs, &repeats)?;
@@ -45,8 +47,12 @@ pub fn serial(members: &[ShareMember], sequence: &Sequence) -> Result<Joint, Sha
         let (problem, used) = problem(members, &buffers, &pairs, &space);
         let outcome = joint::serial(&problem, sequence.keep_offsets, &Limit::nodes(sequence.effort));
         let outcome = outcome.map_err(|error| refuse(&error, members, &used, &sequence.handoffs))?;
-        let answer =
-            outcome.solution.unwrap_or_else(|| Answer { is_kept: true, bases: Vec::new(), offsets: Vec::new(), size: 0 });
+        let answer = outcome.solution.unwrap_or_else(|| Answer {
+            is_kept: true,
+            bases: Vec::new(),
+            offsets: Vec::new(),
+            size: 0,
+        });
         debug_assert_eq!(joint::check_serial(&problem, &answer), Ok(()));
         joint.arenas.extend(joint_arena(members, &space, answer.size, outcome.lower_bound));
         solved.push((space, buffers, answer));
@@ -62,11 +68,20 @@ pub fn serial(members: &[ShareMember], sequence: &Sequence) -> Result<Joint, Sha
 }
 
 /// The problem of one space, and the positions of its handoffs in the list of all.
-fn problem(members: &[ShareMember], buffers: &[Buffers], pairs: &[Pair], space: &str) -> (Serial, Vec<usize>) {
-    let mut problem = Serial { parts: buffers.iter().map(|buffers| buffers.part.clone()).collect(), handoffs: Vec::new() };
+fn problem(
+    members: &[ShareMember],
+    buffers: &[Buffers],
+    pairs: &[Pair],
+    space: &str,
+) -> (Serial, Vec<usize>) {
+    let mut problem =
+        Serial { parts: buffers.iter().map(|buffers| buffers.part.clone()).collect(), handoffs: Vec::new() };
     let mut used = Vec::new();
     for (number, pair) in pairs.iter().enumerate() {
-        let (from, to) = (&members[pair.from.0].layout.tensors[pair.from.1], &members[pair.to.0].layout.tensors[pair.to.1]);
+        let (from, to) = (
+            &members[pair.from.0].layout.tensors[pair.from.1],
+            &members[pair.to.0].layout.tensors[pair.to.1],
+        );
         if from.space.as_deref() != Some(space) {
             continue;
         }
@@ -86,12 +101,16 @@ fn problem(members: &[ShareMember], buffers: &[Buffers], pairs: &[Pair], space: 
 }
 
 fn handoff(members: &[ShareMember], pair: &Pair, solved: &[(String, Vec<Buffers>, Answer)]) -> Handoff {
-    let (from, to) = (&members[pair.from.0].layout.tensors[pair.from.1], &members[pair.to.0].layout.tensors[pair.to.1]);
-    let place = solved.iter().find(|(space, ..)| from.space.as_ref() == Some(space)).and_then(|(_, buffers, answer)| {
-        let (buffer, at) = buffers[pair.from.0].places.get(&from.name)?;
-        answer.offsets.get(pair.from.0)?.get(*buffer)?.checked_add(*at)
-    });
-    let item = |member: usize, name: &str| Item { member: members[member].name.clone(), tensor: name.to_owned() };
+    let (from, to) =
+        (&members[pair.from.0].layout.tensors[pair.from.1], &members[pair.to.0].layout.tensors[pair.to.1]);
+    let place = solved.iter().find(|(space, ..)| from.space.as_ref() == Some(space)).and_then(
+        |(_, buffers, answer)| {
+            let (buffer, at) = buffers[pair.from.0].places.get(&from.name)?;
+            answer.offsets.get(pair.from.0)?.get(*buffer)?.checked_add(*at)
+        },
+    );
+    let item =
+        |member: usize, name: &str| Item { member: members[member].name.clone(), tensor: name.to_owned() };
     Handoff {
         from: item(pair.from.0, &from.name),
         to: item(pair.to.0, &to.name),
@@ -102,16 +121,28 @@ fn handoff(members: &[ShareMember], pair: &Pair, solved: &[(String, Vec<Buffers>
 }
 
 /// Words the refusal of the solver.
-fn refuse(error: &SerialError, members: &[ShareMember], used: &[usize], names: &[HandoffNames]) -> ShareError {
-    let pair = |handoff: usize| used.get(handoff).and_then(|at| names.get(*at)).map_or_else(String::new, |name| name.0.clone());
+fn refuse(
+    error: &SerialError,
+    members: &[ShareMember],
+    used: &[usize],
+    names: &[HandoffNames],
+) -> ShareError {
+    let pair = |handoff: usize| {
+        used.get(handoff).and_then(|at| names.get(*at)).map_or_else(String::new, |name| name.0.clone())
+    };
     match error {
-        SerialError::Handoff { handoff } | SerialError::Twice { handoff } | SerialError::Alignment { handoff, .. } => {
+        SerialError::Handoff { handoff }
+        | SerialError::Twice { handoff }
+        | SerialError::Alignment { handoff, .. } => {
             ShareError::Handoff { pair: pair(*handoff), why: error.to_string() }
         }
         SerialError::Rigid { part } => {
             let member = members.get(*part);
             let is_ranged = member.is_some_and(ShareMember::is_ranged);
-            ShareError::Rigid { name: member.map_or_else(String::new, |member| member.name.clone()), is_ranged }
+            ShareError::Rigid {
+                name: member.map_or_else(String::new, |member| member.name.clone()),
+                is_ranged,
+            }
         }
         SerialError::Place(error) => ShareError::Solver { cause: error.to_string() },
     }

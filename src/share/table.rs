@@ -80,8 +80,10 @@ pub fn table(members: &[ShareMember]) -> Result<Table, ShareError> {
     distinct(members)?;
     let spaces = spaces(members);
     let first = spaces.first().cloned().unwrap_or_default();
-    let views: Vec<Vec<Buffers>> =
-        members.iter().map(|member| spaces.iter().map(|space| Buffers::of(member, space)).collect()).collect();
+    let views: Vec<Vec<Buffers>> = members
+        .iter()
+        .map(|member| spaces.iter().map(|space| Buffers::of(member, space)).collect())
+        .collect();
     let uses = members.iter().zip(&views).map(|(member, views)| usage(member, &spaces, views));
     let uses: Vec<Use> = uses.collect();
     let mut pairs = Vec::new();
@@ -90,9 +92,12 @@ pub fn table(members: &[ShareMember]) -> Result<Table, ShareError> {
             let mut pair = fit(host, guest, &spaces, &views[one]);
             if one < other {
                 let part = |at: usize| views[at].first().map(|view| view.part.clone()).unwrap_or_default();
-                let both = joint::Phased { parts: [part(one), part(other)], times: [host.times(), guest.times()] };
+                let both =
+                    joint::Phased { parts: [part(one), part(other)], times: [host.times(), guest.times()] };
                 pair.at_once = both.phase().load;
-                let mean = |at: usize| uses[at].spaces.iter().find(|row| row.space == first).map_or(0, |row| row.mean);
+                let mean = |at: usize| {
+                    uses[at].spaces.iter().find(|row| row.space == first).map_or(0, |row| row.mean)
+                };
                 pair.at_once_bound = mean(one).saturating_add(mean(other));
             }
             pairs.push(pair);
@@ -164,5 +169,13 @@ fn fit(host: &ShareMember, guest: &ShareMember, spaces: &[String], views: &[Buff
             }
         }
     }
-    Pair { host: host.name.clone(), guest: guest.name.clone(), boundaries, all: count as u64, wait, at_once: 0, at_once_bound: 0 }
+    Pair {
+        host: host.name.clone(),
+        guest: guest.name.clone(),
+        boundaries,
+        all: count as u64,
+        wait,
+        at_once: 0,
+        at_once_bound: 0,
+    }
 }

@@ -24,13 +24,19 @@ fn program() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
         let headers = PathBuf::from(
-            std::env::var("MEMC_CPP").expect("MEMC_CPP names no folder of C++ headers: run the tests with `cargo xtask test`"),
+            std::env::var("MEMC_CPP")
+                .expect("MEMC_CPP names no folder of C++ headers: run the tests with `cargo xtask test`"),
         );
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/cpp/arena.cpp");
         let built = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("arena-{}", std::process::id()));
         let mut compiler = Command::new("c++");
-        compiler.args(["-std=c++17", "-Wall", "-Wextra", "-Werror", "-isystem"]).arg(headers.join("include")).arg(source);
-        compiler.arg(headers.join("lib/libonnxruntime.so")).arg(format!("-Wl,-rpath,{}", headers.join("lib").display()));
+        compiler
+            .args(["-std=c++17", "-Wall", "-Wextra", "-Werror", "-isystem"])
+            .arg(headers.join("include"))
+            .arg(source);
+        compiler
+            .arg(headers.join("lib/libonnxruntime.so"))
+            .arg(format!("-Wl,-rpath,{}", headers.join("lib").display()));
         let output = compiler.arg("-o").arg(&built).output().expect("a C++ compiler");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         built
@@ -39,7 +45,8 @@ fn program() -> &'static Path {
 
 /// Runs a plan of a folder in the arena. Returns the exit code and the printed text.
 fn played(folder: &Folder, layout: &str) -> (Option<i32>, String) {
-    let output = Command::new(program()).arg(folder.path("out.onnx")).arg(folder.path(layout)).output().unwrap();
+    let output =
+        Command::new(program()).arg(folder.path("out.onnx")).arg(folder.path(layout)).output().unwrap();
     (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
 }
 
@@ -59,7 +66,10 @@ fn layout(folder: &Folder) -> Value {
 fn holds(folder: &Folder) {
     let (code, told) = played(folder, "out.layout.json");
     let arena = layout(folder)["arenas"][0]["size"].as_u64().unwrap();
-    assert!(code == Some(0) && told.starts_with(&format!("peak {arena} == arena {arena}\n")), "{code:?} {told}");
+    assert!(
+        code == Some(0) && told.starts_with(&format!("peak {arena} == arena {arena}\n")),
+        "{code:?} {told}"
+    );
 }
 
 /// Returns a network of two convolutions with views, results in place, branches and a Softmax.
@@ -70,7 +80,10 @@ fn network() -> ModelProto {
         node("Conv", &["r0", "k1"], &["c1"]),
         node("Sigmoid", &["c1"], &["s1"]),
         stated(node("Concat", &["r0", "s1"], &["j"]), vec![int("axis", 1)]),
-        stated(node("MaxPool", &["j"], &["p"]), vec![ints("kernel_shape", &[2, 2]), ints("strides", &[2, 2])]),
+        stated(
+            node("MaxPool", &["j"], &["p"]),
+            vec![ints("kernel_shape", &[2, 2]), ints("strides", &[2, 2])],
+        ),
         node("Reshape", &["p", "flat"], &["f"]),
         node("Greater", &["f", "zero"], &["m"]),
         node("Where", &["m", "f", "zero"], &["w"]),
@@ -114,7 +127,11 @@ fn chain(seed: u64) -> ModelProto {
     with(nodes, |graph| {
         graph.input = vec![fixed("x", &[rows, 32])];
         graph.output = vec![fixed("y", &[rows, 32])];
-        let mask = TensorProto { data_type: Some(9), raw_data: Some([1, 0].repeat(16).into()), ..floats("mask", &[32]) };
+        let mask = TensorProto {
+            data_type: Some(9),
+            raw_data: Some([1, 0].repeat(16).into()),
+            ..floats("mask", &[32])
+        };
         graph.initializer = vec![floats("k", &[32, 32]), integers("shape", &[rows, 32]), mask];
     })
 }
@@ -132,11 +149,19 @@ fn the_cpp_program_runs_views_and_results_in_place() {
     let tensors = layout(&folder)["tensors"].as_array().unwrap().clone();
     let kinds = |kind: &str| tensors.iter().filter(|tensor| tensor["alias"]["kind"] == *kind).count();
     let network = layout(&planned("cpp-views", &network(), ""));
-    let views = network["tensors"].as_array().unwrap().iter().filter(|tensor| tensor["alias"]["kind"] == "view").count();
+    let views = network["tensors"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|tensor| tensor["alias"]["kind"] == "view")
+        .count();
     assert!(kinds("in_place") > 0 && views > 0, "{} in place, {views} views", kinds("in_place"));
     let (_, told) = played(&folder, "out.layout.json");
     // Seeded operators go on with their sequence from run to run, so only places are compared.
-    assert!(told.contains(" 0 not in their places; 0 bytes outside the arena;") && told.contains("=="), "{told}");
+    assert!(
+        told.contains(" 0 not in their places; 0 bytes outside the arena;") && told.contains("=="),
+        "{told}"
+    );
 }
 
 #[test]
@@ -152,10 +177,19 @@ fn the_cpp_program_notices_a_wrong_offset() {
     let layout = layout(&folder);
     let tensors = layout["tensors"].as_array().unwrap();
     let place = |index: usize| (tensors[index]["offset"].as_u64(), tensors[index]["bytes"].as_u64().unwrap());
-    let live =
-        |index: usize| tensors[index]["live"][0].as_array().unwrap().iter().map(|at| at.as_u64().unwrap()).collect::<Vec<_>>();
-    let ours =
-        |index: &usize| tensors[*index]["class"] == "transient" && place(*index).1 > 0 && tensors[*index].get("alias").is_none();
+    let live = |index: usize| {
+        tensors[index]["live"][0]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|at| at.as_u64().unwrap())
+            .collect::<Vec<_>>()
+    };
+    let ours = |index: &usize| {
+        tensors[*index]["class"] == "transient"
+            && place(*index).1 > 0
+            && tensors[*index].get("alias").is_none()
+    };
     let values: Vec<usize> = (0..tensors.len()).filter(ours).collect();
     let arena = layout["arenas"][0]["size"].as_u64().unwrap();
     let mut count = 0;

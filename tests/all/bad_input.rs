@@ -86,7 +86,11 @@ fn damaged_models_never_panic() {
 
 #[test]
 fn inconsistent_graphs_are_refused() {
-    let cycle = model(vec![node("Add", &["b", "x"], &["a"]), node("Relu", &["a"], &["b"]), node("Relu", &["b"], &["y"])]);
+    let cycle = model(vec![
+        node("Add", &["b", "x"], &["a"]),
+        node("Relu", &["a"], &["b"]),
+        node("Relu", &["b"], &["y"]),
+    ]);
     refuse_model("cycle", &cycle, "E0106", "cyclic");
     let twice = model(vec![node("Relu", &["x"], &["y"]), node("Tanh", &["x"], &["y"])]);
     refuse_model("twice", &twice, "E0107", "`y`");
@@ -94,9 +98,13 @@ fn inconsistent_graphs_are_refused() {
     refuse_model("input-twice", &input_twice, "E0107", "`x`");
     let no_name = with(vec![node("Relu", &["x"], &["y"])], |graph| graph.input.push(fixed("", &[4])));
     refuse_model("unnamed-input", &no_name, "E0113", "input 1");
-    let no_name = with(vec![node("Relu", &["x"], &["y"])], |graph| graph.initializer = vec![external("", &[4], "w.bin")]);
+    let no_name = with(vec![node("Relu", &["x"], &["y"])], |graph| {
+        graph.initializer = vec![external("", &[4], "w.bin")]
+    });
     refuse_model("unnamed-initializer", &no_name, "E0113", "initializer 0");
-    let default = with(vec![node("Relu", &["x"], &["y"])], |graph| graph.initializer = vec![external("x", &[5], "w.bin")]);
+    let default = with(vec![node("Relu", &["x"], &["y"])], |graph| {
+        graph.initializer = vec![external("x", &[5], "w.bin")]
+    });
     refuse_model("default", &default, "E0121", "f32[5]");
     // The body of a Loop begins with the iteration number, a scalar integer.
     let mut looped = branch(vec![], "i");
@@ -126,7 +134,11 @@ fn extents_that_exporters_do_not_know_are_bound_one_by_one_or_at_once() {
         folder.memc(&format!("optimize in.onnx -o out.onnx {dims}")).done();
         let layout: serde_json::Value = serde_json::from_str(&folder.read("out.layout.json")).unwrap();
         let sizes = layout["tensors"].as_array().unwrap().iter().filter(|tensor| tensor["name"] == "y");
-        assert_eq!(sizes.map(|tensor| tensor["bytes"].as_u64().unwrap()).collect::<Vec<_>>(), [5 * 3 * 4], "{dims}");
+        assert_eq!(
+            sizes.map(|tensor| tensor["bytes"].as_u64().unwrap()).collect::<Vec<_>>(),
+            [5 * 3 * 4],
+            "{dims}"
+        );
         folder.memc("check in.onnx out.onnx out.layout.json").checked();
     }
     folder.memc("optimize in.onnx -o out.onnx --dim x.0=5").refused(2, "E0114");
@@ -135,9 +147,12 @@ fn extents_that_exporters_do_not_know_are_bound_one_by_one_or_at_once() {
 
 #[test]
 fn impossible_dimensions() {
-    for (name, dims) in
-        [("negative", &[-3i64, 4][..]), ("huge", &[1 << 62]), ("product", &[1 << 31, 1 << 31]), ("least", &[i64::MIN])]
-    {
+    for (name, dims) in [
+        ("negative", &[-3i64, 4][..]),
+        ("huge", &[1 << 62]),
+        ("product", &[1 << 31, 1 << 31]),
+        ("least", &[i64::MIN]),
+    ] {
         let input = with(vec![node("Relu", &["x"], &["y"])], |graph| graph.input = vec![fixed("x", dims)]);
         if dims[0] < 0 {
             // In a stated type, a negative extent means that the exporter does not know it.
@@ -145,8 +160,9 @@ fn impossible_dimensions() {
         } else {
             refuse_model(&format!("input-{name}"), &input, "E0109", "`x`");
         }
-        let initializer =
-            with(vec![node("Add", &["x", "w"], &["y"])], |graph| graph.initializer = vec![external("w", dims, "w.bin")]);
+        let initializer = with(vec![node("Add", &["x", "w"], &["y"])], |graph| {
+            graph.initializer = vec![external("w", dims, "w.bin")]
+        });
         refuse_model(&format!("initializer-{name}"), &initializer, "E0109", "`w`");
     }
     // Each tensor alone is valid, but 40 tensors of 2^57 bytes are too much.
@@ -169,12 +185,16 @@ fn external_data_stays_in_the_folder() {
         ("drive", "C:\\w.bin"),
         ("back", "..\\w.bin"),
     ] {
-        let model = with(vec![node("Add", &["x", "w"], &["y"])], |graph| graph.initializer = vec![external("w", &[4], location)]);
+        let model = with(vec![node("Add", &["x", "w"], &["y"])], |graph| {
+            graph.initializer = vec![external("w", &[4], location)]
+        });
         refuse_model(&format!("external-{name}"), &model, "E0110", "`w`");
     }
     // A missing weight file is not an error: planning needs no weights.
     let folder = Folder::new("external-missing");
-    let model = with(vec![node("Add", &["x", "w"], &["y"])], |graph| graph.initializer = vec![external("w", &[4], "sub/w.bin")]);
+    let model = with(vec![node("Add", &["x", "w"], &["y"])], |graph| {
+        graph.initializer = vec![external("w", &[4], "sub/w.bin")]
+    });
     folder.write("in.onnx", bytes(&model));
     folder.memc("optimize in.onnx -o out.onnx").done();
 }
@@ -184,7 +204,9 @@ fn weights_that_a_model_in_another_folder_would_miss() {
     let folder = Folder::new("external-elsewhere");
     std::fs::create_dir_all(folder.path("given/sub")).unwrap();
     std::fs::create_dir_all(folder.path("out")).unwrap();
-    let model = with(vec![node("Add", &["x", "w"], &["y"])], |graph| graph.initializer = vec![external("w", &[4], "sub/w.bin")]);
+    let model = with(vec![node("Add", &["x", "w"], &["y"])], |graph| {
+        graph.initializer = vec![external("w", &[4], "sub/w.bin")]
+    });
     folder.write("given/in.onnx", bytes(&model));
     let optimize = |to: &str| folder.memc(&format!("optimize given/in.onnx -o {to}")).done().err;
     assert!(!optimize("out/out.onnx").contains("W0401"), "nobody has them");
@@ -210,7 +232,12 @@ fn weights_that_a_model_in_another_folder_would_miss() {
 fn a_version_below_zero_is_refused_in_every_domain() {
     let mut model = with(vec![node("Relu", &["x"], &["y"])], |_| ());
     model.opset_import.push(OperatorSetIdProto { domain: Some("elsewhere".into()), version: Some(-3) });
-    refuse_model("negative-version", &model, "E0105", "version -3 of the operator set `elsewhere` is below zero");
+    refuse_model(
+        "negative-version",
+        &model,
+        "E0105",
+        "version -3 of the operator set `elsewhere` is below zero",
+    );
 }
 
 #[test]
@@ -229,14 +256,17 @@ fn the_given_model_is_replaced_only_by_force() {
 
 #[test]
 fn initializers_that_do_not_fit() {
-    let model = with(vec![node("Add", &["x", "w"], &["y"])], |graph| graph.initializer = vec![raw("w", &[4], &[0; 15])]);
+    let model = with(vec![node("Add", &["x", "w"], &["y"])], |graph| {
+        graph.initializer = vec![raw("w", &[4], &[0; 15])]
+    });
     refuse_model("payload", &model, "E0119", "`w`");
 }
 
 #[test]
 fn recursive_and_exponential_functions_are_refused() {
     let mut recursive = model(vec![call("f", &["x"], &["y"])]);
-    recursive.functions = vec![function("f", vec![call("g", &["a"], &["b"])]), function("g", vec![call("f", &["a"], &["b"])])];
+    recursive.functions =
+        vec![function("f", vec![call("g", &["a"], &["b"])]), function("g", vec![call("f", &["a"], &["b"])])];
     refuse_model("recursive", &recursive, "E0115", "local::");
     // Twenty-four functions that each call the next function twice: 2^24 nodes.
     let mut exponential = model(vec![call("f0", &["x"], &["y"])]);
@@ -255,12 +285,17 @@ fn deeply_nested_bodies_are_refused() {
     let mut graph = branch(vec![node("Relu", &["x"], &["t"])], "t");
     for _ in 0..80 {
         let mut inner = node("If", &["flag"], &["t"]);
-        inner.attribute = vec![body("then_branch", graph), body("else_branch", branch(vec![node("Relu", &["x"], &["t"])], "t"))];
+        inner.attribute = vec![
+            body("then_branch", graph),
+            body("else_branch", branch(vec![node("Relu", &["x"], &["t"])], "t")),
+        ];
         graph = branch(vec![inner], "t");
     }
     let mut outer = node("If", &["flag"], &["y"]);
-    outer.attribute =
-        vec![body("then_branch", graph.clone()), body("else_branch", branch(vec![node("Relu", &["x"], &["t"])], "t"))];
+    outer.attribute = vec![
+        body("then_branch", graph.clone()),
+        body("else_branch", branch(vec![node("Relu", &["x"], &["t"])], "t")),
+    ];
     let model = with(vec![outer], |graph| graph.input.push(fixed("flag", &[])));
     let ran = Folder::new("deep");
     ran.write("in.onnx", bytes(&model));
@@ -456,34 +491,57 @@ fn malformed_layouts_are_refused() {
 #[test]
 fn malformed_module_texts_are_refused() {
     let folder = Folder::new("mem");
-    for (text, code) in [("graph", "E06"), ("graph @g {\n  %y = Relu(%x) : f32[4]\n  return %y\n}\n", "E0"), ("\u{7f}ELF", "E06")]
-    {
+    for (text, code) in [
+        ("graph", "E06"),
+        ("graph @g {\n  %y = Relu(%x) : f32[4]\n  return %y\n}\n", "E0"),
+        ("\u{7f}ELF", "E06"),
+    ] {
         folder.write("bad.mem", text);
         let ran = folder.memc("opt bad.mem --passes fold");
-        assert!(ran.code == Some(1) && ran.err.contains(&format!("error[{code}")) && !ran.err.contains("panicked"), "{ran:#?}");
+        assert!(
+            ran.code == Some(1)
+                && ran.err.contains(&format!("error[{code}"))
+                && !ran.err.contains("panicked"),
+            "{ran:#?}"
+        );
     }
-    folder.write("good.mem", "opset \"\" 21\ngraph @g {\n  input %x : f32[4]\n  %y = Relu(%x) : f32[4]\n  return %y\n}\n");
+    folder.write(
+        "good.mem",
+        "opset \"\" 21\ngraph @g {\n  input %x : f32[4]\n  %y = Relu(%x) : f32[4]\n  return %y\n}\n",
+    );
     folder.memc("opt good.mem --passes nonsense").refused(2, "E0303");
 }
 
 #[test]
 fn malformed_solver_problems_are_refused() {
     let folder = Folder::new("problems");
-    for text in
-        ["", "id,lower,upper,size\na,5,2,1\n", "id,lower,upper\na,0,1\n", "id,lower,upper,size\na,0,1,99999999999999999999999\n"]
-    {
+    for text in [
+        "",
+        "id,lower,upper,size\na,5,2,1\n",
+        "id,lower,upper\na,0,1\n",
+        "id,lower,upper,size\na,0,1,99999999999999999999999\n",
+    ] {
         folder.write("bad.csv", text);
         folder.memc("solve place bad.csv -o out.csv").refused(1, "E0307");
     }
-    for text in ["", "[]", "{\"nodes\": [], \"edges\": [[0, 1]]}", "{\"nodes\": [{\"id\": 0, \"size\": 1}], \"edges\": [[0, 0]]}"]
-    {
+    for text in [
+        "",
+        "[]",
+        "{\"nodes\": [], \"edges\": [[0, 1]]}",
+        "{\"nodes\": [{\"id\": 0, \"size\": 1}], \"edges\": [[0, 0]]}",
+    ] {
         folder.write("bad.json", text);
         folder.memc("solve order bad.json -o out.json").refused(1, "E0307");
         folder.memc("solve recompute bad.json --budget 50% -o out.json").refused(1, "E0307");
     }
     let way = r#"{"from": "device", "to": "host", "bytes_per_unit": 1}"#;
-    for links in [way.replace("host", "disk"), format!("{way}, {way}"), format!("{way}, {}", way.replace("1", "0"))] {
-        folder.write("bad.json", format!(r#"{{"nodes": [{{"id": 0, "size": 1}}], "edges": [], "links": [{links}]}}"#));
+    for links in
+        [way.replace("host", "disk"), format!("{way}, {way}"), format!("{way}, {}", way.replace("1", "0"))]
+    {
+        folder.write(
+            "bad.json",
+            format!(r#"{{"nodes": [{{"id": 0, "size": 1}}], "edges": [], "links": [{links}]}}"#),
+        );
         folder.memc("solve recompute bad.json --budget 1 -o out.json").refused(1, "E0307");
     }
     folder.write("bad.json", format!(r#"{{"nodes": [{{"id": 0, "size": {}}}], "edges": []}}"#, u64::MAX));
@@ -530,7 +588,9 @@ fn a_signal_leaves_no_partial_files() {
     let ended = |name: &str, before: &str, signal: &str| {
         std::fs::copy(command::model(name), folder.path("in.onnx")).unwrap();
         let memc = env!("CARGO_BIN_EXE_memc");
-        let script = format!("{before}\n{memc} -q optimize in.onnx -o out.onnx & p=$!; sleep 0.1; kill -{signal} $p; wait $p");
+        let script = format!(
+            "{before}\n{memc} -q optimize in.onnx -o out.onnx & p=$!; sleep 0.1; kill -{signal} $p; wait $p"
+        );
         let mut shell = std::process::Command::new("sh");
         shell.args(["-c", &script]).current_dir(folder.path("")).stderr(std::process::Stdio::null());
         shell.status().unwrap().code()

@@ -19,7 +19,8 @@ fn block() -> Option<u32> {
 
 fn weights(name: &str, dims: &[i64]) -> TensorProto {
     let count: i64 = dims.iter().product();
-    let numbers = (0..count).flat_map(|i| (((i * 29 + name.len() as i64 * 7) % 67) as f32 / 134.0 - 0.25).to_le_bytes());
+    let numbers = (0..count)
+        .flat_map(|i| (((i * 29 + name.len() as i64 * 7) % 67) as f32 / 134.0 - 0.25).to_le_bytes());
     raw(name, dims, &numbers.collect::<Vec<u8>>())
 }
 
@@ -33,7 +34,10 @@ fn network() -> ModelProto {
         node("Relu", &["a0"], &["a1"]),
         stated(node("Conv", &["a1", "w1"], &["a2"]), vec![same(), int("group", 20)]),
         node("Conv", &["a2", "w2", "b2"], &["a3"]),
-        stated(node("MaxPool", &["a3"], &["a4"]), vec![ints("kernel_shape", &[2, 2]), ints("strides", &[2, 2])]),
+        stated(
+            node("MaxPool", &["a3"], &["a4"]),
+            vec![ints("kernel_shape", &[2, 2]), ints("strides", &[2, 2])],
+        ),
         stated(node("Conv", &["a4", "w3"], &["a5"]), vec![same(), int("group", 2)]),
         node("Add", &["a5", "a4"], &["a6"]),
         node("Sigmoid", &["a6"], &["a7"]),

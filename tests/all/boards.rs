@@ -19,7 +19,8 @@ fn momentum(count: usize) -> ModelProto {
     let (mut nodes, mut inputs, mut outputs) = (Vec::new(), Vec::new(), Vec::new());
     for index in 0..count {
         let name = |word: &str| format!("{word}{index}");
-        let [p, m, g, kept, part, new_m, step, new_p] = ["p", "m", "g", "kept", "part", "new_m", "step", "new_p"].map(name);
+        let [p, m, g, kept, part, new_m, step, new_p] =
+            ["p", "m", "g", "kept", "part", "new_m", "step", "new_p"].map(name);
         inputs.extend([&p, &m, &g].map(|name| fixed(name, &[32, 32])));
         outputs.extend([&new_m, &new_p].map(|name| fixed(name, &[32, 32])));
         nodes.extend([
@@ -40,7 +41,10 @@ fn momentum(count: usize) -> ModelProto {
 
 /// Returns a convolution of images with a weight of 4,608 bytes.
 fn convolution() -> ModelProto {
-    let conv = stated(node("Conv", &["x", "w"], &["c"]), vec![ints("kernel_shape", &[3, 3]), ints("pads", &[1, 1, 1, 1])]);
+    let conv = stated(
+        node("Conv", &["x", "w"], &["c"]),
+        vec![ints("kernel_shape", &[3, 3]), ints("pads", &[1, 1, 1, 1])],
+    );
     with(vec![conv, node("Relu", &["c"], &["y"])], |graph| {
         graph.input = vec![fixed("x", &[1, 8, 16, 16])];
         graph.output = vec![fixed("y", &[1, 16, 16, 16])];
@@ -76,17 +80,25 @@ fn the_help_names_the_option_that_frees_most() {
         graph.initializer = vec![floats("w", &[8, 32])];
         graph.output = outputs.iter().map(|name| fixed(name, &[32, 32])).collect();
     });
-    let ran = folder("help-outputs", &wide).memc("optimize in.onnx -o out.onnx --budget 50% --exact").refused(3, "E0301");
+    let ran = folder("help-outputs", &wide)
+        .memc("optimize in.onnx -o out.onnx --budget 50% --exact")
+        .refused(3, "E0301");
     assert!(ran.err.contains("`--io external` leaves graph outputs to the caller"), "{ran:#?}");
     // A single step that needs all the memory.
     let soft = stated(node("Softmax", &["a"], &["b"]), vec![int("axis", 0)]);
     let sum = stated(node("ReduceSum", &["c"], &["y"]), vec![int("keepdims", 0)]);
-    let one = with(vec![node("Relu", &["x"], &["a"]), soft, node("MatMul", &["a", "b"], &["c"]), sum], |graph| {
-        graph.input = vec![fixed("x", &[64, 64])];
-        graph.output = vec![fixed("y", &[])];
-    });
-    let ran = folder("help-step", &one).memc("optimize in.onnx -o out.onnx --budget 1KiB --no-rewrite").refused(3, "E0301");
-    assert!(ran.err.contains("the node of the step itself needs") && ran.err.contains("leave out `--no-rewrite`"), "{ran:#?}");
+    let one =
+        with(vec![node("Relu", &["x"], &["a"]), soft, node("MatMul", &["a", "b"], &["c"]), sum], |graph| {
+            graph.input = vec![fixed("x", &[64, 64])];
+            graph.output = vec![fixed("y", &[])];
+        });
+    let ran = folder("help-step", &one)
+        .memc("optimize in.onnx -o out.onnx --budget 1KiB --no-rewrite")
+        .refused(3, "E0301");
+    assert!(
+        ran.err.contains("the node of the step itself needs") && ran.err.contains("leave out `--no-rewrite`"),
+        "{ran:#?}"
+    );
     // Options that are not in use are not to be left out.
     assert!(!ran.err.contains("leave out `--exact`") && !ran.err.contains("`--dim`"), "{ran:#?}");
 }
@@ -99,12 +111,22 @@ fn outputs_without_a_state_pair_are_listed_and_can_be_paired_by_name() {
     assert_eq!(layout["state"].as_array().unwrap().len(), 3);
     let open = layout["unpaired"].as_array().unwrap();
     assert_eq!(open.len(), 3);
-    assert_eq!((&open[0]["result"], &open[0]["candidates"]), (&Value::from("new_m0"), &serde_json::json!(["m0", "g0"])));
-    assert!(ran.err.contains("no pair  3 outputs, equally near to several inputs: new_m0, new_m1, new_m2"), "{ran:#?}");
+    assert_eq!(
+        (&open[0]["result"], &open[0]["candidates"]),
+        (&Value::from("new_m0"), &serde_json::json!(["m0", "g0"]))
+    );
+    assert!(
+        ran.err.contains("no pair  3 outputs, equally near to several inputs: new_m0, new_m1, new_m2"),
+        "{ran:#?}"
+    );
     assert!(ran.err.contains("name a pair to share it: `--state new_m0=m0`"), "{ran:#?}");
     let named = "--state new_m0=m0 --state new_m1=m1 --state new_m2=m2";
-    let summary = json(&folder.memc(&format!("optimize in.onnx -o out.onnx --alias-state {named} --json")).done().out);
-    assert_eq!((summary["state"].as_array().unwrap().len(), summary["unpaired"].as_array().unwrap().len()), (6, 0));
+    let summary =
+        json(&folder.memc(&format!("optimize in.onnx -o out.onnx --alias-state {named} --json")).done().out);
+    assert_eq!(
+        (summary["state"].as_array().unwrap().len(), summary["unpaired"].as_array().unwrap().len()),
+        (6, 0)
+    );
     folder.memc("check in.onnx out.onnx out.layout.json").checked();
     folder.memc("verify in.onnx out.onnx").done();
     // `--state` alone pairs only the named tensors, and leaves outputs to the caller.
@@ -119,9 +141,14 @@ fn pairs_that_cannot_share_storage_are_refused() {
     let graph = model.graph.as_mut().unwrap();
     graph.input.push(fixed("small", &[4]));
     let folder = folder("no-pairs", &model);
-    let refused = |pair: &str| folder.memc(&format!("optimize in.onnx -o out.onnx --state {pair}")).refused(2, "E0306").err;
+    let refused = |pair: &str| {
+        folder.memc(&format!("optimize in.onnx -o out.onnx --state {pair}")).refused(2, "E0306").err
+    };
     let unknown = refused("newm0=m0");
-    assert!(unknown.contains("no output named `newm0`") && unknown.contains("did you mean `new_m0`?"), "{unknown}");
+    assert!(
+        unknown.contains("no output named `newm0`") && unknown.contains("did you mean `new_m0`?"),
+        "{unknown}"
+    );
     let unknown = refused("new_m0=m7");
     assert!(unknown.contains("no input named `m7`") && unknown.contains("did you mean `m"), "{unknown}");
     let other = refused("new_m0=small");
@@ -144,12 +171,12 @@ fn weights_must_fit_the_space_that_holds_them() {
     assert!(ran.err.contains("the weights need 4,608 B, and `flash` has room for 4,607 B"), "{ran:#?}");
     plan(&format!("{sram}[[spaces]]\nname = \"flash\"\ncapacity = 4608\n")).done();
     // Two spaces together hold the weights.
-    let two =
-        "[[spaces]]\nname = \"flash\"\ncapacity = 4000\n[[spaces]]\nname = \"rom\"\ncapacity = \"1 KiB\"\nconstants = true\n";
+    let two = "[[spaces]]\nname = \"flash\"\ncapacity = 4000\n[[spaces]]\nname = \"rom\"\ncapacity = \"1 KiB\"\nconstants = true\n";
     plan(&format!("{sram}{two}")).done();
     // If the target allows it, a space holds the weights next to the arena.
     plan(sram).done();
-    let beside = |capacity: u64| format!("[[spaces]]\nname = \"sram\"\ncapacity = {capacity}\nconstants = true\n");
+    let beside =
+        |capacity: u64| format!("[[spaces]]\nname = \"sram\"\ncapacity = {capacity}\nconstants = true\n");
     let arena = json(&folder.read("out.layout.json"))["arenas"][0]["size"].as_u64().unwrap();
     plan(&beside(arena + 4608)).done();
     let ran = plan(&beside(arena + 4607)).refused(3, "E0312");
@@ -163,7 +190,9 @@ fn weights_must_fit_the_space_that_holds_them() {
 fn boards_plan_no_workspace_of_another_runtime() {
     let folder = folder("workspace", &convolution());
     let scratch = |target: &str| {
-        folder.memc(&format!("optimize in.onnx -o out.onnx --layout out.json --layout out.h {target}")).done();
+        folder
+            .memc(&format!("optimize in.onnx -o out.onnx --layout out.json --layout out.h {target}"))
+            .done();
         folder.memc("check in.onnx out.onnx out.json").checked();
         let layout = json(&folder.read("out.json"));
         layout["tensors"].as_array().unwrap().iter().filter(|tensor| tensor["class"] == "scratch").count()
@@ -179,7 +208,9 @@ fn boards_plan_no_workspace_of_another_runtime() {
 #[test]
 fn a_header_has_ends_and_steps_that_compile() {
     let folder = folder("header", &convolution());
-    folder.memc("optimize in.onnx -o out.onnx --io arena --layout out.h --layout out.rs --target esp32-s3").done();
+    folder
+        .memc("optimize in.onnx -o out.onnx --io arena --layout out.h --layout out.rs --target esp32-s3")
+        .done();
     let header = folder.read("out.h");
     for line in [
         "#define MEMC_INPUT_COUNT 1",
@@ -215,7 +246,10 @@ fn targets_state_the_alignment_of_their_offsets() {
     let said = folder.memc("targets").done().out;
     assert!(said.contains("sram     512.0 KiB, offsets are multiples of 16\n"), "{said}");
     assert!(said.contains("flash    16.0 MiB, offsets are multiples of 16, holds constants\n"), "{said}");
-    assert!(said.contains("device   no limit, offsets are multiples of 64, the runtime's default\n"), "{said}");
+    assert!(
+        said.contains("device   no limit, offsets are multiples of 64, the runtime's default\n"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -258,7 +292,10 @@ fn tensors_live_in_a_slow_space_if_the_first_one_is_full() {
     let folder = folder("slow-space", &products());
     let plan = |near: u64, bank: &str| {
         let near = format!("[[spaces]]\nname = \"sram\"\ncapacity = {near}\n");
-        folder.write("board.toml", board(&format!("{near}[[spaces]]\nname = \"bank\"\nconstants = false\n{bank}")));
+        folder.write(
+            "board.toml",
+            board(&format!("{near}[[spaces]]\nname = \"bank\"\nconstants = false\n{bank}")),
+        );
         folder.memc("optimize in.onnx -o out.onnx --exact --target board.toml")
     };
     let access = "access_bytes_per_second = 1e8\n";
@@ -269,7 +306,8 @@ fn tensors_live_in_a_slow_space_if_the_first_one_is_full() {
     let spaces = layout["target"]["spaces"].as_array().unwrap();
     assert_eq!((&spaces[0]["access"], &spaces[1]["access"]), (&Value::Null, &Value::from(100_000_000)));
     let rows = layout["tensors"].as_array().unwrap();
-    let count = |space: &str| rows.iter().filter(|row| row["space"] == space && row["alias"].is_null()).count();
+    let count =
+        |space: &str| rows.iter().filter(|row| row["space"] == space && row["alias"].is_null()).count();
     assert!(count("bank") >= 1 && count("sram") >= 2, "{text}");
     let size = |index: usize| layout["arenas"][index]["size"].as_u64().unwrap();
     assert!(size(0) <= 40_960 && size(0) + size(1) >= 49_152);
@@ -301,13 +339,17 @@ fn scratch_of_foreign_kernels_has_a_place() {
     let folder = folder("scratch", &products());
     let plan = |rows: &str, more: &str| {
         folder.write("kernels.json", format!("{{\"schema\": \"memc.scratch/1\", {rows}}}"));
-        folder.memc(&format!("optimize in.onnx -o out.onnx --exact --no-rewrite --scratch kernels.json {more}"))
+        folder
+            .memc(&format!("optimize in.onnx -o out.onnx --exact --no-rewrite --scratch kernels.json {more}"))
     };
     plan("\"operators\": {\"MatMul\": \"in0_0 * in0_width + 5\", \"Relu\": \"0\"}", "").done();
     let layout = json(&folder.read("out.layout.json"));
     let rows = layout["tensors"].as_array().unwrap();
-    let scratch: Vec<u64> =
-        rows.iter().filter(|row| row["class"] == "scratch").map(|row| row["bytes"].as_u64().unwrap()).collect();
+    let scratch: Vec<u64> = rows
+        .iter()
+        .filter(|row| row["class"] == "scratch")
+        .map(|row| row["bytes"].as_u64().unwrap())
+        .collect();
     assert_eq!(scratch, [261, 261, 261]);
     assert_eq!(layout["options"]["scratch"].as_str().map(str::len), Some(64));
     folder.memc("check in.onnx out.onnx out.layout.json").checked();

@@ -49,8 +49,13 @@ fn run(page: &str, commands: &str) -> Result<(), String> {
     let binary = Path::new(env!("CARGO_BIN_EXE_memc")).parent().unwrap();
     let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap_or_default());
     let mut shell = Command::new("sh");
-    let output = shell.args(["-e", "-c", commands]).current_dir(folder.path("")).env("PATH", path).output().unwrap();
-    if output.status.success() { Ok(()) } else { Err(format!("{page}: {commands}{}", String::from_utf8_lossy(&output.stderr))) }
+    let output =
+        shell.args(["-e", "-c", commands]).current_dir(folder.path("")).env("PATH", path).output().unwrap();
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(format!("{page}: {commands}{}", String::from_utf8_lossy(&output.stderr)))
+    }
 }
 
 #[test]
@@ -58,7 +63,8 @@ fn every_page_opens_with_a_command_that_works() {
     let folder = root().join("docs/src");
     let (mut wrong, mut count) = (Vec::new(), 0);
     for path in pages(&folder) {
-        let (text, name) = (fs::read_to_string(&path).unwrap(), path.strip_prefix(&folder).unwrap().display().to_string());
+        let (text, name) =
+            (fs::read_to_string(&path).unwrap(), path.strip_prefix(&folder).unwrap().display().to_string());
         if included(&text).is_some() || name == "SUMMARY.md" {
             continue;
         }
@@ -97,13 +103,18 @@ fn links(text: &str) -> Vec<&str> {
 #[test]
 fn every_link_leads_to_a_file() {
     let mut wrong = Vec::new();
-    let tops = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "BENCHMARKS.md", "CHANGELOG.md"].map(|name| root().join(name));
+    let tops = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "BENCHMARKS.md", "CHANGELOG.md"]
+        .map(|name| root().join(name));
     for path in pages(&root().join("docs/src")).into_iter().chain(tops) {
         let text = fs::read_to_string(&path).unwrap();
         let folder = path.parent().unwrap();
-        let targets = links(&text).into_iter().map(|link| link.split('#').next().unwrap()).chain(included(&text));
-        wrong
-            .extend(targets.filter(|target| !folder.join(target).exists()).map(|target| format!("{}: {target}", path.display())));
+        let targets =
+            links(&text).into_iter().map(|link| link.split('#').next().unwrap()).chain(included(&text));
+        wrong.extend(
+            targets
+                .filter(|target| !folder.join(target).exists())
+                .map(|target| format!("{}: {target}", path.display())),
+        );
     }
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
@@ -113,8 +124,10 @@ fn every_page_is_in_the_summary_and_every_pass_has_one() {
     let folder = root().join("docs/src");
     let summary = fs::read_to_string(folder.join("SUMMARY.md")).unwrap();
     let listed: BTreeSet<&str> = links(&summary).into_iter().collect();
-    let names = pages(&folder).into_iter().map(|path| path.strip_prefix(&folder).unwrap().display().to_string());
-    let missing: Vec<String> = names.filter(|name| name != "SUMMARY.md" && !listed.contains(name.as_str())).collect();
+    let names =
+        pages(&folder).into_iter().map(|path| path.strip_prefix(&folder).unwrap().display().to_string());
+    let missing: Vec<String> =
+        names.filter(|name| name != "SUMMARY.md" && !listed.contains(name.as_str())).collect();
     assert!(missing.is_empty(), "SUMMARY.md lacks {missing:?}");
     for pass in memc_plan::registry::REGISTRY {
         assert!(listed.contains(format!("passes/{}.md", pass.name).as_str()), "{} has no page", pass.name);
@@ -127,7 +140,8 @@ fn every_option_is_on_the_page_of_options() {
     let folder = Folder::new("book-options");
     let help = folder.memc("optimize --help").out;
     let options = help.split_whitespace().filter(|word| word.starts_with("--") && word.len() > 2);
-    let names = options.map(|word| word.trim_end_matches(|c: char| !c.is_alphanumeric()).split('=').next().unwrap());
+    let names =
+        options.map(|word| word.trim_end_matches(|c: char| !c.is_alphanumeric()).split('=').next().unwrap());
     let missing: BTreeSet<&str> = names.filter(|name| *name != "--help" && !page.contains(*name)).collect();
     assert!(missing.is_empty(), "options.md lacks {missing:?}");
 }
@@ -148,14 +162,20 @@ fn sessions_of(page: &str) -> Vec<(String, [String; 2])> {
 fn tables_of_sessions_state_the_measured_means() {
     let read = |name: &str| fs::read_to_string(root().join(name)).unwrap();
     let measured = read("BENCHMARKS.md");
-    let mut lines = measured.lines().skip_while(|line| *line != "## Memory and time in a stock ONNX Runtime session");
+    let mut lines =
+        measured.lines().skip_while(|line| *line != "## Memory and time in a stock ONNX Runtime session");
     let mean = cells(lines.find(|line| line.starts_with("| geometric mean, share of plain |")).unwrap());
     // Bytes of five sessions, two shares at rest, and times of all but the first one.
     assert_eq!(mean.len(), 12, "{mean:?}");
-    let stated = |session: usize| [mean[1 + session], if session == 0 { "1.00" } else { mean[7 + session] }].map(str::to_owned);
+    let stated = |session: usize| {
+        [mean[1 + session], if session == 0 { "1.00" } else { mean[7 + session] }].map(str::to_owned)
+    };
     for (page, words) in [
         ("README.md", &["settings", "plain session, planned", "fast", "smallest"][..]),
-        ("docs/src/inference.md", &["plain session, given", "settings", "plain session, planned", "`fast`, planned", "smallest"]),
+        (
+            "docs/src/inference.md",
+            &["plain session, given", "settings", "plain session, planned", "`fast`, planned", "smallest"],
+        ),
     ] {
         let rows = sessions_of(&read(page));
         assert_eq!(rows.len(), words.len(), "{page}");

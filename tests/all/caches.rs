@@ -72,7 +72,8 @@ fn random_free(seed: u64) -> (Decoder, String, u64) {
     let mut below = draws(seed.wrapping_mul(0xd134_2543_de82_ef95) | 1);
     let groups = 1 + below(2) as i64;
     let opset = [13, 15, 17, 20, 21, 24][below(6) as usize];
-    let mask = [Mask::None, Mask::Input, Mask::Ranges, Mask::Buffer, Mask::Both, Mask::Triangle][below(6) as usize];
+    let mask =
+        [Mask::None, Mask::Input, Mask::Ranges, Mask::Buffer, Mask::Both, Mask::Triangle][below(6) as usize];
     let decoder = Decoder {
         seed,
         opset,
@@ -119,7 +120,9 @@ fn layout(folder: &Folder) -> Value {
 fn held(layout: &Value, class: &str) -> u64 {
     let shared: Vec<&Value> = layout["state"].as_array().unwrap().iter().map(|row| &row["result"]).collect();
     let own = layout["tensors"].as_array().unwrap().iter().filter(|tensor| tensor["class"] == class);
-    own.filter(|tensor| !shared.contains(&&tensor["name"])).map(|tensor| tensor["bytes"].as_u64().unwrap()).sum()
+    own.filter(|tensor| !shared.contains(&&tensor["name"]))
+        .map(|tensor| tensor["bytes"].as_u64().unwrap())
+        .sum()
 }
 
 #[test]
@@ -128,11 +131,15 @@ fn random_decoders_compute_equal_tokens_step_by_step() {
         let (decoder, past) = random(seed);
         let folder = Folder::new(&format!("caches-random-{seed}"));
         folder.write("in.onnx", bytes(&decoder.model()));
-        let ran = folder.memc(&format!("optimize in.onnx -o out.onnx {STATE} --dim past={past} --effort fast"));
+        let ran =
+            folder.memc(&format!("optimize in.onnx -o out.onnx {STATE} --dim past={past} --effort fast"));
         assert_eq!(ran.code, Some(0), "{decoder:?} past {past}: {ran:#?}");
         let layout = layout(&folder);
         let rows = layout["caches"].as_array().unwrap_or_else(|| panic!("{decoder:?}: {ran:#?}"));
-        assert_eq!((rows.len(), layout["state"].as_array().unwrap().len()), (2 * decoder.layers, 2 * decoder.layers));
+        assert_eq!(
+            (rows.len(), layout["state"].as_array().unwrap().len()),
+            (2 * decoder.layers, 2 * decoder.layers)
+        );
         assert_eq!(rows[0]["capacity"], past + decoder.rows as u64);
         let checked = folder.memc("check in.onnx out.onnx out.layout.json");
         assert!(matches!(checked.code, Some(0 | 4)), "{decoder:?}: {checked:#?}");
@@ -153,8 +160,15 @@ fn random_decoders_with_free_rows_compute_equal_tokens() {
         assert_eq!(ran.code, Some(0), "{decoder:?} {options}: {ran:#?}");
         let layout = layout(&folder);
         let rows = layout["caches"].as_array().unwrap_or_else(|| panic!("{decoder:?}: {ran:#?}"));
-        assert_eq!((rows.len(), layout["state"].as_array().unwrap().len()), (2 * decoder.layers, 2 * decoder.layers));
-        assert_eq!((&rows[0]["capacity"], &rows[0]["rows_expr"]), (&json!(capacity), &json!("seq")), "{options}");
+        assert_eq!(
+            (rows.len(), layout["state"].as_array().unwrap().len()),
+            (2 * decoder.layers, 2 * decoder.layers)
+        );
+        assert_eq!(
+            (&rows[0]["capacity"], &rows[0]["rows_expr"]),
+            (&json!(capacity), &json!("seq")),
+            "{options}"
+        );
         let checked = folder.memc("check in.onnx out.onnx out.layout.json");
         assert!(matches!(checked.code, Some(0 | 4)), "{decoder:?} {options}: {checked:#?}");
         let verified = folder.memc(&format!("verify in.onnx out.onnx --seed {seed} --points 4"));
@@ -171,14 +185,21 @@ fn a_prompt_and_single_tokens_run_in_one_file() {
     let decoder = Decoder { free_rows: true, ..plain(Mask::Both) };
     let folder = Folder::new("caches-buckets");
     folder.write("in.onnx", bytes(&decoder.model()));
-    folder.memc(&format!("optimize in.onnx -o out.onnx {STATE} --dim past=0..12 --dim seq=1,4 --dim total=past+seq")).done();
+    folder
+        .memc(&format!(
+            "optimize in.onnx -o out.onnx {STATE} --dim past=0..12 --dim seq=1,4 --dim total=past+seq"
+        ))
+        .done();
     let layout = layout(&folder);
     assert_eq!(
         layout["caches"][0],
         json!({"input": "past_key_0", "output": "present_key_0", "axis": 2, "capacity": 16, "rows": 4, "rows_expr": "seq",
             "count": "cache_length", "grows": {"past": 15, "total": 16}})
     );
-    assert_eq!((&layout["model"]["dims"]["total"], &layout["model"]["equal"]), (&json!(16), &json!({"past": "-seq+16"})));
+    assert_eq!(
+        (&layout["model"]["dims"]["total"], &layout["model"]["equal"]),
+        (&json!(16), &json!({"past": "-seq+16"}))
+    );
     // All caches of full capacity, once; single tokens need a smaller arena than a prompt.
     assert_eq!(held(&layout, "state"), 2 * 2 * 2 * 2 * 16 * 4 * 4);
     let arena = |bucket: usize| layout["layouts"][bucket]["arenas"][0]["size"].as_u64().unwrap();
@@ -186,7 +207,11 @@ fn a_prompt_and_single_tokens_run_in_one_file() {
     let verified = folder.memc("verify in.onnx out.onnx --at seq=4 --at seq=3");
     assert!(verified.err.contains("in 2 points, in 18 steps"), "{verified:#?}");
     // The rows of a bound number may be a range, too: the bound number is the largest one.
-    folder.memc(&format!("optimize in.onnx -o out.onnx {STATE} --dim past=12 --dim seq=1..4 --dim total=past+seq")).done();
+    folder
+        .memc(&format!(
+            "optimize in.onnx -o out.onnx {STATE} --dim past=12 --dim seq=1..4 --dim total=past+seq"
+        ))
+        .done();
     assert_eq!(self::layout(&folder)["caches"][0]["capacity"], 16);
     folder.memc("verify in.onnx out.onnx --points 2").done();
 }
@@ -211,7 +236,10 @@ fn ranges_that_give_no_capacity_are_refused() {
 fn the_check_refuses_changed_rows_of_ranges() {
     let folder = Folder::new("caches-ranges-changed");
     for opset in [17, 24] {
-        folder.write("in.onnx", bytes(&Decoder { opset, free_rows: true, free_batch: true, ..plain(Mask::Ranges) }.model()));
+        folder.write(
+            "in.onnx",
+            bytes(&Decoder { opset, free_rows: true, free_batch: true, ..plain(Mask::Ranges) }.model()),
+        );
         folder.memc(&format!("optimize in.onnx -o out.onnx {STATE} {RANGES} --dim batch=1..3")).done();
         let layout = layout(&folder);
         let check = |changed: &Value, code: &str| {
@@ -262,13 +290,16 @@ fn the_check_refuses_changed_rows_of_ranges() {
 /// Returns a model of one attention with caches in buffers of 8 rows.
 fn grouped() -> ModelProto {
     let names = ["q", "k", "v", "past_key", "past_value", "last", "total"];
-    let mut attention = models_made::node("GroupQueryAttention", &names, &["y", "present_key", "present_value"]);
+    let mut attention =
+        models_made::node("GroupQueryAttention", &names, &["y", "present_key", "present_value"]);
     attention.domain = Some("com.microsoft".to_owned());
     attention.attribute.extend([models_made::int("num_heads", 4), models_made::int("kv_num_heads", 2)]);
     let mut model = models_made::with(vec![attention], |graph| {
         let integers = |name: &str, dims: &[i64]| {
             let mut info = models_made::fixed(name, dims);
-            if let Some(memc_onnx_proto::onnx::type_proto::Value::TensorType(tensor)) = &mut info.r#type.as_mut().unwrap().value {
+            if let Some(memc_onnx_proto::onnx::type_proto::Value::TensorType(tensor)) =
+                &mut info.r#type.as_mut().unwrap().value
+            {
                 tensor.elem_type = Some(6);
             }
             info
@@ -303,7 +334,10 @@ fn attention_that_writes_into_its_buffers_holds_them_once() {
     for dims in ["--dim seq=1", "--dim seq=1..4"] {
         folder.memc(&format!("optimize in.onnx -o out.onnx --state present_*=past_* {dims}")).done();
         let layout = layout(&folder);
-        assert!(layout["state"].as_array().unwrap().len() == 2 && layout["unpaired"].is_null(), "{dims}: {layout}");
+        assert!(
+            layout["state"].as_array().unwrap().len() == 2 && layout["unpaired"].is_null(),
+            "{dims}: {layout}"
+        );
         assert_eq!(held(&layout, "state"), 2 * 2 * 8 * 8 * 4, "{dims}");
         folder.memc("check in.onnx out.onnx out.layout.json").checked();
     }
@@ -327,7 +361,11 @@ fn a_cache_is_held_once_and_its_pairs_have_either_order() {
     let (cache, full) = (2 * 2 * 2 * 2 * 9 * 4 * 4, 2 * 2 * 2 * 2 * 10 * 4 * 4);
     let all = before["tensors"].as_array().unwrap().iter().filter(|tensor| tensor["class"] == "output");
     assert!(all.map(|tensor| tensor["bytes"].as_u64().unwrap()).sum::<u64>() >= full);
-    for state in [STATE, "--state past_*=present_*", "--state present_key_*=past_key_* --state past_value_*=present_value_*"] {
+    for state in [
+        STATE,
+        "--state past_*=present_*",
+        "--state present_key_*=past_key_* --state past_value_*=present_value_*",
+    ] {
         folder.memc(&format!("optimize in.onnx -o out.onnx {state} --exact")).done();
         let layout = layout(&folder);
         assert_eq!(held(&layout, "state"), full, "{state}");
@@ -387,7 +425,10 @@ const REFUSALS: &[Refusal] = &[
         "a sum over all rows",
         |m| {
             let graph = m.graph.as_mut().unwrap();
-            let pooled = models_made::stated(models_made::node("GlobalAveragePool", &["present_key_0"], &["pooled"]), Vec::new());
+            let pooled = models_made::stated(
+                models_made::node("GlobalAveragePool", &["present_key_0"], &["pooled"]),
+                Vec::new(),
+            );
             graph.node.push(pooled);
             graph.output.push(models_made::fixed("pooled", &[2, 2, 1, 1]));
         },
@@ -464,9 +505,13 @@ fn the_check_refuses_changed_rows_and_places() {
         let ran = folder.memc("check in.onnx out.onnx changed.json");
         assert!(ran.code == Some(1) && ran.err.contains(code), "{code}: {ran:#?}");
     };
-    for (key, value) in
-        [("capacity", json!(8)), ("axis", json!(1)), ("rows", json!(2)), ("output", json!("logits")), ("input", json!("ids"))]
-    {
+    for (key, value) in [
+        ("capacity", json!(8)),
+        ("axis", json!(1)),
+        ("rows", json!(2)),
+        ("output", json!("logits")),
+        ("input", json!("ids")),
+    ] {
         let mut changed = layout.clone();
         changed["caches"][0][key] = value;
         check(&changed, "E0575");
@@ -483,7 +528,8 @@ fn the_check_refuses_changed_rows_and_places() {
     // A model that writes rows elsewhere.
     let mut model = ModelProto::decode(std::fs::read(folder.path("out.onnx")).unwrap().as_slice()).unwrap();
     let graph = model.graph.as_mut().unwrap();
-    let places = graph.initializer.iter_mut().find(|tensor| tensor.name().starts_with("cache_places")).unwrap();
+    let places =
+        graph.initializer.iter_mut().find(|tensor| tensor.name().starts_with("cache_places")).unwrap();
     let mut raw_data = places.raw_data.clone().unwrap().to_vec();
     raw_data[16] ^= 1;
     places.raw_data = Some(raw_data.into());

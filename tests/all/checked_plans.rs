@@ -11,7 +11,9 @@ use memc_onnx_import::ImportOptions;
 use memc_onnx_proto::ModelFile;
 use memc_onnx_proto::onnx::tensor_proto::DataType;
 use memc_onnx_proto::onnx::{ModelProto, NodeProto};
-use models_made::{body, branch, bytes, call, fixed, flag, floats, function, ints, node, of_type, raw, stated, with};
+use models_made::{
+    body, branch, bytes, call, fixed, flag, floats, function, ints, node, of_type, raw, stated, with,
+};
 
 /// Plans a model, and asserts that the checker accepts the plan.
 fn planned(model: &ModelProto) -> Planned {
@@ -36,7 +38,8 @@ fn operator_sets_of_inlined_nodes_are_stated() {
     let mut model = with(vec![call("F", &["x"], &["y"])], |_| {});
     model.functions = vec![function("F", vec![unheard])];
     let optimized = planned(&model);
-    let domains: Vec<&str> = optimized.layout.model.opset_imports.iter().map(|import| import.domain.as_str()).collect();
+    let domains: Vec<&str> =
+        optimized.layout.model.opset_imports.iter().map(|import| import.domain.as_str()).collect();
     assert_eq!(domains, ["", "elsewhere", "local"]);
 }
 
@@ -68,9 +71,12 @@ fn branching(condition: bool, yes: &str, no: &str) -> ModelProto {
     let branches = branches.map(|(name, op)| body(name, branch(vec![node(op, &["x"], &["z"])], "z")));
     let mut flag = raw("flag", &[], &[u8::from(condition)]);
     flag.data_type = Some(DataType::Bool as i32);
-    with(vec![stated(node("If", &["flag"], &["i"]), branches.to_vec()), node("Relu", &["i"], &["y"])], |graph| {
-        graph.initializer = vec![flag];
-    })
+    with(
+        vec![stated(node("If", &["flag"], &["i"]), branches.to_vec()), node("Relu", &["i"], &["y"])],
+        |graph| {
+            graph.initializer = vec![flag];
+        },
+    )
 }
 
 #[test]
@@ -131,8 +137,10 @@ fn a_loop_that_never_runs_may_leave_out_results() {
 
 /// A convolution and an activation of its result.
 fn convolution(activation: &str) -> ModelProto {
-    let nodes =
-        vec![stated(node("Conv", &["x", "w", "b"], &["c"]), vec![ints("pads", &[1, 1, 1, 1])]), node(activation, &["c"], &["y"])];
+    let nodes = vec![
+        stated(node("Conv", &["x", "w", "b"], &["c"]), vec![ints("pads", &[1, 1, 1, 1])]),
+        node(activation, &["c"], &["y"]),
+    ];
     with(nodes, |graph| {
         graph.input = vec![fixed("x", &[1, 4, 6, 6])];
         graph.output = vec![fixed("y", &[1, 8, 6, 6])];
@@ -198,7 +206,8 @@ fn requantized(moving: NodeProto, second: f32) -> ModelProto {
 
 #[test]
 fn integers_quantized_again_are_proven_to_be_themselves() {
-    let quantizing = |operators: &[String]| operators.iter().filter(|operator| *operator == "QuantizeLinear").count();
+    let quantizing =
+        |operators: &[String]| operators.iter().filter(|operator| *operator == "QuantizeLinear").count();
     let turned = stated(node("Transpose", &["d"], &["m"]), vec![ints("perm", &[1, 0])]);
     for moving in [turned, node("Reshape", &["d", "turned"], &["m"])] {
         let (is_proven, operators) = proven(&requantized(moving.clone(), 0.1));
@@ -216,7 +225,11 @@ fn integers_quantized_again_are_proven_to_be_themselves() {
 
 /// A convolution whose results are scaled.
 fn scaled() -> ModelProto {
-    let nodes = vec![node("Conv", &["x", "w", "b"], &["c"]), node("Mul", &["c", "by"], &["m"]), node("Abs", &["m"], &["y"])];
+    let nodes = vec![
+        node("Conv", &["x", "w", "b"], &["c"]),
+        node("Mul", &["c", "by"], &["m"]),
+        node("Abs", &["m"], &["y"]),
+    ];
     with(nodes, |graph| {
         graph.input = vec![fixed("x", &[1, 4, 6, 6])];
         graph.output = vec![fixed("y", &[1, 8, 6, 6])];

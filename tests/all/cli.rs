@@ -39,13 +39,19 @@ fn json(text: &str) -> Value {
 #[test]
 fn every_model_is_planned_and_the_checker_finds_nothing() {
     let mut wrong = Vec::new();
-    const OPTIONS: [&str; 5] =
-        ["--runtime ort", "--io arena", "--io external", "--runtime ort --io arena", "--anchors --runtime ort"];
+    const OPTIONS: [&str; 5] = [
+        "--runtime ort",
+        "--io arena",
+        "--io external",
+        "--runtime ort --io arena",
+        "--anchors --runtime ort",
+    ];
     for (at, (name, dims)) in MODELS.iter().enumerate() {
         let folder = with_model(&format!("plan-{name}"), name);
         // Each set of options meets four models or more.
         for options in ["", OPTIONS[at % OPTIONS.len()], OPTIONS[(at + 2) % OPTIONS.len()]] {
-            let planned = folder.memc(&format!("optimize in.onnx -o out.onnx --effort 2000 {dims} {options}")).done();
+            let planned =
+                folder.memc(&format!("optimize in.onnx -o out.onnx --effort 2000 {dims} {options}")).done();
             let checked = folder.memc("check in.onnx out.onnx out.layout.json");
             if !matches!(checked.code, Some(0 | 4)) || !checked.err.contains("check: nothing wrong") {
                 let first: Vec<&str> = checked.err.lines().take(4).collect();
@@ -54,7 +60,9 @@ fn every_model_is_planned_and_the_checker_finds_nothing() {
             let layout = json(&folder.read("out.layout.json"));
             let (arena, peak) = (&layout["arenas"][0]["size"], &layout["peak"]["device"]["bytes"]);
             if arena.as_u64() < peak.as_u64() {
-                wrong.push(format!("{name} {options}: the arena of {arena} bytes is below the peak of {peak}"));
+                wrong.push(format!(
+                    "{name} {options}: the arena of {arena} bytes is below the peak of {peak}"
+                ));
             }
             assert!(planned.out.is_empty(), "{name}: stdout carries data only");
         }
@@ -71,7 +79,8 @@ fn equal_inputs_give_equal_bytes() {
         let mut first: Option<Vec<Vec<u8>>> = None;
         for _ in 0..10 {
             folder.memc(line).done();
-            let files: Vec<Vec<u8>> = folder.names().iter().map(|name| fs::read(folder.path(name)).unwrap()).collect();
+            let files: Vec<Vec<u8>> =
+                folder.names().iter().map(|name| fs::read(folder.path(name)).unwrap()).collect();
             assert_eq!(files.len(), 8);
             assert!(first.get_or_insert_with(|| files.clone()) == &files, "{name} gives other bytes");
         }
@@ -113,9 +122,14 @@ fn budgets_swept_down_are_kept_or_refused_for_a_true_reason() {
         let (mut needed, mut smallest) = (0, whole);
         for part in [85, 60, 40] {
             let budget = whole * part / 100;
-            let ran = folder.memc(&format!("optimize in.onnx -o out.onnx --effort 100 --budget {budget} {options}"));
+            let ran = folder
+                .memc(&format!("optimize in.onnx -o out.onnx --effort 100 --budget {budget} {options}"));
             if ran.code == Some(3) {
-                let bound = ran.err.split("every plan needs at least ").nth(1).or(ran.err.split("can need less than ").nth(1));
+                let bound = ran
+                    .err
+                    .split("every plan needs at least ")
+                    .nth(1)
+                    .or(ran.err.split("can need less than ").nth(1));
                 let number = bound.unwrap_or_default().split(' ').next().unwrap_or_default();
                 let digits: String = number.chars().filter(char::is_ascii_digit).collect();
                 needed = needed.max(digits.parse().unwrap_or(0));
@@ -128,7 +142,10 @@ fn budgets_swept_down_are_kept_or_refused_for_a_true_reason() {
             let checked = folder.memc("check in.onnx out.onnx out.layout.json");
             assert!(matches!(checked.code, Some(0 | 4)), "{name} {options} {part} %: {checked:#?}");
         }
-        assert!(needed <= smallest, "{name} {options}: {smallest} bytes are planned, at least {needed} are said to be needed");
+        assert!(
+            needed <= smallest,
+            "{name} {options}: {smallest} bytes are planned, at least {needed} are said to be needed"
+        );
     }
 }
 
@@ -140,7 +157,9 @@ fn a_time_limit_ends_searches_with_a_plan() {
     for (seconds, budget) in [("0", arena), ("0.05", arena), ("600", arena), ("0.05", arena * 2 / 3)] {
         // Except for 600 seconds, the effort would take hours.
         let effort = if seconds == "600" { "100" } else { "2000000000" };
-        let line = format!("optimize in.onnx -o out.onnx --effort {effort} --budget {budget} --time-limit {seconds}");
+        let line = format!(
+            "optimize in.onnx -o out.onnx --effort {effort} --budget {budget} --time-limit {seconds}"
+        );
         let ran = folder.memc(&line);
         if budget < arena && ran.code == Some(3) {
             continue;
@@ -149,18 +168,27 @@ fn a_time_limit_ends_searches_with_a_plan() {
         folder.memc("check in.onnx out.onnx out.layout.json").checked();
     }
     for wrong in ["-1", "soon", "1e99"] {
-        assert_eq!(folder.memc(&format!("optimize in.onnx -o out.onnx --time-limit {wrong}")).code, Some(2), "{wrong}");
+        assert_eq!(
+            folder.memc(&format!("optimize in.onnx -o out.onnx --time-limit {wrong}")).code,
+            Some(2),
+            "{wrong}"
+        );
     }
 }
 
 #[test]
 fn layouts_come_in_four_forms() {
     let folder = with_model("forms", "ort_mlp_tiny");
-    folder.memc("optimize in.onnx -o out.onnx --layout a.json --layout a.h --layout a.rs --layout a.csv").done();
+    folder
+        .memc("optimize in.onnx -o out.onnx --layout a.json --layout a.h --layout a.rs --layout a.csv")
+        .done();
     let arena = json(&folder.read("a.json"))["arenas"][0]["size"].as_u64().unwrap();
     assert!(!folder.path("out.layout.json").exists(), "the default is left out where another place is given");
     for name in ["a.h", "a.rs"] {
-        assert!(folder.read(name).contains(&arena.to_string()), "{name} does not state the arena of {arena} bytes");
+        assert!(
+            folder.read(name).contains(&arena.to_string()),
+            "{name} does not state the arena of {arena} bytes"
+        );
     }
     // The solver alone finds an arena of equal size for the CSV, so the planner's offsets are as good.
     let solved = folder.memc("solve place a.csv -o b.csv").done();
@@ -178,14 +206,26 @@ fn reports_come_in_every_form() {
     assert_eq!(folder.read("a.txt"), folder.read("b.txt"));
     assert_eq!(folder.read("a.json"), folder.read("b.json"));
     assert_eq!(folder.memc("report in.onnx --layout out.layout.json").done().out, folder.read("b.txt"));
-    assert_eq!(folder.memc("report in.onnx --layout out.layout.json --json").done().out, folder.read("b.json"));
+    assert_eq!(
+        folder.memc("report in.onnx --layout out.layout.json --json").done().out,
+        folder.read("b.json")
+    );
     assert!(json(&folder.read("b.json")).is_object());
-    assert!(json(&folder.read("b.trace.json"))["traceEvents"].as_array().is_some_and(|events| !events.is_empty()));
+    assert!(
+        json(&folder.read("b.trace.json"))["traceEvents"].as_array().is_some_and(|events| !events.is_empty())
+    );
     for name in ["a.html", "b.html"] {
         let page = folder.read(name);
-        assert!(page.starts_with("<!DOCTYPE html>") || page.starts_with("<!doctype html>"), "{}", &page[..40]);
+        assert!(
+            page.starts_with("<!DOCTYPE html>") || page.starts_with("<!doctype html>"),
+            "{}",
+            &page[..40]
+        );
         for outside in ["http://", "https://", "src=\"", "@import"] {
-            assert!(!page.replace("http://www.w3.org", "").contains(outside), "{name} loads something by {outside}");
+            assert!(
+                !page.replace("http://www.w3.org", "").contains(outside),
+                "{name} loads something by {outside}"
+            );
         }
     }
     // Without a layout, the report plans the model in file order.
@@ -215,8 +255,14 @@ fn the_summary_ends_with_one_line() {
         let ran = folder.memc(&format!("optimize in.onnx -o out.onnx {dims}")).done();
         let line = ran.err.trim_end().lines().last().unwrap().to_owned();
         let words: Vec<&str> = line.split_whitespace().collect();
-        assert!(line.starts_with("peak ") && line.contains(" -> ") && line.ends_with(" transfers"), "{name}: {line}");
-        assert!(words.contains(&"arena") && words.contains(&"bound") && words.contains(&"recompute"), "{name}: {line}");
+        assert!(
+            line.starts_with("peak ") && line.contains(" -> ") && line.ends_with(" transfers"),
+            "{name}: {line}"
+        );
+        assert!(
+            words.contains(&"arena") && words.contains(&"bound") && words.contains(&"recompute"),
+            "{name}: {line}"
+        );
     }
 }
 
@@ -225,14 +271,20 @@ fn the_checker_finds_a_changed_offset_and_another_model() {
     let folder = with_model("changed", "ort_mlp_tiny");
     folder.memc("optimize in.onnx -o out.onnx").done();
     let mut layout = json(&folder.read("out.layout.json"));
-    let placed = layout["tensors"].as_array_mut().unwrap().iter_mut().find(|tensor| tensor["offset"].as_u64() > Some(0)).unwrap();
+    let placed = layout["tensors"]
+        .as_array_mut()
+        .unwrap()
+        .iter_mut()
+        .find(|tensor| tensor["offset"].as_u64() > Some(0))
+        .unwrap();
     placed["offset"] = Value::from(1);
     folder.write("bad.json", format!("{layout}\n"));
     let ran = folder.memc("check in.onnx out.onnx bad.json");
     assert!(ran.code == Some(1) && ran.err.contains("error[E05"), "{ran:#?}");
     let ran = folder.memc("check in.onnx out.onnx bad.json --json --quiet");
     assert!(
-        json(&ran.out)["ok"] == Value::Bool(false) && !json(&ran.out)["violations"].as_array().unwrap().is_empty(),
+        json(&ran.out)["ok"] == Value::Bool(false)
+            && !json(&ran.out)["violations"].as_array().unwrap().is_empty(),
         "{ran:#?}"
     );
     // Check the layout against another model than its own.
@@ -246,13 +298,20 @@ fn printed_text_round_trips() {
     for (name, dims) in MODELS {
         let folder = with_model(&format!("text-{name}"), name);
         folder.memc(&format!("print in.onnx -o a.mem {dims}")).done();
-        assert_eq!(folder.memc(&format!("print in.onnx --quiet {dims}")).done().out, folder.read("a.mem"), "{name}");
+        assert_eq!(
+            folder.memc(&format!("print in.onnx --quiet {dims}")).done().out,
+            folder.read("a.mem"),
+            "{name}"
+        );
         folder.memc("opt a.mem -o b.mem").done();
         folder.memc("opt b.mem -o c.mem").done();
         assert!(folder.read("b.mem") == folder.read("c.mem"), "{name} changes when it is read again");
         folder.memc("opt b.mem --passes fold,dce,cse,dce,view,schedule,in-place,place -o d.mem").done();
         folder.memc("opt d.mem -o e.mem").done();
-        assert!(folder.read("d.mem") == folder.read("e.mem"), "{name} as a plan changes when it is read again");
+        assert!(
+            folder.read("d.mem") == folder.read("e.mem"),
+            "{name} as a plan changes when it is read again"
+        );
         assert!(folder.read("d.mem").contains("\nstage planned\n"), "{name}");
     }
 }
@@ -260,10 +319,14 @@ fn printed_text_round_trips() {
 #[test]
 fn passes_can_be_printed_timed_and_dumped() {
     let folder = with_model("watched", "ort_mlp_tiny");
-    let ran = folder.memc("optimize in.onnx -o out.onnx --print-ir-after schedule --time-passes --dump-dir dump").done();
+    let ran = folder
+        .memc("optimize in.onnx -o out.onnx --print-ir-after schedule --time-passes --dump-dir dump")
+        .done();
     assert!(ran.err.contains("// after schedule\nmem 1\n") && ran.err.contains(" edits\n"), "{ran:#?}");
-    let mut dumps: Vec<String> =
-        fs::read_dir(folder.path("dump")).unwrap().map(|entry| entry.unwrap().file_name().to_str().unwrap().to_owned()).collect();
+    let mut dumps: Vec<String> = fs::read_dir(folder.path("dump"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_str().unwrap().to_owned())
+        .collect();
     dumps.sort();
     assert_eq!(dumps.first().map(String::as_str), Some("00.fold.mem"));
     assert!(dumps.last().is_some_and(|name| name.ends_with(".place.mem")), "{dumps:?}");
@@ -292,7 +355,11 @@ fn a_plan_says_how_it_was_found_and_is_repeated_by_its_trace() {
     folder.memc("print in.onnx -o in.mem --quiet").done();
     folder.memc(&format!("opt in.mem --passes {trace} -o out.mem")).done();
     let size = first["arenas"][0]["size"].as_u64().unwrap();
-    assert!(folder.read("out.mem").contains(&format!("arena @device size {size} ")), "{}", folder.read("out.mem"));
+    assert!(
+        folder.read("out.mem").contains(&format!("arena @device size {size} ")),
+        "{}",
+        folder.read("out.mem")
+    );
 }
 
 #[test]
@@ -335,15 +402,27 @@ fn a_plan_is_made_for_a_target() {
     assert_eq!(linked["links"][1]["from"], "host");
     assert_eq!(linked["links"][1]["latency_ns"], 20_000);
     let (small, _) = target("--target esp32-s3");
-    assert_eq!((&small["spaces"][0]["capacity"], &small["spaces"][0]["alignment"]), (&Value::from(524_288), &Value::from(16)));
+    assert_eq!(
+        (&small["spaces"][0]["capacity"], &small["spaces"][0]["alignment"]),
+        (&Value::from(524_288), &Value::from(16))
+    );
     // A custom target starts from a target that comes with memc.
-    let text = folder.memc("targets cpu").done().out.replace("float = 50e9", "float = 50e3").replace("\"cpu\"", "\"abacus\"");
+    let text = folder
+        .memc("targets cpu")
+        .done()
+        .out
+        .replace("float = 50e9", "float = 50e3")
+        .replace("\"cpu\"", "\"abacus\"");
     folder.write("abacus.toml", &text);
     let (own, slower) = target("--target abacus.toml");
     assert!(own["name"] == "abacus" && slower > 100.0 * slow, "{own} {slower} {slow}");
     folder.write("abacus.toml", format!("{text}capacity = 4096\n"));
     let ran = folder.memc("optimize in.onnx -o other.onnx --target abacus.toml").refused(3, "E0301");
-    assert!(ran.err.contains("the capacity of device, 4,096 B, is too small") && !folder.path("other.onnx").exists(), "{ran:#?}");
+    assert!(
+        ran.err.contains("the capacity of device, 4,096 B, is too small")
+            && !folder.path("other.onnx").exists(),
+        "{ran:#?}"
+    );
     // The help must not suggest a budget above the space's capacity.
     assert!(ran.err.contains("use a target with more memory") && !ran.err.contains("is enough"), "{ran:#?}");
 }
@@ -370,12 +449,17 @@ fn a_profile_takes_the_place_of_the_model() {
 #[test]
 fn session_options_are_printed_for_each_language() {
     let folder = with_model("session", "mobilenet_v2_int8_qdq");
-    for (language, word) in [("python", "PRIORITY_BASED"), ("cpp", "--anchors"), ("csharp", "--anchors"), ("rust", "--anchors")] {
-        let ran = folder.memc(&format!("optimize in.onnx -o out.onnx --runtime ort --session {language}")).done();
+    for (language, word) in
+        [("python", "PRIORITY_BASED"), ("cpp", "--anchors"), ("csharp", "--anchors"), ("rust", "--anchors")]
+    {
+        let ran =
+            folder.memc(&format!("optimize in.onnx -o out.onnx --runtime ort --session {language}")).done();
         assert!(ran.out.contains(word) && ran.out.contains("disable_quant_qdq"), "{ran:#?}");
         let both = ["Recipe fast", "Recipe smallest", "options = smallest"];
         assert!(both.iter().all(|part| ran.out.contains(part)), "{ran:#?}");
-        let fast = folder.memc(&format!("optimize in.onnx -o out.onnx --runtime ort --session {language}=fast")).done();
+        let fast = folder
+            .memc(&format!("optimize in.onnx -o out.onnx --runtime ort --session {language}=fast"))
+            .done();
         assert!(fast.out.contains("Recipe fast") && !fast.out.contains("Recipe smallest"), "{fast:#?}");
     }
     let hint = folder.memc("optimize in.onnx -o out.onnx --runtime ort").done();
@@ -398,8 +482,13 @@ fn shells_complete_verbs_and_options() {
     assert_eq!(folder.memc("completions csh").code, Some(2));
     // The shell itself takes the script, and offers the verb.
     folder.write("memc.bash", folder.memc("completions bash").out);
-    let program = ". ./memc.bash; COMP_WORDS=(memc optim); COMP_CWORD=1; _memc memc optim memc; echo ${COMPREPLY[@]}";
-    let shell = std::process::Command::new("bash").current_dir(folder.path("")).args(["-c", program]).output().unwrap();
+    let program =
+        ". ./memc.bash; COMP_WORDS=(memc optim); COMP_CWORD=1; _memc memc optim memc; echo ${COMPREPLY[@]}";
+    let shell = std::process::Command::new("bash")
+        .current_dir(folder.path(""))
+        .args(["-c", program])
+        .output()
+        .unwrap();
     assert_eq!(String::from_utf8_lossy(&shell.stdout).trim(), "optimize", "{shell:?}");
 }
 
@@ -438,7 +527,10 @@ fn help_of_every_command() {
         "solve partition",
         "solve recompute",
     ] {
-        let name = format!("help-{}", if command.is_empty() { "memc".to_owned() } else { command.replace(' ', "-") });
+        let name = format!(
+            "help-{}",
+            if command.is_empty() { "memc".to_owned() } else { command.replace(' ', "-") }
+        );
         assert_snapshot!(name, folder.memc(&format!("{command} --help")).done().out);
     }
 }
@@ -487,7 +579,9 @@ fn solvers_run_without_a_model() {
     let ran = folder.memc("solve partition p.json -o q.json").done();
     assert!(ran.err.starts_with("value 4000000000000  bound 4000000000000  optimal  "), "{ran:#?}");
     assert_snapshot!("solve-partition", folder.read("q.json"));
-    assert!(folder.memc("solve partition p.json -o r.json --linear").done().err.contains("value 4000000000000"));
+    assert!(
+        folder.memc("solve partition p.json -o r.json --linear").done().err.contains("value 4000000000000")
+    );
     // The last node reads the first value. Keeping its 4 bytes makes 8 + 2 + 4 at the peak;
     // recomputation costs 3.
     folder.write(
@@ -499,6 +593,10 @@ fn solvers_run_without_a_model() {
     assert!(ran.err.starts_with("value 10  bound 10 (any order)  optimal  "), "{ran:#?}");
     assert_snapshot!("solve-recompute", folder.read("d.json"));
     let ran = folder.memc("solve recompute c.json --budget 9 -o e.json");
-    assert!(ran.code == Some(3) && ran.err.starts_with("a budget of 9 B is too small: node 7 needs at least 10 B "), "{ran:#?}");
+    assert!(
+        ran.code == Some(3)
+            && ran.err.starts_with("a budget of 9 B is too small: node 7 needs at least 10 B "),
+        "{ran:#?}"
+    );
     assert_snapshot!("solve-recompute-refused", folder.read("e.json"));
 }

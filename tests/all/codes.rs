@@ -30,7 +30,8 @@ fn step(layers: usize, shape: Shape, opset: i64, positions: bool) -> ModelProto 
     let (whole, pooled) = ([images, channels, extent, extent], [images, channels, extent / 2, extent / 2]);
     let count: i64 = whole.iter().product();
     let mut nodes: Vec<NodeProto> = Vec::new();
-    let conv = |from: &str, to: &str| stated(node("Conv", &[from, "w"], &[to]), vec![ints("pads", &[1, 1, 1, 1])]);
+    let conv =
+        |from: &str, to: &str| stated(node("Conv", &[from, "w"], &[to]), vec![ints("pads", &[1, 1, 1, 1])]);
     let halves = vec![ints("kernel_shape", &[2, 2]), ints("strides", &[2, 2])];
     for layer in 0..layers {
         let name = |kind: &str| format!("{kind}{layer}");
@@ -54,7 +55,8 @@ fn step(layers: usize, shape: Shape, opset: i64, positions: bool) -> ModelProto 
         nodes.push(node("Where", &[&name("m"), "zero", &format!("g{}", layer + 1)], &[&name("k")]));
         // The gradient of the layer's result meets its activation.
         nodes.push(node("Mul", &[&name("k"), &name("r")], &[&name("q")]));
-        nodes.push(stated(node("ReduceSum", &[&name("q"), "axes"], &[&name("dw")]), vec![int("keepdims", 1)]));
+        nodes
+            .push(stated(node("ReduceSum", &[&name("q"), "axes"], &[&name("dw")]), vec![int("keepdims", 1)]));
         nodes.push(conv(&name("k"), &name("g")));
     }
     // The gradient is pooled and scattered to the maxima of the first layer.
@@ -120,7 +122,10 @@ fn exact_codes_keep_every_bit() {
             let layout = planned(&folder, &step(4, shape, opset, true), "--exact", percent);
             seen.extend(forms(&layout));
             let checked = folder.memc("check in.onnx out.onnx out.layout.json").checked();
-            assert!(checked.err.contains("nothing wrong") && !checked.err.contains("comparison"), "{checked:#?}");
+            assert!(
+                checked.err.contains("nothing wrong") && !checked.err.contains("comparison"),
+                "{checked:#?}"
+            );
             let found = folder.memc("verify in.onnx out.onnx --seed 5 --rounds 1").done();
             assert!(found.err.contains("equal bit for bit"), "{found:#?}");
         }
@@ -131,9 +136,10 @@ fn exact_codes_keep_every_bit() {
 #[test]
 fn masks_without_codes_keep_their_bytes() {
     // Operator set 13 has no kernels for bytes; a number of Booleans that 8 does not divide has no bits.
-    for (name, shape, opset) in
-        [("old", Shape { images: 4, channels: 16, extent: 32 }, 13), ("odd", Shape { images: 1, channels: 3, extent: 30 }, 20)]
-    {
+    for (name, shape, opset) in [
+        ("old", Shape { images: 4, channels: 16, extent: 32 }, 13),
+        ("odd", Shape { images: 1, channels: 3, extent: 30 }, 20),
+    ] {
         let folder = Folder::new(&format!("codes-none-{name}"));
         let layout = planned(&folder, &step(4, shape, opset, true), "--exact", 97);
         assert!(!forms(&layout).contains("bits"), "{layout}");

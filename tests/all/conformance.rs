@@ -22,10 +22,13 @@ use prost::Message as _;
 const REFUSED_PER_CENT: usize = 2;
 
 fn interpreter() -> Command {
-    let python = std::env::var("MEMC_PYTHON")
-        .expect("MEMC_PYTHON names no Python with onnx and onnxruntime: run the tests with `cargo xtask test`");
+    let python = std::env::var("MEMC_PYTHON").expect(
+        "MEMC_PYTHON names no Python with onnx and onnxruntime: run the tests with `cargo xtask test`",
+    );
     let mut command = Command::new(python);
-    command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance")).env("PYTHONDONTWRITEBYTECODE", "1");
+    command
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance"))
+        .env("PYTHONDONTWRITEBYTECODE", "1");
     command
 }
 
@@ -60,7 +63,8 @@ fn losses_of_fields_are_found() {
 /// Returns the models two folders below `root`, sorted.
 fn cases(root: &Path) -> Vec<PathBuf> {
     let list = |folder: &Path| {
-        let mut all: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        let mut all: Vec<PathBuf> =
+            fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
         all.sort();
         all
     };
@@ -71,7 +75,11 @@ fn cases(root: &Path) -> Vec<PathBuf> {
 fn survives_text(module: &Module) -> Result<(), String> {
     let printed = text::print(module);
     let parsed = text::parse(&printed).map_err(|diagnostics| diagnostics[0].to_string())?;
-    if text::print(&parsed) == printed { Ok(()) } else { Err("the text form changes when it is read back".to_owned()) }
+    if text::print(&parsed) == printed {
+        Ok(())
+    } else {
+        Err("the text form changes when it is read back".to_owned())
+    }
 }
 
 /// Runs all steps of memc on one model. Writes into `made` the model planned with `--exact`, whose
@@ -79,8 +87,10 @@ fn survives_text(module: &Module) -> Result<(), String> {
 fn process(case: &Path, made: &Path) -> Result<(), String> {
     let file = ModelFile::open(case.join("model.onnx")).map_err(|error| error.to_string())?;
     let dims = fs::read_to_string(case.join("dims.txt")).unwrap_or_default();
-    let dims =
-        dims.lines().filter_map(|line| line.split_once('=')).map(|(name, extent)| (name.to_owned(), extent.parse().unwrap()));
+    let dims = dims
+        .lines()
+        .filter_map(|line| line.split_once('='))
+        .map(|(name, extent)| (name.to_owned(), extent.parse().unwrap()));
     let options = ImportOptions { allow_unbound: true, dims: dims.collect(), ..ImportOptions::default() };
     let imported = import(&file, &options).map_err(|error| error.diagnostic().to_string())?;
     survives_text(&imported.module)?;
@@ -89,8 +99,11 @@ fn process(case: &Path, made: &Path) -> Result<(), String> {
     fs::create_dir_all(made).unwrap();
     fs::write(made.join("model.onnx"), written.bytes()).unwrap();
     let module = &imported.module;
-    let types =
-        module.graph(module.main()).outputs.iter().map(|value| format!("{}\t{}\n", module.value(*value).name, module.ty(*value)));
+    let types = module
+        .graph(module.main())
+        .outputs
+        .iter()
+        .map(|value| format!("{}\t{}\n", module.value(*value).name, module.ty(*value)));
     fs::write(made.join("types.txt"), types.collect::<String>()).unwrap();
     Ok(())
 }
@@ -116,8 +129,9 @@ fn planned(file: &ModelFile, import: &ImportOptions, exact: bool) -> Result<Mode
 
 /// Draws numbers below a bound, the same ones for the same name (FNV-1a, then a linear step).
 fn draws(name: &str) -> impl FnMut(usize) -> usize + use<> {
-    let mut state =
-        name.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    let mut state = name
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     move |below| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) as usize % below.max(1)
@@ -126,7 +140,10 @@ fn draws(name: &str) -> impl FnMut(usize) -> usize + use<> {
 
 /// Changes the extents that a value states, or their number.
 fn disturb_shape(value: &mut ValueInfoProto, draw: &mut dyn FnMut(usize) -> usize) {
-    let Some(type_proto::Value::TensorType(tensor)) = value.r#type.as_mut().and_then(|ty| ty.value.as_mut()) else { return };
+    let Some(type_proto::Value::TensorType(tensor)) = value.r#type.as_mut().and_then(|ty| ty.value.as_mut())
+    else {
+        return;
+    };
     let dims = &mut tensor.shape.get_or_insert_default().dim;
     let extent = [0, 1, 2, 7, 1024][draw(5)];
     let new = Dimension { value: Some(DimValue(extent)), ..Dimension::default() };
@@ -163,7 +180,10 @@ fn disturb(case: &Path, model: &mut ModelProto, draw: &mut dyn FnMut(usize) -> u
     };
     for (index, input) in std::mem::take(&mut graph.input).into_iter().enumerate() {
         let stored = fs::read(case.join(format!("input_{index}.pb"))).ok();
-        match stored.and_then(|bytes| TensorProto::decode(&*bytes).ok()).filter(|_| matches!(element(&input), 6 | 7)) {
+        match stored
+            .and_then(|bytes| TensorProto::decode(&*bytes).ok())
+            .filter(|_| matches!(element(&input), 6 | 7))
+        {
             Some(tensor) => graph.initializer.push(TensorProto { name: input.name.clone(), ..tensor }),
             None => graph.input.push(input),
         }
@@ -226,9 +246,19 @@ fn conformance_models_are_planned_and_keep_their_results() {
             Err(error) => refused.push(format!("{}: {error}", name.display())),
         }
     }
-    assert!(failed.is_empty(), "{} cases with wrong shapes or attributes:\n{}", failed.len(), failed.join("\n"));
+    assert!(
+        failed.is_empty(),
+        "{} cases with wrong shapes or attributes:\n{}",
+        failed.len(),
+        failed.join("\n")
+    );
     let listed = refused.join("\n");
-    assert!(refused.len() * 100 <= all.len() * REFUSED_PER_CENT, "{} of {} refused:\n{listed}", refused.len(), all.len());
+    assert!(
+        refused.len() * 100 <= all.len() * REFUSED_PER_CENT,
+        "{} of {} refused:\n{listed}",
+        refused.len(),
+        all.len()
+    );
     // Nodes with bodies that take their place are no losses.
     written.retain(|name| !name.starts_with("bodies"));
     assert_eq!(losses(&root, &made, &written), "", "fields were lost");

@@ -37,16 +37,25 @@ fn options_sizes_and_rows_that_differ_are_told() {
     let folder = folder("other");
     let differs = folder.memc("diff one.layout.json two.layout.json");
     assert_eq!(differs.code, Some(1), "{differs:#?}");
-    for line in
-        ["option budget: none -> ", "option exact: ", "peak of device: ", "arena of device: ", "weights: ", "modelled time: "]
-    {
+    for line in [
+        "option budget: none -> ",
+        "option exact: ",
+        "peak of device: ",
+        "arena of device: ",
+        "weights: ",
+        "modelled time: ",
+    ] {
         assert!(differs.out.lines().any(|found| found.starts_with(line)), "{line}: {differs:#?}");
     }
     // Each change of a row is seen, the size of one first.
     let mut changed = json(&folder.read("one.layout.json"));
-    let name = changed["tensors"].as_array().unwrap().iter().find(|row| row["class"] == "transient").unwrap()["name"].clone();
+    let name = changed["tensors"].as_array().unwrap().iter().find(|row| row["class"] == "transient").unwrap()
+        ["name"]
+        .clone();
     let number = |value: &Value| value.as_u64().unwrap();
-    for (key, told) in [("bytes", "of other sizes"), ("offset", "at other places"), ("dtype", "with other lives or types")] {
+    for (key, told) in
+        [("bytes", "of other sizes"), ("offset", "at other places"), ("dtype", "with other lives or types")]
+    {
         let before = changed.clone();
         let rows = changed["tensors"].as_array_mut().unwrap();
         let row = rows.iter_mut().find(|row| row["name"] == name).unwrap();

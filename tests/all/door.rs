@@ -12,7 +12,8 @@ use memc_onnx_proto::onnx::attribute_proto::AttributeType;
 use memc_onnx_proto::onnx::tensor_shape_proto::dimension::Value as Extent;
 use memc_onnx_proto::onnx::type_proto::Value as Kind;
 use memc_onnx_proto::onnx::{
-    AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, SparseTensorProto, TensorProto, ValueInfoProto,
+    AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, SparseTensorProto, TensorProto,
+    ValueInfoProto,
 };
 use models_made::*;
 use prost::Message as _;
@@ -33,7 +34,9 @@ fn written(folder: &Folder) -> ModelProto {
 
 /// Returns the extents of an entry; 0 for a symbol.
 fn extents(info: &ValueInfoProto) -> Vec<i64> {
-    let Some(Kind::TensorType(tensor)) = info.r#type.as_ref().and_then(|ty| ty.value.as_ref()) else { return Vec::new() };
+    let Some(Kind::TensorType(tensor)) = info.r#type.as_ref().and_then(|ty| ty.value.as_ref()) else {
+        return Vec::new();
+    };
     let dims = tensor.shape.iter().flat_map(|shape| &shape.dim);
     dims.map(|dim| if let Some(Extent::DimValue(extent)) = dim.value { extent } else { 0 }).collect()
 }
@@ -74,7 +77,11 @@ fn batched() -> ModelProto {
 
 #[test]
 fn a_plan_states_its_bound_dimensions_in_model_and_layout() {
-    let (folder, ran) = sound_plan("door-bound", &batched(), "--dim batch=4 --dim width=3 --passes view,schedule,in-place,place");
+    let (folder, ran) = sound_plan(
+        "door-bound",
+        &batched(),
+        "--dim batch=4 --dim width=3 --passes view,schedule,in-place,place",
+    );
     assert!(ran.err.contains("for batch = 4, width = 3 only"), "{ran:#?}");
     let model = written(&folder);
     let graph = model.graph.as_ref().unwrap();
@@ -117,7 +124,8 @@ fn a_plan_states_its_bound_dimensions_in_model_and_layout() {
 #[test]
 fn expressions_of_exporters_are_bound_and_open_sizes_are_not_praised() {
     let strided = || {
-        let pool = stated(node("MaxPool", &["x"], &["p"]), vec![ints("kernel_shape", &[1]), ints("strides", &[2])]);
+        let pool =
+            stated(node("MaxPool", &["x"], &["p"]), vec![ints("kernel_shape", &[1]), ints("strides", &[2])]);
         with(vec![pool, node("Relu", &["p"], &["y"])], |graph| {
             graph.input = vec![symbolic("x", &["batch", "3", "height"])];
             graph.output = vec![symbolic("y", &["batch", "3", "floor(height/2 - 1/2) + 1"])];
@@ -158,7 +166,10 @@ fn unbound_dimensions_stay_symbolic() {
     folder.memc("check in.onnx out.onnx out.layout.json").checked();
     assert!(!ran.err.contains(" only\n"), "{ran:#?}");
     let (given, out) = (model.graph.unwrap(), written(&folder).graph.unwrap());
-    assert_eq!((&out.input[0].r#type, &out.output[0].r#type), (&given.input[0].r#type, &given.output[0].r#type));
+    assert_eq!(
+        (&out.input[0].r#type, &out.output[0].r#type),
+        (&given.input[0].r#type, &given.output[0].r#type)
+    );
     assert!(!folder.read("out.layout.json").contains("\"bound\""));
     // If only `width` is bound, the model states only `width`.
     folder.memc("optimize in.onnx -o out.onnx --allow-unbound --dim width=3").done();
@@ -187,14 +198,23 @@ fn dimensions_that_contradict_are_told_by_their_options() {
         graph.output = vec![symbolic("y", &["m"])];
     });
     let err = refused_plan("door-sum", &sum, "--dim a=2 --dim b=3 --dim c=9", 2, "E0123");
-    assert!(err.contains("`--dim a=2` and `--dim b=3` contradict") && !err.contains("c=9") && err.contains("/y"), "{err}");
+    assert!(
+        err.contains("`--dim a=2` and `--dim b=3` contradict") && !err.contains("c=9") && err.contains("/y"),
+        "{err}"
+    );
     // Pairs of rows. The contradiction appears only after other nodes.
-    let pairs =
-        with(vec![node("Exp", &["x"], &["e"]), node("Neg", &["e"], &["n"]), node("Reshape", &["n", "pairs"], &["y"])], |graph| {
+    let pairs = with(
+        vec![
+            node("Exp", &["x"], &["e"]),
+            node("Neg", &["e"], &["n"]),
+            node("Reshape", &["n", "pairs"], &["y"]),
+        ],
+        |graph| {
             graph.input = vec![symbolic("x", &["rows"])];
             graph.output = vec![symbolic("y", &["p", "q"])];
             graph.initializer = vec![integers("pairs", &[-1, 2])];
-        });
+        },
+    );
     let err = refused_plan("door-pairs", &pairs, "--dim rows=5", 2, "E0123");
     assert!(err.contains("`--dim rows=5` contradicts the model"), "{err}");
     sound_plan("door-pairs-fit", &pairs, "--dim rows=6");
@@ -256,13 +276,20 @@ fn nodes_that_do_not_fit_their_operands_are_opaque() {
 #[cfg(feature = "ort")]
 fn feed(folder: &Folder, arrays: &[(&str, &[u64])]) {
     let element = memc_ort::Element::from_onnx(1).unwrap();
-    let zeros: Vec<Vec<u8>> = arrays.iter().map(|(_, dims)| vec![0; dims.iter().product::<u64>() as usize * 4]).collect();
+    let zeros: Vec<Vec<u8>> =
+        arrays.iter().map(|(_, dims)| vec![0; dims.iter().product::<u64>() as usize * 4]).collect();
     let view = |((name, dims), bytes): (&(&str, &[u64]), &'static [u8])| {
-        ((*name).to_owned(), memc_ort::Content::View(memc_ort::TensorView { element, shape: dims.to_vec(), bytes }))
+        (
+            (*name).to_owned(),
+            memc_ort::Content::View(memc_ort::TensorView { element, shape: dims.to_vec(), bytes }),
+        )
     };
     // Leak a few bytes in this test, because views borrow their data.
-    let views: BTreeMap<_, _> =
-        arrays.iter().zip(zeros).map(|(array, bytes)| view((array, Box::leak(bytes.into_boxed_slice())))).collect();
+    let views: BTreeMap<_, _> = arrays
+        .iter()
+        .zip(zeros)
+        .map(|(array, bytes)| view((array, Box::leak(bytes.into_boxed_slice()))))
+        .collect();
     let mut file = Vec::new();
     memc_ort::npz::write(&views, &mut file).unwrap();
     folder.write("feed.npz", file);
@@ -271,11 +298,12 @@ fn feed(folder: &Folder, arrays: &[(&str, &[u64])]) {
 #[cfg(feature = "ort")]
 #[test]
 fn real_inputs_bind_dimensions() {
-    let model = with(vec![node("Add", &["ids", "mask"], &["s"]), node("Mul", &["s", "scale"], &["y"])], |graph| {
-        let stated = |name| symbolic(name, &["batch", "seq"]);
-        graph.input = vec![stated("ids"), stated("mask"), fixed("scale", &[1])];
-        graph.output = vec![stated("y")];
-    });
+    let model =
+        with(vec![node("Add", &["ids", "mask"], &["s"]), node("Mul", &["s", "scale"], &["y"])], |graph| {
+            let stated = |name| symbolic(name, &["batch", "seq"]);
+            graph.input = vec![stated("ids"), stated("mask"), fixed("scale", &[1])];
+            graph.output = vec![stated("y")];
+        });
     let folder = Folder::new("door-feed");
     folder.write("in.onnx", bytes(&model));
     let optimize = |arrays: &[(&str, &[u64])], options: &str| {
@@ -318,7 +346,10 @@ fn naming(op: &str, reads: &str, result: &str) -> GraphProto {
 
 /// Returns an If over `%flag`.
 fn choose(then_branch: GraphProto, else_branch: GraphProto, result: &str) -> NodeProto {
-    stated(node("If", &["flag"], &[result]), vec![body("then_branch", then_branch), body("else_branch", else_branch)])
+    stated(
+        node("If", &["flag"], &[result]),
+        vec![body("then_branch", then_branch), body("else_branch", else_branch)],
+    )
 }
 
 /// Returns the body of a Loop that carries a vector: `result = Add(carried, one)`.
@@ -336,7 +367,8 @@ fn adding(carried: &str, result: &str) -> GraphProto {
 #[test]
 fn body_results_may_have_the_names_of_the_node_results() {
     let nested = branch(vec![choose(naming("Relu", "x", "y"), naming("Abs", "x", "y"), "y")], "y");
-    let looped = |carried| stated(node("Loop", &["turns", "", "x"], &["y"]), vec![body("body", adding(carried, "y"))]);
+    let looped =
+        |carried| stated(node("Loop", &["turns", "", "x"], &["y"]), vec![body("body", adding(carried, "y"))]);
     let scanned = GraphProto {
         name: Some("body".into()),
         node: vec![node("Add", &["before", "row"], &["last"]), node("Relu", &["last"], &["y"])],
@@ -357,7 +389,11 @@ fn body_results_may_have_the_names_of_the_node_results() {
         let model = with(vec![node.clone()], |graph| graph.input.extend(inputs));
         let (folder, _) = sound_plan(&format!("door-own-{name}"), &model, "--exact");
         let out = &written(&folder).graph.unwrap().node;
-        assert_eq!((out.len(), &out[0].attribute), (1, &node.attribute), "{name}: the bodies are those of the file");
+        assert_eq!(
+            (out.len(), &out[0].attribute),
+            (1, &node.attribute),
+            "{name}: the bodies are those of the file"
+        );
     }
 }
 
@@ -373,25 +409,33 @@ fn names_in_bodies_that_hide_outer_names_never_change_reads() {
         ];
         with(nodes, |graph| graph.input.push(flag()))
     };
-    let initializer =
-        GraphProto { initializer: vec![numbers("t", &[5.0; 4])], ..branch(vec![node("Add", &["t", "i"], &["s"])], "s") };
+    let initializer = GraphProto {
+        initializer: vec![numbers("t", &[5.0; 4])],
+        ..branch(vec![node("Add", &["t", "i"], &["s"])], "s")
+    };
     sound_plan("door-hidden-initializer", &hiding(initializer), "--exact");
     // A nested Loop whose carried vector has the hidden name.
     let mut inner = stated(node("Loop", &["turns", "", "i"], &["s"]), vec![body("body", adding("t", "u"))]);
     inner.input[2] = "i".into();
     let mut looped = hiding(branch(vec![inner, node("Add", &["s", "i"], &["v"])], "v"));
-    looped.graph.as_mut().unwrap().initializer = vec![TensorProto { dims: vec![], ..integers("turns", &[2]) }];
+    looped.graph.as_mut().unwrap().initializer =
+        vec![TensorProto { dims: vec![], ..integers("turns", &[2]) }];
     sound_plan("door-hidden-input", &looped, "--exact");
     // A result that hides a value computed only after the node.
     let later = vec![
-        choose(branch(vec![node("Abs", &["x"], &["z"]), node("Exp", &["z"], &["s"])], "s"), naming("Neg", "x", "e"), "r"),
+        choose(
+            branch(vec![node("Abs", &["x"], &["z"]), node("Exp", &["z"], &["s"])], "s"),
+            naming("Neg", "x", "e"),
+            "r",
+        ),
         node("Relu", &["r"], &["z"]),
         node("Neg", &["x"], &["n"]),
         node("Add", &["n", "z"], &["y"]),
     ];
     sound_plan("door-hidden-later", &with(later, |graph| graph.input.push(flag())), "--exact");
     // Cycles are still detected, also through a body, and a body must not depend on its own node.
-    let waits = vec![choose(naming("Relu", "z", "s"), naming("Neg", "x", "e"), "y"), node("Relu", &["y"], &["z"])];
+    let waits =
+        vec![choose(naming("Relu", "z", "s"), naming("Neg", "x", "e"), "y"), node("Relu", &["y"], &["z"])];
     let err = refused_plan("door-cycle", &with(waits, |graph| graph.input.push(flag())), "", 1, "E0106");
     assert!(!err.contains("onnx.checker"), "{err}");
     let own = choose(naming("Relu", "y", "y"), naming("Neg", "x", "e"), "y");
@@ -400,10 +444,15 @@ fn names_in_bodies_that_hide_outer_names_never_change_reads() {
 
 /// Returns `y = (x + w) * Relu(b)` as a file that lists its weights among the inputs.
 fn of_version_3(version: i64) -> ModelProto {
-    let nodes = vec![node("Add", &["x", "w"], &["s"]), node("Relu", &["b"], &["c"]), node("Mul", &["s", "c"], &["y"])];
+    let nodes = vec![
+        node("Add", &["x", "w"], &["s"]),
+        node("Relu", &["b"], &["c"]),
+        node("Mul", &["s", "c"], &["y"]),
+    ];
     let mut model = with(nodes, |graph| {
         graph.input.extend([fixed("w", &[4]), fixed("b", &[4]), fixed("unread", &[2])]);
-        let weights = [("w", [1.0, 2.0, 3.0, 4.0].as_slice()), ("b", &[0.5, -1.0, 0.25, 8.0]), ("unread", &[1.0, 1.0])];
+        let weights =
+            [("w", [1.0, 2.0, 3.0, 4.0].as_slice()), ("b", &[0.5, -1.0, 0.25, 8.0]), ("unread", &[1.0, 1.0])];
         graph.initializer = weights.into_iter().map(|(name, values)| numbers(name, values)).collect();
     });
     (model.ir_version, model.opset_import[0].version) = (Some(version), Some(8));
@@ -427,7 +476,8 @@ fn weights_leave_the_inputs_if_the_ir_version_rises_past_3() {
     inside.node.insert(0, node("Add", &["x", "w"], &["v"]));
     inside.input = vec![fixed("w", &[4])];
     inside.initializer = vec![numbers("w", &[1.0, -2.0, 3.0, 4.0])];
-    let mut model = with(vec![choose(inside, naming("Neg", "x", "e"), "y")], |graph| graph.input.push(flag()));
+    let mut model =
+        with(vec![choose(inside, naming("Neg", "x", "e"), "y")], |graph| graph.input.push(flag()));
     (model.ir_version, model.opset_import[0].version) = (Some(3), Some(8));
     let (folder, _) = sound_plan("door-ir-3-body", &model, "--exact");
     let out = written(&folder).graph.unwrap();
@@ -465,14 +515,17 @@ fn weight_files_are_found_for_every_kind_of_tensor() {
         ],
         |graph| graph.input.push(flag()),
     );
-    model.functions = vec![function("f", vec![constant("k", place("", "function.bin")), node("Add", &["a", "k"], &["b"])])];
+    model.functions =
+        vec![function("f", vec![constant("k", place("", "function.bin")), node("Add", &["a", "k"], &["b"])])];
     let folder = Folder::new("door-weights");
     for name in ["given", "out"] {
         std::fs::create_dir_all(folder.path(name)).unwrap();
     }
     folder.write("given/in.onnx", bytes(&model));
     let files = ["body.bin", "constant.bin", "function.bin", "main.bin", "sparse.bin"];
-    let optimize = |options: &str| folder.memc(&format!("optimize given/in.onnx -o out/out.onnx --no-rewrite {options}"));
+    let optimize = |options: &str| {
+        folder.memc(&format!("optimize given/in.onnx -o out/out.onnx --no-rewrite {options}"))
+    };
     // Weights that nobody has cannot go along.
     assert!(!optimize("").done().err.contains("W0401"));
     for (count, file) in files.iter().enumerate() {
@@ -516,7 +569,11 @@ fn the_last_version_of_an_operator_set_counts() {
         let (folder, _) = sound_plan("door-versions", &of(versions), "");
         let layout: serde_json::Value = serde_json::from_str(&folder.read("out.layout.json")).unwrap();
         assert!(
-            layout["model"]["opset_imports"].as_array().unwrap().iter().any(|set| set["version"] == *versions.last().unwrap())
+            layout["model"]["opset_imports"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .any(|set| set["version"] == *versions.last().unwrap())
         );
     }
     for versions in [&[7, 0][..], &[7, 99], &[0]] {
@@ -539,7 +596,8 @@ fn equal_constants_of_one_name_are_one() {
     };
     let named = |tensor: TensorProto| TensorProto { name: Some("k".into()), ..tensor };
     let twice = model(nodes(vec![constant("k", k())], vec![constant("k", typed.clone())]));
-    let beside = with(nodes(vec![], vec![constant("k", k())]), |graph| graph.initializer = vec![named(typed.clone())]);
+    let beside =
+        with(nodes(vec![], vec![constant("k", k())]), |graph| graph.initializer = vec![named(typed.clone())]);
     let initializers = with(adds(), |graph| graph.initializer = vec![named(k()), named(typed.clone())]);
     let inside = GraphProto {
         initializer: vec![named(k()), named(typed.clone())],
@@ -550,9 +608,13 @@ fn equal_constants_of_one_name_are_one() {
     let double = vec![constant("k", k()), constant("k", typed), node("Add", &["a", "k"], &["b"])];
     called.functions = vec![function("f", double)];
     // In each case one definition is kept, with a warning.
-    for (name, model) in
-        [("nodes", &twice), ("beside", &beside), ("initializers", &initializers), ("body", &inside), ("function", &called)]
-    {
+    for (name, model) in [
+        ("nodes", &twice),
+        ("beside", &beside),
+        ("initializers", &initializers),
+        ("body", &inside),
+        ("function", &called),
+    ] {
         for options in ["--exact", "--passes schedule,place"] {
             let folder = Folder::new(&format!("door-twice-{name}"));
             folder.write("in.onnx", bytes(model));
@@ -562,9 +624,13 @@ fn equal_constants_of_one_name_are_one() {
             let out = written(&folder).graph.unwrap();
             let all = |graph: &GraphProto| {
                 let results = graph.node.iter().flat_map(|node| node.output.clone());
-                results.chain(graph.initializer.iter().map(|tensor| tensor.name().to_owned())).filter(|name| name == "k").count()
+                results
+                    .chain(graph.initializer.iter().map(|tensor| tensor.name().to_owned()))
+                    .filter(|name| name == "k")
+                    .count()
             };
-            let bodies = out.node.iter().flat_map(|node| &node.attribute).filter_map(|attribute| attribute.g.as_ref());
+            let bodies =
+                out.node.iter().flat_map(|node| &node.attribute).filter_map(|attribute| attribute.g.as_ref());
             assert!(bodies.chain([&out]).all(|graph| all(graph) <= 1), "{name}: {out:?}");
             // The written model is complete: optimizing it again gives equal results.
             folder.memc("optimize out.onnx -o again.onnx").done();
@@ -572,7 +638,8 @@ fn equal_constants_of_one_name_are_one() {
         }
     }
     // Different constants of one name are rejected.
-    let other = model(nodes(vec![constant("k", k())], vec![constant("k", numbers("", &[1.0, 2.0, 3.0, 5.0]))]));
+    let other =
+        model(nodes(vec![constant("k", k())], vec![constant("k", numbers("", &[1.0, 2.0, 3.0, 5.0]))]));
     refused_plan("door-twice-other", &other, "", 1, "E0107");
     let other = with(adds(), |graph| graph.initializer = vec![named(k()), named(numbers("", &[0.0; 4]))]);
     refused_plan("door-twice-weights", &other, "", 1, "E0107");

@@ -20,7 +20,8 @@ fn planned(file: &ModelFile, budget: Option<u64>, returns: Returns) -> Result<Pl
         Returns::Adam => (true, Io::External),
     };
     let budgets = budget.map(|bytes| Size::Bytes(bytes).into()).into_iter().collect();
-    let request = Request { effort: 500, alias_state, io: Some(io), verify: true, budgets, ..Request::default() };
+    let request =
+        Request { effort: 500, alias_state, io: Some(io), verify: true, budgets, ..Request::default() };
     plan(file, &request)
 }
 
@@ -76,7 +77,11 @@ fn same_bits(returns: Returns, name: &str) {
     folder.write("in.onnx", bytes);
     for (percent, optimized) in sweep(&file, returns) {
         if returns == Returns::Adam {
-            assert_eq!(optimized.layout.state.len(), 3 * LAYERS, "{percent} %: all that is updated shares storage");
+            assert_eq!(
+                optimized.layout.state.len(),
+                3 * LAYERS,
+                "{percent} %: all that is updated shares storage"
+            );
         }
         fs::write(folder.path("out.onnx"), optimized.model.to_vec()).unwrap();
         folder.write("out.layout.json", memc_layout::to_json(&optimized.layout).unwrap());

@@ -8,8 +8,9 @@ use memc_ops::profile::{ADD_NOTHING, TAKE_EMPTY};
 
 /// Runs the kernels of a table; returns the names that fail, with the reasons.
 fn failing(which: &str, table: &[(&str, &str)]) -> String {
-    let python = std::env::var("MEMC_PYTHON")
-        .expect("MEMC_PYTHON names no Python with onnx and onnxruntime: run the tests with `cargo xtask test`");
+    let python = std::env::var("MEMC_PYTHON").expect(
+        "MEMC_PYTHON names no Python with onnx and onnxruntime: run the tests with `cargo xtask test`",
+    );
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/empty/kernels.py");
     let of = |(domain, names): &(&str, &str)| -> Vec<String> {
         let full = |name: &str| if domain.is_empty() { name.to_owned() } else { format!("{domain}:{name}") };
@@ -17,7 +18,11 @@ fn failing(which: &str, table: &[(&str, &str)]) -> String {
     };
     let names = table.iter().flat_map(of);
     let ran = Command::new(python).arg(script).arg(which).args(names).output().expect("python starts");
-    assert!(ran.status.success(), "the last kernel ends the process: {}", String::from_utf8_lossy(&ran.stderr));
+    assert!(
+        ran.status.success(),
+        "the last kernel ends the process: {}",
+        String::from_utf8_lossy(&ran.stderr)
+    );
     String::from_utf8(ran.stdout).expect("python prints UTF-8")
 }
 

@@ -20,7 +20,8 @@ const FLOAT16: i64 = 10;
 
 fn typed(name: &str, element: i64, dims: &[i64]) -> ValueInfoProto {
     let mut info = fixed(name, dims);
-    if let Some(type_proto::Value::TensorType(tensor)) = info.r#type.as_mut().and_then(|ty| ty.value.as_mut()) {
+    if let Some(type_proto::Value::TensorType(tensor)) = info.r#type.as_mut().and_then(|ty| ty.value.as_mut())
+    {
         tensor.elem_type = Some(element as i32);
     }
     info
@@ -60,7 +61,11 @@ fn model(nodes: Vec<NodeProto>) -> ModelProto {
     let low = |numbers: &[i32]| numbers.iter().map(|number| (number & 255) as u8).collect::<Vec<u8>>();
     with(nodes, |graph| {
         graph.input = vec![fixed("x", &[2, 3, 16, 16])];
-        graph.output = vec![fixed("z1", &[2, 3, 16, 16]), typed("z2", INT64, &[2, 3, 8, 8]), typed("z3", INT64, &[2, 3, 8, 1])];
+        graph.output = vec![
+            fixed("z1", &[2, 3, 16, 16]),
+            typed("z2", INT64, &[2, 3, 8, 8]),
+            typed("z3", INT64, &[2, 3, 8, 1]),
+        ];
         graph.output.push(fixed("z4", &[2, 3, 16, 16]));
         graph.initializer = vec![
             raw("zero", &[], &[0; 4]),
@@ -141,7 +146,11 @@ fn written(test: &str, nodes: Vec<NodeProto>, rows: &[Value], opset: i64) -> Fol
 }
 
 fn exact_rows() -> Vec<Value> {
-    vec![row("m", &["me"], "m2", "bits"), row("i", &["ie"], "i2", "pool-position"), row("a", &["ae"], "a2", "narrow")]
+    vec![
+        row("m", &["me"], "m2", "bits"),
+        row("i", &["ie"], "i2", "pool-position"),
+        row("a", &["ae"], "a2", "narrow"),
+    ]
 }
 
 #[test]
@@ -163,16 +172,26 @@ fn rounded_values_are_measured_against_a_bound() {
     let rows = [exact_rows(), vec![row("r", &["re"], "r2", "f16")]].concat();
     let folder = written("encoded-f16", encoded(&halves, "r2"), &rows, 17);
     let checked = folder.memc("check in.onnx out.onnx out.layout.json").checked();
-    assert!(checked.err.contains("computed from rounded values: needs numeric comparison: `z4`"), "{checked:#?}");
+    assert!(
+        checked.err.contains("computed from rounded values: needs numeric comparison: `z4`"),
+        "{checked:#?}"
+    );
     let found = folder.memc("verify in.onnx out.onnx --json").done();
     assert!(found.err.contains("4 outputs equal but for rounded values in 3 rounds"), "{found:#?}");
     let loss = serde_json::from_str::<Value>(&found.out).unwrap()["loss"].clone();
     let global = loss["global"].as_f64().unwrap();
     assert!((1e-5..1e-2).contains(&global) && loss["outputs"][0]["output"] == "z4", "{loss}");
     // Only `z4` reads rounded values; all integers are equal.
-    assert_eq!(loss["outputs"].as_array().unwrap().iter().map(|row| row["relative"] == 0.0).collect::<Vec<_>>(), [false, true]);
-    let refused = folder.memc(&format!("verify in.onnx out.onnx --lossy-bound {}", global / 2.0)).refused(1, "E0714");
-    assert!(refused.err.contains("`z4`: relative error") && !refused.err.contains("`z1`: relative"), "{refused:#?}");
+    assert_eq!(
+        loss["outputs"].as_array().unwrap().iter().map(|row| row["relative"] == 0.0).collect::<Vec<_>>(),
+        [false, true]
+    );
+    let refused =
+        folder.memc(&format!("verify in.onnx out.onnx --lossy-bound {}", global / 2.0)).refused(1, "E0714");
+    assert!(
+        refused.err.contains("`z4`: relative error") && !refused.err.contains("`z1`: relative"),
+        "{refused:#?}"
+    );
     // Without permission the plan is refused before it runs.
     let text = folder.read("out.layout.json").replace("\"lossy\": \"f16\"", "\"lossy\": \"int8\"");
     folder.write("out.layout.json", text);

@@ -29,7 +29,9 @@ fn matrix(name: &str, dims: [i64; 2], values: &[f32]) -> TensorProto {
 /// Returns three products of 160 to 200 numbers: a plain one, one with a bias and transposed weights, and one
 /// with a factor. Each has weights of more than 64 KiB.
 fn products(opset: i64, seed: u64) -> ModelProto {
-    let scaled = |seed: u64, count: usize| noise(seed, count).into_iter().map(|number| number * 0.1).collect::<Vec<f32>>();
+    let scaled = |seed: u64, count: usize| {
+        noise(seed, count).into_iter().map(|number| number * 0.1).collect::<Vec<f32>>()
+    };
     let nodes = vec![
         node("MatMul", &["x", "u"], &["a"]),
         node("Tanh", &["a"], &["b"]),
@@ -74,7 +76,9 @@ fn encoded_weights_are_checked_and_stay_within_their_bound() {
         folder.write("in.onnx", bytes(&products(opset, seed)));
         for runtime in ["ort", "player", "arena"] {
             for (code, bound) in [("int8", 0.03), ("int4", 0.4)] {
-                let ran = folder.memc(&format!("optimize in.onnx -o out.onnx --runtime {runtime} --encode-weights {code}"));
+                let ran = folder.memc(&format!(
+                    "optimize in.onnx -o out.onnx --runtime {runtime} --encode-weights {code}"
+                ));
                 let ran = ran.done();
                 let layout = folder.read("out.layout.json");
                 let what = format!("{opset} {runtime} {code}: {ran:#?}");
@@ -86,9 +90,13 @@ fn encoded_weights_are_checked_and_stay_within_their_bound() {
                 assert_eq!(ran.err.contains("W0331"), expected > 0, "{what}");
                 assert_eq!(ran.err.contains("W0332"), expected < 3, "{what}");
                 folder.memc("check in.onnx out.onnx out.layout.json").checked();
-                let found = folder.memc(&format!("verify in.onnx out.onnx -n 2 --lossy-bound {bound}")).done();
+                let found =
+                    folder.memc(&format!("verify in.onnx out.onnx -n 2 --lossy-bound {bound}")).done();
                 let word = if expected > 0 { "but for rounded values" } else { "within the tolerance" };
-                assert!(found.err.contains(word) || expected == 0 && found.err.contains("bit for bit"), "{what}: {found:#?}");
+                assert!(
+                    found.err.contains(word) || expected == 0 && found.err.contains("bit for bit"),
+                    "{what}: {found:#?}"
+                );
             }
         }
     }
@@ -123,10 +131,15 @@ fn changed_rows_and_codes_fail_the_check() {
         assert!(layout.contains(old), "{old}");
         folder.write("changed.json", layout.replacen(old, new, 1));
         let ran = folder.memc("check in.onnx out.onnx changed.json");
-        assert!(ran.code == Some(1) && format!("{}{}", ran.out, ran.err).contains("E0573"), "{old}: {ran:#?}");
+        assert!(
+            ran.code == Some(1) && format!("{}{}", ran.out, ran.err).contains("E0573"),
+            "{old}: {ran:#?}"
+        );
     }
     // Without rows, nothing explains the codes.
-    let begin = layout.find(",\n  \"encoded_weights\": [").unwrap_or_else(|| layout.find("\n  \"encoded_weights\": [").unwrap());
+    let begin = layout
+        .find(",\n  \"encoded_weights\": [")
+        .unwrap_or_else(|| layout.find("\n  \"encoded_weights\": [").unwrap());
     let end = begin + layout[begin..].find("\n  ]").unwrap() + 4;
     folder.write("changed.json", format!("{}{}", &layout[..begin], &layout[end..]));
     let ran = folder.memc("check in.onnx out.onnx changed.json");
@@ -136,12 +149,18 @@ fn changed_rows_and_codes_fail_the_check() {
 #[test]
 fn budgets_decode_weights_in_parts() {
     let folder = Folder::new("encoded-weights-parts");
-    let nodes = vec![node("MatMul", &["x", "u"], &["a"]), node("Tanh", &["a"], &["b"]), node("MatMul", &["b", "v"], &["y"])];
+    let nodes = vec![
+        node("MatMul", &["x", "u"], &["a"]),
+        node("Tanh", &["a"], &["b"]),
+        node("MatMul", &["b", "v"], &["y"]),
+    ];
     let model = with(nodes, |graph| {
         graph.input = vec![fixed("x", &[64, 128])];
         graph.output = vec![fixed("y", &[64, 128])];
-        graph.initializer =
-            vec![matrix("u", [128, 1024], &noise(6, 128 * 1024)), matrix("v", [1024, 128], &noise(7, 128 * 1024))];
+        graph.initializer = vec![
+            matrix("u", [128, 1024], &noise(6, 128 * 1024)),
+            matrix("v", [1024, 128], &noise(7, 128 * 1024)),
+        ];
     });
     folder.write("in.onnx", bytes(&model));
     folder.memc("optimize in.onnx -o out.onnx --encode-weights int8 --budget 70%").done();

@@ -37,13 +37,19 @@ fn branches_run_at_once_by_a_plan_that_is_proven_and_played() {
     let plan = layout(&folder);
     assert_eq!(plan["options"]["engines"], "2");
     let engine = |row: &serde_json::Value| row["engine"].as_u64().unwrap();
-    let used: std::collections::BTreeSet<u64> = plan["schedule"].as_array().unwrap().iter().map(engine).collect();
+    let used: std::collections::BTreeSet<u64> =
+        plan["schedule"].as_array().unwrap().iter().map(engine).collect();
     assert_eq!(used, [0, 1].into());
     let of = |plan: &serde_json::Value, at: &str| plan.pointer(at).unwrap().as_f64().unwrap();
     let (time, size) = ("/cost/modelled_ns_after", "/arenas/0/size");
-    assert!(of(&plan, time) <= 0.75 * of(&alone, time) && of(&plan, size) <= 1.1 * of(&alone, size), "{plan:#}");
+    assert!(
+        of(&plan, time) <= 0.75 * of(&alone, time) && of(&plan, size) <= 1.1 * of(&alone, size),
+        "{plan:#}"
+    );
     folder.memc("check in.onnx out.onnx out.layout.json").checked();
-    let ran = folder.memc("run out.onnx --layout out.layout.json --poison-check --random-sleeps --repeat 20").done();
+    let ran = folder
+        .memc("run out.onnx --layout out.layout.json --poison-check --random-sleeps --repeat 20")
+        .done();
     assert_eq!(ran.out, digest);
     assert!(ran.err.contains("engine 1: "), "{ran:#?}");
     folder.memc("verify in.onnx out.onnx -n 1").done();

@@ -61,7 +61,8 @@ fn the_interface_is_send() {
 /// requested.
 #[test]
 fn a_stop_for_interrupts_changes_no_plan() {
-    let model = memc::Model::open(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/models/mlp_step.onnx")).unwrap();
+    let model =
+        memc::Model::open(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/models/mlp_step.onnx")).unwrap();
     let request = memc::Request::new().exact(true).budget(memc::Size::Percent(60.0)).effort(50_000);
     let (plain, stop) = (memc::plan(&model, &request).unwrap(), memc::Stop::on_interrupt());
     let quiet = memc::plan(&model, &request.clone().stop(stop.clone())).unwrap();
@@ -77,7 +78,8 @@ fn a_stop_for_interrupts_changes_no_plan() {
 /// A stop that another thread requests ends the searches with a plan.
 #[test]
 fn a_stop_ends_the_searches() {
-    let model = memc::Model::open(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/models/mlp_step.onnx")).unwrap();
+    let model =
+        memc::Model::open(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/models/mlp_step.onnx")).unwrap();
     let stop = memc::Stop::on_request();
     stop.clone().request();
     let request = memc::Request::new().exact(true).budget(memc::Size::Percent(60.0));

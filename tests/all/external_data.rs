@@ -16,7 +16,12 @@ use prost::Message as _;
 const LARGE: [i64; 2] = [128, 257];
 
 fn entry(tensor: &TensorProto, key: &str) -> String {
-    tensor.external_data.iter().find(|entry| entry.key() == key).map(|entry| entry.value().to_owned()).unwrap()
+    tensor
+        .external_data
+        .iter()
+        .find(|entry| entry.key() == key)
+        .map(|entry| entry.value().to_owned())
+        .unwrap()
 }
 
 /// A chain of products, and weights of many sizes: large, below the alignment, too small to leave,
@@ -34,8 +39,10 @@ fn model() -> ModelProto {
         graph.input = vec![fixed("x", &[4, 128])];
         graph.output = vec![fixed("y", &[512])];
         let shape = integers("shape", &[512]);
-        let weights = [("w1", &LARGE[..]), ("b1", &[4, 257]), ("w2", &[257, 128]), ("s", &[1]), ("e", &[0, 128])];
-        graph.initializer = weights.map(|(name, dims)| floats(name, dims)).into_iter().chain([shape]).collect();
+        let weights =
+            [("w1", &LARGE[..]), ("b1", &[4, 257]), ("w2", &[257, 128]), ("s", &[1]), ("e", &[0, 128])];
+        graph.initializer =
+            weights.map(|(name, dims)| floats(name, dims)).into_iter().chain([shape]).collect();
         graph.node[4].attribute.push(int("axis", 0));
     });
     if let Some(graph) = &mut model.graph {
@@ -59,8 +66,11 @@ fn moved_out(folder: &Folder, mut model: ModelProto) {
     let graph = model.graph.as_mut().unwrap();
     for tensor in graph.initializer.iter_mut().filter(|tensor| tensor.raw_data().len() > 16) {
         let raw = tensor.raw_data.take().unwrap();
-        let entries =
-            [("location", "d/given.bin".to_owned()), ("offset", data.len().to_string()), ("length", raw.len().to_string())];
+        let entries = [
+            ("location", "d/given.bin".to_owned()),
+            ("offset", data.len().to_string()),
+            ("length", raw.len().to_string()),
+        ];
         tensor.external_data = entries
             .into_iter()
             .map(|(key, value)| StringStringEntryProto { key: Some(key.to_owned()), value: Some(value) })
@@ -86,17 +96,31 @@ fn hold(folder: &Folder, alignment: u64) {
             assert_eq!(tensor.raw_data(), expected, "{}", given.name());
             continue;
         }
-        assert_eq!((entry(tensor, "location").as_str(), tensor.raw_data.as_ref()), ("w.bin", None), "{}", given.name());
-        assert_eq!((&tensor.dims, tensor.data_type, &tensor.doc_string), (&given.dims, given.data_type, &given.doc_string));
+        assert_eq!(
+            (entry(tensor, "location").as_str(), tensor.raw_data.as_ref()),
+            ("w.bin", None),
+            "{}",
+            given.name()
+        );
+        assert_eq!(
+            (&tensor.dims, tensor.data_type, &tensor.doc_string),
+            (&given.dims, given.data_type, &given.doc_string)
+        );
         let (offset, length): (usize, usize) =
             (entry(tensor, "offset").parse().unwrap(), entry(tensor, "length").parse().unwrap());
-        assert_eq!(offset as u64 % if length as u64 >= alignment { alignment } else { alignment.min(64) }, 0, "{}", given.name());
+        assert_eq!(
+            offset as u64 % if length as u64 >= alignment { alignment } else { alignment.min(64) },
+            0,
+            "{}",
+            given.name()
+        );
         assert!(data[offset..offset + length] == *expected, "{}", given.name());
         ends = ends.max(offset + length);
     }
     assert_eq!(data.len(), ends);
     let checked = folder.memc("check in.onnx out.onnx out.layout.json").checked();
-    let is_proved = !checked.err.contains("compared by location") && !checked.err.contains("needs numeric comparison");
+    let is_proved =
+        !checked.err.contains("compared by location") && !checked.err.contains("needs numeric comparison");
     assert!(is_proved, "{checked:#?}");
     folder.memc("verify in.onnx out.onnx -n 1").done();
 }
@@ -106,7 +130,9 @@ fn weights_inside_the_model_leave_it() {
     for (name, alignment) in [("64KiB", 65536), ("4KiB", 4096), ("1", 1), ("1MiB", 1 << 20)] {
         let folder = Folder::new(&format!("external-inside-{name}"));
         folder.write("in.onnx", bytes(&model()));
-        folder.memc(&format!("optimize in.onnx -o out.onnx --exact --external-data w.bin,align={name}")).done();
+        folder
+            .memc(&format!("optimize in.onnx -o out.onnx --exact --external-data w.bin,align={name}"))
+            .done();
         hold(&folder, alignment);
         assert!(fs::metadata(folder.path("out.onnx")).unwrap().len() < 8000);
     }
@@ -171,7 +197,11 @@ fn files_in_use_are_not_replaced() {
         folder.memc(&format!("optimize in.onnx -o out.onnx --external-data {name}")).refused(2, "E0306");
     }
     assert_eq!(folder.names(), ["d", "in.onnx"]);
-    for words in ["--external-data w.bin", "-o out.onnx --external-data ../w.bin", "-o o.onnx --external-data w.bin,align=3KiB"] {
+    for words in [
+        "--external-data w.bin",
+        "-o out.onnx --external-data ../w.bin",
+        "-o o.onnx --external-data w.bin,align=3KiB",
+    ] {
         assert_eq!(folder.memc(&format!("optimize in.onnx {words}")).code, Some(2), "{words}");
     }
 }

@@ -40,7 +40,8 @@ fn model(opset: i64, nodes: Vec<NodeProto>, weights: Vec<TensorProto>, dims: &[i
     let is_looked_up = nodes.iter().any(|node| node.input.iter().any(|name| name == "ids"));
     let mut made = with(nodes, |graph| {
         let ids = of_type(fixed("ids", &[ROWS]), 7);
-        graph.input = vec![if is_looked_up { ids } else { fixed("x", &[&dims[..dims.len() - 1], &[INNER]].concat()) }];
+        graph.input =
+            vec![if is_looked_up { ids } else { fixed("x", &[&dims[..dims.len() - 1], &[INNER]].concat()) }];
         graph.output = vec![fixed("y", dims)];
         graph.initializer = weights;
     });
@@ -65,7 +66,9 @@ fn all() -> Vec<Made> {
         [vec![lookup], small(), vec![turn, node("MatMul", &["a", "turned"], &["y"])]].concat()
     };
     let lookup = || {
-        let nodes = [vec![node("Gather", &["w", "ids"], &["x"])], small(), vec![node("Relu", &["a"], &["y"])]].concat();
+        let nodes =
+            [vec![node("Gather", &["w", "ids"], &["x"])], small(), vec![node("Relu", &["a"], &["y"])]]
+                .concat();
         model(13, nodes, vec![square(), floats("w", &[WIDE, INNER])], &[ROWS, INNER])
     };
     let made = |name, model, rows, parts| Made { name, model, rows, parts };
@@ -80,7 +83,8 @@ fn all() -> Vec<Made> {
 }
 
 fn planned(file: &ModelFile, budget: u64) -> Result<Planned, memc::Error> {
-    let mut request = Request::new().effort(20).link("host=1GB/s,1us".parse().unwrap()).budget(Size::Bytes(budget));
+    let mut request =
+        Request::new().effort(20).link("host=1GB/s,1us".parse().unwrap()).budget(Size::Bytes(budget));
     request.weights = Some("host".to_owned());
     request.verify = true;
     plan(file, &request)
@@ -132,12 +136,18 @@ fn plans_are_smaller_than_the_largest_weight_and_give_equal_bits() {
 
 #[test]
 fn plans_with_room_for_the_weight_fetch_it_whole_or_not_at_all() {
-    for Made { name, model, .. } in all().into_iter().filter(|made| made.name == "product" || made.name == "lookup") {
+    for Made { name, model, .. } in
+        all().into_iter().filter(|made| made.name == "product" || made.name == "lookup")
+    {
         let file = ModelFile::from_bytes(bytes(&model)).unwrap();
         let layout = planned(&file, 4 * LARGE).unwrap().layout;
         assert!(layout.fetches.is_empty(), "{name}");
         let layout = planned(&file, 2 * LARGE).unwrap().layout;
-        assert!(layout.fetches.iter().filter(is_of).all(|row| row.part.is_none()), "{name}: {:?}", layout.fetches);
+        assert!(
+            layout.fetches.iter().filter(is_of).all(|row| row.part.is_none()),
+            "{name}: {:?}",
+            layout.fetches
+        );
     }
 }
 
@@ -151,7 +161,8 @@ fn rows_and_parts_that_are_wrong_are_found() {
     let finds = |what: &str, change: &dyn Fn(&mut Vec<Fetch>)| {
         let mut layout = optimized.layout.clone();
         change(&mut layout.fetches);
-        let kinds: Vec<Kind> = checked(&file, &optimized, &layout).violations.iter().map(|found| found.kind).collect();
+        let kinds: Vec<Kind> =
+            checked(&file, &optimized, &layout).violations.iter().map(|found| found.kind).collect();
         assert!(kinds.contains(&Kind::Fetch), "{what}: {kinds:?}");
     };
     finds("another first position", &|all| all[part].part.as_mut().unwrap().start += 1);

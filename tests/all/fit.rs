@@ -31,7 +31,10 @@ fn the_largest_batch_is_found_and_the_next_one_does_not_fit() {
         let (growing, batch) = fitted.largest.clone().unwrap();
         assert_eq!(growing.name, "n");
         let layout = &fitted.planned.layout;
-        let held = layout.tensors.iter().filter(|tensor| tensor.class == memc_layout::Class::Input && tensor.offset.is_none());
+        let held = layout
+            .tensors
+            .iter()
+            .filter(|tensor| tensor.class == memc_layout::Class::Input && tensor.offset.is_none());
         let sum = layout.weights + layout.arenas[0].size + held.map(|tensor| tensor.bytes).sum::<u64>();
         assert_eq!(fitted.need.in_run(), sum, "{ram}");
         assert!(sum <= ram && layout.weights >= 24_576 && batch > 1, "{ram}: {batch}, {sum}");
@@ -48,7 +51,11 @@ fn a_larger_memory_never_holds_less() {
     let batch = |ram: u64, most: u64| {
         let extents = memc_ir::Range { min: 1, max: Some(most), step: 1 };
         let largest = Some(Growing { name: "n".to_owned(), extents, is_range: false });
-        memc::fit(&file, &Request::new(), &Fitting { ram, largest, context: None }, &mut |_| {}).unwrap().largest.unwrap().1
+        memc::fit(&file, &Request::new(), &Fitting { ram, largest, context: None }, &mut |_| {})
+            .unwrap()
+            .largest
+            .unwrap()
+            .1
     };
     let found = [26, 27, 29, 31, 32, 33].map(|ram| batch(ram * 1024, 500));
     assert!(found.is_sorted() && found[0] < found[5], "{found:?}");
@@ -81,7 +88,8 @@ fn bytes_that_follow_the_extent_take_few_plans() {
     for (ram, most) in [(30_000, 8), (100_000, 7), (1_000_000, 7), (10_000_000, 7)] {
         let fitting = Fitting { ram, largest: None, context: None };
         let mut lines = Vec::new();
-        let fitted = memc::fit(&file, &Request::new(), &fitting, &mut |line| lines.push(line.to_owned())).unwrap();
+        let fitted =
+            memc::fit(&file, &Request::new(), &fitting, &mut |line| lines.push(line.to_owned())).unwrap();
         assert!(fitted.plans <= most && fitted.plans as usize == lines.len(), "{ram}: {lines:#?}");
     }
 }
@@ -96,8 +104,15 @@ fn weights_that_do_not_fit_stay_on_a_disk() {
     assert!(line.contains("with all weights in memory"), "{line}");
     let numbers: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
     let layout = memc_layout::read(&folder.read("out.layout.json")).unwrap();
-    assert!(!layout.fetches.is_empty() && numbers["far"]["fetched"].as_u64() >= numbers["far"]["weights"].as_u64(), "{numbers}");
-    assert!(Need::of(&layout).in_run() <= 16_000 && numbers["need"]["in_run"] == Need::of(&layout).in_run(), "{numbers}");
+    assert!(
+        !layout.fetches.is_empty()
+            && numbers["far"]["fetched"].as_u64() >= numbers["far"]["weights"].as_u64(),
+        "{numbers}"
+    );
+    assert!(
+        Need::of(&layout).in_run() <= 16_000 && numbers["need"]["in_run"] == Need::of(&layout).in_run(),
+        "{numbers}"
+    );
     let [near, far] = [0, 1].map(|at| numbers["far"]["smallest_ns"][at].as_f64().unwrap());
     assert!(near < far, "{numbers}");
     folder.memc("check in.onnx out.onnx out.layout.json").checked();
@@ -113,9 +128,12 @@ fn a_limit_on_rows_is_the_capacity_of_caches() {
     let folder = Folder::new("fit-capacity");
     folder.write("in.onnx", bytes(&decoder::free().model()));
     for runtime in ["arena", "ort"] {
-        let dims = "--dim batch=1 --dim past=0..1023 --dim seq=1..278 --dim total=past+seq --dim-max past+seq<=1024";
+        let dims =
+            "--dim batch=1 --dim past=0..1023 --dim seq=1..278 --dim total=past+seq --dim-max past+seq<=1024";
         folder
-            .memc(&format!("optimize in.onnx -o out.onnx --effort 100 --runtime {runtime} --state present*=past* {dims}"))
+            .memc(&format!(
+                "optimize in.onnx -o out.onnx --effort 100 --runtime {runtime} --state present*=past* {dims}"
+            ))
             .done();
         let layout = memc_layout::read(&folder.read("out.layout.json")).unwrap();
         assert!(layout.caches.iter().all(|cache| cache.capacity == 1024), "{runtime}: {:?}", layout.caches);
@@ -128,7 +146,8 @@ fn the_last_row_of_logits_leaves_room_for_a_longer_chunk() {
     let folder = Folder::new("fit-last-token");
     folder.write("in.onnx", bytes(&decoder::free().model()));
     let chunk = |more: &str| {
-        let ran = folder.memc(&format!("fit in.onnx --ram 30KB --context 40 --effort 100 --json {more}")).done();
+        let ran =
+            folder.memc(&format!("fit in.onnx --ram 30KB --context 40 --effort 100 --json {more}")).done();
         let numbers: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
         numbers["largest"]["extent"].as_u64().unwrap()
     };
@@ -142,18 +161,32 @@ fn a_decoder_keeps_its_context_in_place() {
     folder.write("in.onnx", bytes(&decoder::free().model()));
     let ran = folder.memc("fit in.onnx --ram 1MB --context 12 --effort 100 -o out.onnx").done();
     let layout = memc_layout::read(&folder.read("out.layout.json")).unwrap();
-    assert!(!layout.caches.is_empty() && layout.caches.iter().all(|cache| cache.capacity == 12), "{:?}", layout.caches);
+    assert!(
+        !layout.caches.is_empty() && layout.caches.iter().all(|cache| cache.capacity == 12),
+        "{:?}",
+        layout.caches
+    );
     assert!(ran.err.contains("state") && layout.caches.iter().all(|cache| cache.rows == 12), "{}", ran.err);
     folder.memc("check in.onnx out.onnx out.layout.json").checked();
-    let caches = layout.tensors.iter().filter(|tensor| tensor.class == memc_layout::Class::State).map(|tensor| tensor.bytes);
-    let outputs =
-        layout.tensors.iter().filter(|tensor| tensor.name == "logits" || tensor.name == "ids").map(|tensor| tensor.bytes);
+    let caches = layout
+        .tensors
+        .iter()
+        .filter(|tensor| tensor.class == memc_layout::Class::State)
+        .map(|tensor| tensor.bytes);
+    let outputs = layout
+        .tensors
+        .iter()
+        .filter(|tensor| tensor.name == "logits" || tensor.name == "ids")
+        .map(|tensor| tensor.bytes);
     let most = Need::of(&layout);
     assert_eq!(most.state, caches.sum::<u64>(), "caches count once");
     assert!(most.interface <= outputs.sum::<u64>() + 64, "{most:?}");
     // Less memory holds fewer new rows at once, and the same context.
     let ran = folder
-        .memc(&format!("fit in.onnx --ram {} --context 12 --effort 100 -o less.onnx", most.in_run() - most.arena / 20 * 19))
+        .memc(&format!(
+            "fit in.onnx --ram {} --context 12 --effort 100 -o less.onnx",
+            most.in_run() - most.arena / 20 * 19
+        ))
         .done();
     let less = memc_layout::read(&folder.read("less.layout.json")).unwrap();
     let rows = less.caches[0].rows;

@@ -19,7 +19,9 @@ fn hold(name: &str, files: &[&str]) {
     let folder = Folder::new(&format!("forms-{name}"));
     fs::copy(shipped(name), folder.path("in.onnx")).unwrap();
     let layouts = "--layout layout.json --layout layout.h --layout layout.rs --layout layout.csv";
-    folder.memc(&format!("optimize in.onnx -o out.onnx {layouts} --report report.json --report report.txt")).done();
+    folder
+        .memc(&format!("optimize in.onnx -o out.onnx {layouts} --report report.json --report report.txt"))
+        .done();
     for file in files {
         assert_snapshot!(format!("{name}-{file}"), folder.read(file));
     }
@@ -27,7 +29,10 @@ fn hold(name: &str, files: &[&str]) {
 
 #[test]
 fn files_of_a_small_model() {
-    hold("control_flow_loop_if", &["layout.json", "layout.h", "layout.rs", "layout.csv", "report.json", "report.txt"]);
+    hold(
+        "control_flow_loop_if",
+        &["layout.json", "layout.h", "layout.rs", "layout.csv", "report.json", "report.txt"],
+    );
 }
 
 #[test]
@@ -39,9 +44,11 @@ fn files_of_a_training_step() {
 /// Models that are wrong, or strange, in one way each, by the names of their files.
 fn odd_models() -> Vec<(&'static str, ModelProto)> {
     let relu = || vec![node("Relu", &["x"], &["y"])];
-    let weighted = |weight| with(vec![node("Add", &["x", "w"], &["y"])], |graph| graph.initializer = vec![weight]);
+    let weighted =
+        |weight| with(vec![node("Add", &["x", "w"], &["y"])], |graph| graph.initializer = vec![weight]);
     let mut recursive = model(vec![call("f", &["x"], &["y"])]);
-    recursive.functions = vec![function("f", vec![call("g", &["a"], &["b"])]), function("g", vec![call("f", &["a"], &["b"])])];
+    recursive.functions =
+        vec![function("f", vec![call("g", &["a"], &["b"])]), function("g", vec![call("f", &["a"], &["b"])])];
     let inner = branch(vec![node("Relu", &["nobody"], &["t"])], "t");
     let pair = with(vec![node("Add", &["x", "w1"], &["a"]), node("Add", &["a", "w2"], &["y"])], |graph| {
         graph.initializer = vec![floats("w1", &[512]), floats("w2", &[512])];
@@ -57,7 +64,14 @@ fn odd_models() -> Vec<(&'static str, ModelProto)> {
         ("no-graph", ModelProto { graph: None, ..sound() }),
         ("opset-99", with_version(99, 10)),
         ("ir-99", with_version(21, 99)),
-        ("cycle", model(vec![node("Add", &["b", "x"], &["a"]), node("Relu", &["a"], &["b"]), node("Relu", &["b"], &["y"])])),
+        (
+            "cycle",
+            model(vec![
+                node("Add", &["b", "x"], &["a"]),
+                node("Relu", &["a"], &["b"]),
+                node("Relu", &["b"], &["y"]),
+            ]),
+        ),
         ("twice", model(vec![node("Relu", &["x"], &["y"]), node("Tanh", &["x"], &["y"])])),
         ("undefined", model(vec![node("Add", &["x", "nowhere"], &["y"])])),
         ("huge", with(relu(), |graph| graph.input = vec![fixed("x", &[1 << 62])])),
@@ -96,7 +110,8 @@ fn diagnostics_of_small_inputs() {
     folder.write("list.json", "[]");
     folder.write("other.json", r#"{"schema": "memc.profile/1", "nodes": []}"#);
     folder.write("bad.csv", "id,lower,upper,size\na,5,2,1\n");
-    let graph = |lines: &str| format!("opset \"\" 21\ngraph @g {{\n  input %x : f32[4]\n{lines}  return %y\n}}\n");
+    let graph =
+        |lines: &str| format!("opset \"\" 21\ngraph @g {{\n  input %x : f32[4]\n{lines}  return %y\n}}\n");
     let relu = "  %y = Relu(%x) : f32[4]\n";
     folder.write("unread.mem", "graph");
     folder.write("defined-twice.mem", graph(&format!("{relu}{relu}")));
@@ -107,13 +122,18 @@ fn diagnostics_of_small_inputs() {
         graph("  %y = Relu(%x) : f32[4]\n  const %to : i64[1] = [8]\n  %v = Reshape(%y, %to) : f32[8] view(%y)\n"),
     );
     fs::create_dir(folder.path("elsewhere")).unwrap();
-    let weighted = with(vec![node("Add", &["x", "w"], &["y"])], |graph| graph.initializer = vec![external("w", &[4], "w.bin")]);
+    let weighted = with(vec![node("Add", &["x", "w"], &["y"])], |graph| {
+        graph.initializer = vec![external("w", &[4], "w.bin")]
+    });
     folder.write("beside.onnx", bytes(&weighted));
     folder.write("w.bin", [0; 16]);
     let mut lines: Vec<String> =
         ["empty", "text", "cut", "missing"].map(|name| format!("optimize {name}.onnx -o out.onnx")).into();
     lines.extend(odd_models().iter().map(|(name, _)| format!("optimize {name}.onnx -o out.onnx")));
-    lines.extend(["unread", "defined-twice", "undefined", "number"].map(|name| format!("opt {name}.mem --passes fold")));
+    lines.extend(
+        ["unread", "defined-twice", "undefined", "number"]
+            .map(|name| format!("opt {name}.mem --passes fold")),
+    );
     lines.extend(
         [
             "optimize symbolic.onnx -o out.onnx --dim bacth=2 --dim seq=3",

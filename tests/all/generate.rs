@@ -52,18 +52,24 @@ fn decoder(mask: Mask) -> Decoder {
 
 #[test]
 fn a_fitted_decoder_gives_the_tokens_of_the_given_one() {
-    let python = std::env::var_os("MEMC_PYTHON")
-        .expect("MEMC_PYTHON names no Python with onnx and onnxruntime: run the tests with `cargo xtask test`");
+    let python = std::env::var_os("MEMC_PYTHON").expect(
+        "MEMC_PYTHON names no Python with onnx and onnxruntime: run the tests with `cargo xtask test`",
+    );
     for (mask, room) in [(Mask::Ranges, 60_000), (Mask::Both, 1_000_000)] {
         let folder = Folder::new(&format!("generate-{mask:?}"));
         folder.write("in.onnx", bytes(&decoder(mask).model()));
-        folder.memc(&format!("fit in.onnx -o out.onnx --ram {room} --context 24 --last-token --runtime ort --effort 100")).done();
+        folder
+            .memc(&format!(
+                "fit in.onnx -o out.onnx --ram {room} --context 24 --last-token --runtime ort --effort 100"
+            ))
+            .done();
         folder.memc("check in.onnx out.onnx out.layout.json").checked();
         let layout = memc_layout::read(&folder.read("out.layout.json")).unwrap();
         let chunk = layout.caches[0].rows;
         folder.write("run.py", SCRIPT);
         let module = concat!(env!("CARGO_MANIFEST_DIR"), "/python/memc/_generate.py");
-        let ran = Command::new(&python).args(["run.py", module]).current_dir(folder.path("")).output().unwrap();
+        let ran =
+            Command::new(&python).args(["run.py", module]).current_dir(folder.path("")).output().unwrap();
         assert!(ran.status.success(), "{mask:?}: {}", String::from_utf8_lossy(&ran.stderr));
         let found: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap();
         let tokens = |at: usize| found[at].as_array().unwrap().clone();

@@ -33,7 +33,10 @@ fn fewer() -> ModelProto {
 
 /// Returns a model that halves an image, doubles it and joins it with the image: extents must be even.
 fn halved() -> ModelProto {
-    let pool = stated(node("MaxPool", &["x"], &["a"]), vec![ints("kernel_shape", &[2, 2]), ints("strides", &[2, 2])]);
+    let pool = stated(
+        node("MaxPool", &["x"], &["a"]),
+        vec![ints("kernel_shape", &[2, 2]), ints("strides", &[2, 2])],
+    );
     let join = stated(node("Concat", &["x", "b"], &["y"]), vec![int("axis", 1)]);
     with(vec![pool, node("Resize", &["a", "", "scales"], &["b"]), join], |graph| {
         graph.input = vec![symbolic("x", &["n", "c", "h", "w"])];
@@ -55,7 +58,11 @@ fn five_largest() -> ModelProto {
 type Refusal = (&'static str, &'static str, &'static [&'static str]);
 
 const REFUSALS: &[Refusal] = &[
-    ("--dim n=1..4 --dim n=2..8", "E0306", &["`--dim n` is given twice, as 1..4 and as 2..8", "leave out one of both"]),
+    (
+        "--dim n=1..4 --dim n=2..8",
+        "E0306",
+        &["`--dim n` is given twice, as 1..4 and as 2..8", "leave out one of both"],
+    ),
     ("--dim n=1..4 --dim m=1..3", "E0117", &["named `m`", "the model has: n, s, t"]),
     ("--dim n=1..4 --dim-max n*q<=9", "E0117", &["named `q`"]),
     ("--dim n=1..4 --dim t=q+1", "E0117", &["named `q`"]),
@@ -65,9 +72,17 @@ const REFUSALS: &[Refusal] = &[
     ("--dim n=1..2000000000 --dim s=1..2000000000 --dim t=4", "E0129", &["no possible size"]),
     ("--dim n=2..4 --dim-max n*s<=1", "E0129", &["no extents of the ranges keep n*s<=1", "raise the limits"]),
     ("--dim n=4 --dim s=3 --dim t=2 --dim-max n*s<=5", "E0129", &["no extents of the ranges keep n*s<=5"]),
-    ("--dim n=1..4 --dim s=t+1 --dim t=s-1", "E0129", &["`s` cannot equal t+1", "ranges or extents of their own"]),
+    (
+        "--dim n=1..4 --dim s=t+1 --dim t=s-1",
+        "E0129",
+        &["`s` cannot equal t+1", "ranges or extents of their own"],
+    ),
     ("--dim n=1..4 --dim t=t+1", "E0129", &["`t` cannot equal t+1"]),
-    ("--dim n=1..4 --dim s=1..4 --dim t=s-3", "E0129", &["with `--dim n=1` and `--dim s=1`", "an extent of -2", "larger extent"]),
+    (
+        "--dim n=1..4 --dim s=1..4 --dim t=s-3",
+        "E0129",
+        &["with `--dim n=1` and `--dim s=1`", "an extent of -2", "larger extent"],
+    ),
     ("--dim n=1..4 --dim s=2 --dim t=s-3", "E0129", &["`t` would be -1", "larger extents"]),
     ("--dim n=1..4 --dim s=1..4 --dim t=", "", &["neither a number nor a range"]),
     ("--dim n=9..3", "", &["contains no extent: 9 is above 3"]),
@@ -129,7 +144,10 @@ fn a_range_with_negative_extents_is_refused() {
     folder.write("in.onnx", bytes(&fewer()));
     let ran = folder.memc("optimize in.onnx -o out.onnx --dim n=0..5 --dim s=3").refused(2, "E0129");
     assert!(ran.err.contains("`y` has the shape f32[n-2,3] and thus an extent of -2"), "{ran:#?}");
-    assert!(ran.err.contains("help: begin the range at a larger extent, as with `--dim n=2..5`\n"), "{ran:#?}");
+    assert!(
+        ran.err.contains("help: begin the range at a larger extent, as with `--dim n=2..5`\n"),
+        "{ran:#?}"
+    );
     assert_eq!(folder.names(), ["in.onnx"]);
     folder.memc("optimize in.onnx -o out.onnx --dim n=2..5 --dim s=3").done();
 }
@@ -152,7 +170,9 @@ fn a_range_with_extents_that_do_not_fit_is_refused_with_one_that_fits() {
         let refused = folder.memc(&format!("optimize in.onnx -o none.onnx {fixed}{}", dims(given)));
         let refused = refused.refused(2, "E0123");
         assert!(
-            refused.err.contains(&format!("help: give extents that fit the operands of this node{proposed}\n")),
+            refused
+                .err
+                .contains(&format!("help: give extents that fit the operands of this node{proposed}\n")),
             "{refused:#?}"
         );
         assert!(!folder.names().iter().any(|name| name.starts_with("none")), "{refused:#?}");
@@ -174,6 +194,10 @@ fn equations_with_bound_dimensions_bind() {
     folder.memc("check in.onnx out.onnx out.layout.json").checked();
     // Limits may name equated and bound dimensions.
     folder.memc("optimize in.onnx -o out.onnx --dim n=2 --dim s=1..9 --dim t=s+n --dim-max n*t<=12").done();
-    assert!(folder.read("out.layout.json").contains("\"of\": \"2*s+4\""), "{}", folder.read("out.layout.json"));
+    assert!(
+        folder.read("out.layout.json").contains("\"of\": \"2*s+4\""),
+        "{}",
+        folder.read("out.layout.json")
+    );
     folder.memc("check in.onnx out.onnx out.layout.json").checked();
 }

@@ -69,7 +69,12 @@ impl Network {
         self.constants.push(small(&format!("{name}_integers"), dims, self.weights, values));
         let scales: Vec<f32> = (0..channels).map(|i| 0.002 + 0.0005 * (i % 3) as f32).collect();
         self.constants.push(numbers(&format!("{name}_scales"), &scales));
-        self.constants.push(small(&format!("{name}_zeros"), &[channels], self.weights, (0..channels).map(|_| middle)));
+        self.constants.push(small(
+            &format!("{name}_zeros"),
+            &[channels],
+            self.weights,
+            (0..channels).map(|_| middle),
+        ));
         let inputs = [format!("{name}_integers"), format!("{name}_scales"), format!("{name}_zeros")];
         let inputs: Vec<&str> = inputs.iter().map(String::as_str).collect();
         self.nodes.push(stated(node("DequantizeLinear", &inputs, &[name]), vec![int("axis", axis as i64)]));
@@ -78,14 +83,21 @@ impl Network {
 
     /// Adds a quantized bias of channels, with the scale of sums over `filter`.
     fn bias(&mut self, name: &str, filter: &str, image_scale: f32) -> String {
-        let scales = self.constants.iter().find(|constant| constant.name() == format!("{filter}_scales")).unwrap();
+        let scales =
+            self.constants.iter().find(|constant| constant.name() == format!("{filter}_scales")).unwrap();
         let scales = scales.raw_data.as_ref().unwrap().chunks_exact(4);
-        let scales: Vec<f32> = scales.map(|raw| f32::from_le_bytes(raw.try_into().unwrap()) * image_scale).collect();
-        let raw_integers: Vec<u8> = (0..scales.len() as i32).flat_map(|i| (i * 531 - 700).to_le_bytes()).collect();
+        let scales: Vec<f32> =
+            scales.map(|raw| f32::from_le_bytes(raw.try_into().unwrap()) * image_scale).collect();
+        let raw_integers: Vec<u8> =
+            (0..scales.len() as i32).flat_map(|i| (i * 531 - 700).to_le_bytes()).collect();
         let [integers, scale] = [format!("{name}_integers"), format!("{name}_scale")];
-        self.constants.push(TensorProto { data_type: Some(INT32), ..raw(&integers, &[scales.len() as i64], &raw_integers) });
+        self.constants.push(TensorProto {
+            data_type: Some(INT32),
+            ..raw(&integers, &[scales.len() as i64], &raw_integers)
+        });
         self.constants.push(numbers(&scale, &scales));
-        self.nodes.push(stated(node("DequantizeLinear", &[&integers, &scale], &[name]), vec![int("axis", 0)]));
+        self.nodes
+            .push(stated(node("DequantizeLinear", &[&integers, &scale], &[name]), vec![int("axis", 0)]));
         name.to_owned()
     }
 }
@@ -109,7 +121,13 @@ fn network(activations: i32, weights: i32) -> ModelProto {
     all.constants.push(numbers("b1", &[0.1, -0.2, 0.3, -0.4, 0.5, -0.6, 0.7, -0.8]));
     let b = all.group("Conv", &[&a, &w1, "b1"], vec![same(), int("group", 8)], 0.01, at(110));
     let c = all.group("Add", &[&a, &b], vec![], 0.03, at(128));
-    let d = all.group("MaxPool", &[&c], vec![ints("kernel_shape", &[2, 2]), ints("strides", &[2, 2])], 0.03, at(128));
+    let d = all.group(
+        "MaxPool",
+        &[&c],
+        vec![ints("kernel_shape", &[2, 2]), ints("strides", &[2, 2])],
+        0.03,
+        at(128),
+    );
     let e = all.group("Sigmoid", &[&d], vec![], 1.0 / 256.0, at(0));
     let f = all.group("Mul", &[&d, &e], vec![], 0.025, at(90));
     let g = all.group("LeakyRelu", &[&f], vec![float("alpha", 0.1)], 0.025, at(40));
@@ -126,7 +144,12 @@ fn network(activations: i32, weights: i32) -> ModelProto {
     all.nodes.push(node("Relu", &[&n], &["y"]));
     let mut model = with(all.nodes, |graph| {
         graph.input = vec![fixed("x", &[1, 3, 12, 12])];
-        graph.output = vec![fixed("y", &[1, 6]), fixed("logits", &[1, 6]), fixed("product", &[1, 10]), fixed(&b, &[1, 8, 6, 6])];
+        graph.output = vec![
+            fixed("y", &[1, 6]),
+            fixed("logits", &[1, 6]),
+            fixed("product", &[1, 10]),
+            fixed(&b, &[1, 8, 6, 6]),
+        ];
         graph.initializer = all.constants;
     });
     model.opset_import = vec![OperatorSetIdProto { domain: None, version: Some(17) }];
@@ -137,7 +160,10 @@ fn network(activations: i32, weights: i32) -> ModelProto {
 fn kernels(layout: &str) -> usize {
     layout
         .lines()
-        .filter(|line| line.contains("\"op\"") && ["QLinear", "QGemm", "MatMulInteger"].iter().any(|name| line.contains(name)))
+        .filter(|line| {
+            line.contains("\"op\"")
+                && ["QLinear", "QGemm", "MatMulInteger"].iter().any(|name| line.contains(name))
+        })
         .count()
 }
 
@@ -148,7 +174,9 @@ fn every_kernel_gives_the_numbers_of_the_group_that_it_stands_for() {
         folder.write("in.onnx", bytes(&network(activations, weights)));
 
         for runtime in ["ort", "player", "arena"] {
-            folder.memc(&format!("optimize in.onnx -o out.onnx --runtime {runtime} --integer-kernels")).done();
+            folder
+                .memc(&format!("optimize in.onnx -o out.onnx --runtime {runtime} --integer-kernels"))
+                .done();
             folder.memc("check in.onnx out.onnx out.layout.json").checked();
             assert_eq!(kernels(&folder.read("out.layout.json")), 14, "{name} {runtime}");
             // The coarsest scale is 0.03, for numbers up to 4. Each kept result may differ by at most
@@ -166,7 +194,9 @@ fn seeds_do_not_disable_requested_integer_kernels() {
     let folder = Folder::new("integers-seed");
     let mut model = network(UINT8, INT8);
     let graph = model.graph.as_mut().unwrap();
-    graph.node.push(stated(node("RandomNormal", &[], &["noise"]), vec![ints("shape", &[2]), float("seed", 1.0)]));
+    graph
+        .node
+        .push(stated(node("RandomNormal", &[], &["noise"]), vec![ints("shape", &[2]), float("seed", 1.0)]));
     graph.output.push(fixed("noise", &[2]));
     folder.write("in.onnx", bytes(&model));
     folder.memc("optimize in.onnx -o out.onnx --integer-kernels").done();

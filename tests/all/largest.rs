@@ -38,7 +38,10 @@ fn values_are_computed_in_parts_within_the_limit() {
     let text = folder.read("out.layout.json").replace("\"max_value\": \"524288\"", "\"max_value\": \"1024\"");
     folder.write("out.layout.json", text);
     let ran = folder.memc("check in.onnx out.onnx out.layout.json");
-    assert!(ran.code == Some(1) && ran.err.contains("E0533") && ran.err.contains("largest value"), "{ran:#?}");
+    assert!(
+        ran.code == Some(1) && ran.err.contains("E0533") && ran.err.contains("largest value"),
+        "{ran:#?}"
+    );
 }
 
 #[test]
@@ -46,8 +49,13 @@ fn a_limit_below_the_interface_is_refused_with_proof() {
     let folder = Folder::new("largest-proof");
     folder.write("in.onnx", wide());
     let ran = folder.memc("-q optimize in.onnx -o out.onnx --max-value 100KiB").refused(3, "E0364");
-    assert!(ran.err.contains("the model's own `x` has 262,144 B") && ran.err.contains("--max-value 262144"), "{ran:#?}");
-    let ran = folder.memc("-q optimize in.onnx -o out.onnx --max-value 300KiB --exact --no-rewrite").refused(3, "E0364");
+    assert!(
+        ran.err.contains("the model's own `x` has 262,144 B") && ran.err.contains("--max-value 262144"),
+        "{ran:#?}"
+    );
+    let ran = folder
+        .memc("-q optimize in.onnx -o out.onnx --max-value 300KiB --exact --no-rewrite")
+        .refused(3, "E0364");
     assert!(ran.err.contains("no plan was found") && ran.err.contains("makes it"), "{ran:#?}");
     assert_eq!(folder.names(), ["in.onnx"]);
     let share = folder.memc("optimize in.onnx -o out.onnx --max-value 60%");

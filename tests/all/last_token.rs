@@ -71,7 +71,12 @@ fn the_last_row_is_computed_alone_and_proven() {
     assert_eq!(shape(&folder, "all.onnx", "logits"), [2, 64, 300]);
     let read = |name: &str| memc_layout::read(&folder.read(name)).unwrap();
     let (all, last) = (read("all.layout.json"), read("out.layout.json"));
-    assert!(last.arenas[0].size * 20 < all.arenas[0].size, "{} of {}", last.arenas[0].size, all.arenas[0].size);
+    assert!(
+        last.arenas[0].size * 20 < all.arenas[0].size,
+        "{} of {}",
+        last.arenas[0].size,
+        all.arenas[0].size
+    );
     assert_eq!(last.last_rows.len(), 2);
     let ran = folder.memc("check in.onnx out.onnx out.layout.json").checked();
     assert!(!ran.err.contains("not proven"), "{}", ran.err);
@@ -96,9 +101,12 @@ fn quantized() -> ModelProto {
         graph.output = vec![sized("logits", 1, &["batch", "seq", "300"])];
         let weight: Vec<u8> = (0..300 * 16).map(|at| (at * 7 % 251) as u8).collect();
         let weight = TensorProto { data_type: Some(2), ..raw("weight", &[300, 1, 16], &weight) };
-        graph.initializer = vec![floats("table", &[300, 32]), floats("scale", &[32]), floats("scales", &[300]), weight];
+        graph.initializer =
+            vec![floats("table", &[300, 32]), floats("scale", &[32]), floats("scales", &[300]), weight];
     });
-    model.opset_import.push(OperatorSetIdProto { domain: Some("com.microsoft".to_owned()), version: Some(1) });
+    model
+        .opset_import
+        .push(OperatorSetIdProto { domain: Some("com.microsoft".to_owned()), version: Some(1) });
     model
 }
 
@@ -107,9 +115,15 @@ fn the_last_row_of_a_quantized_product_is_computed_alone_and_proven() {
     let folder = Folder::new("last-token-quantized");
     folder.write("in.onnx", bytes(&quantized()));
     for extents in ["--dim batch=2 --dim seq=64", "--dim batch=1 --dim seq=1..64"] {
-        folder.memc(&format!("optimize in.onnx -o out.onnx {extents} --last-token --force --runtime ort")).done();
+        folder
+            .memc(&format!("optimize in.onnx -o out.onnx {extents} --last-token --force --runtime ort"))
+            .done();
         let layout = memc_layout::read(&folder.read("out.layout.json")).unwrap();
-        let wide = layout.tensors.iter().filter(|tensor| tensor.bytes >= 64 * 300 * 4).map(|tensor| tensor.name.as_str());
+        let wide = layout
+            .tensors
+            .iter()
+            .filter(|tensor| tensor.bytes >= 64 * 300 * 4)
+            .map(|tensor| tensor.name.as_str());
         assert_eq!(wide.collect::<Vec<_>>(), Vec::<&str>::new(), "{extents}: all logits");
         let ran = folder.memc("check in.onnx out.onnx out.layout.json").checked();
         assert!(!ran.err.contains("not proven"), "{}", ran.err);
@@ -117,9 +131,13 @@ fn the_last_row_of_a_quantized_product_is_computed_alone_and_proven() {
         // The sum and its normalization have equal types.
         let mut swapped = ModelFile::open(folder.path("out.onnx")).unwrap().model().clone();
         let nodes = &mut swapped.graph.as_mut().unwrap().node;
-        let both = nodes.iter_mut().find(|node| node.op_type() == "SkipSimplifiedLayerNormalization").unwrap();
+        let both =
+            nodes.iter_mut().find(|node| node.op_type() == "SkipSimplifiedLayerNormalization").unwrap();
         both.output.swap(0, 3);
-        let (given, out) = (ModelFile::open(folder.path("in.onnx")).unwrap(), ModelFile::from_bytes(bytes(&swapped)).unwrap());
+        let (given, out) = (
+            ModelFile::open(folder.path("in.onnx")).unwrap(),
+            ModelFile::from_bytes(bytes(&swapped)).unwrap(),
+        );
         let options = memc_check::Options { hashes: false, ..memc_check::Options::default() };
         let report = memc_check::check(&given, &out, &layout, options);
         assert!(!(report.holds() && report.is_proven()), "{extents}: swapped results");
@@ -132,7 +150,8 @@ fn a_cut_at_another_position_is_not_proven() {
     folder.write("in.onnx", bytes(&logits(&["1", "9"])));
     folder.memc("optimize in.onnx -o out.onnx --last-token --no-rewrite").done();
     let layout = memc_layout::read(&folder.read("out.layout.json")).unwrap();
-    let (given, out) = (ModelFile::open(folder.path("in.onnx")).unwrap(), ModelFile::open(folder.path("out.onnx")).unwrap());
+    let (given, out) =
+        (ModelFile::open(folder.path("in.onnx")).unwrap(), ModelFile::open(folder.path("out.onnx")).unwrap());
     let check = |out: &ModelFile, layout: &memc_layout::Layout| {
         let options = memc_check::Options { hashes: false, ..memc_check::Options::default() };
         let report = memc_check::check(&given, out, layout, options);
@@ -153,7 +172,8 @@ fn a_cut_at_another_position_is_not_proven() {
     let graph = other.graph.as_mut().unwrap();
     let slice = graph.node.iter().find(|node| node.op_type() == "Slice").unwrap().clone();
     for (operand, number) in [(1, 0i64), (2, 1)] {
-        let mut tensor = graph.initializer.iter().find(|tensor| tensor.name() == slice.input[operand]).unwrap().clone();
+        let mut tensor =
+            graph.initializer.iter().find(|tensor| tensor.name() == slice.input[operand]).unwrap().clone();
         tensor.raw_data = Some(number.to_le_bytes().to_vec().into());
         tensor.name = Some(format!("moved{operand}"));
         graph.initializer.push(tensor);
@@ -174,7 +194,10 @@ fn a_plan_with_the_last_row_repeats_by_its_passes() {
     let layout = memc_layout::read(&folder.read("out.layout.json")).unwrap();
     let passes = layout.trace.unwrap().passes;
     folder.memc(&format!("optimize in.onnx -o again.onnx --last-token --passes {passes}")).done();
-    assert_eq!(std::fs::read(folder.path("out.onnx")).unwrap(), std::fs::read(folder.path("again.onnx")).unwrap());
+    assert_eq!(
+        std::fs::read(folder.path("out.onnx")).unwrap(),
+        std::fs::read(folder.path("again.onnx")).unwrap()
+    );
 }
 
 #[test]

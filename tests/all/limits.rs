@@ -60,13 +60,18 @@ fn wide() -> ModelProto {
 #[test]
 fn an_input_that_nothing_reads_takes_no_place_in_the_arena() {
     // Only the extents of `a` are read, and folding removes the reader.
-    let nodes = vec![node("Shape", &["a"], &["s"]), node("Reshape", &["b", "s"], &["r"]), node("TopK", &["r", "k"], &["y", "i"])];
+    let nodes = vec![
+        node("Shape", &["a"], &["s"]),
+        node("Reshape", &["b", "s"], &["r"]),
+        node("TopK", &["r", "k"], &["y", "i"]),
+    ];
     let model = with(nodes, |graph| {
         graph.input = vec![fixed("a", &[64, 32]), fixed("b", &[2048])];
         graph.output = vec![fixed("y", &[64, 8])];
         graph.initializer = vec![integers("k", &[8])];
     });
-    let optimized = planned_by(&model, &request(|request| request.io = Some(memc_passes::Io::Arena))).unwrap();
+    let optimized =
+        planned_by(&model, &request(|request| request.io = Some(memc_passes::Io::Arena))).unwrap();
     let (peak, before) = peaks(&optimized);
     assert!(peak <= before, "{peak} > {before}");
     let idle = optimized.layout.tensors.iter().find(|tensor| tensor.name == "a").unwrap();
@@ -76,7 +81,8 @@ fn an_input_that_nothing_reads_takes_no_place_in_the_arena() {
 #[test]
 fn values_that_a_runtime_keeps_longer_count_in_both_peaks() {
     // A session keeps the second half to the end, though no node reads it.
-    let halves = stated(node("Split", &["x"], &["used", "unread"]), vec![int("axis", 0), int("num_outputs", 2)]);
+    let halves =
+        stated(node("Split", &["x"], &["used", "unread"]), vec![int("axis", 0), int("num_outputs", 2)]);
     let nodes = vec![halves, node("Exp", &["used"], &["e"]), node("Concat", &["e", "e", "e"], &["y"])];
     let mut model = with(nodes, |graph| {
         graph.input = vec![fixed("x", &[64])];
@@ -103,7 +109,9 @@ fn bytes_and_time_are_kept_together() {
         planned_by(&wide(), &request)
     };
     let arena = |optimized: &Planned| optimized.layout.arenas[0].size;
-    let time = |optimized: &Planned| optimized.layout.cost.modelled_ns_after / optimized.layout.cost.modelled_ns_before;
+    let time = |optimized: &Planned| {
+        optimized.layout.cost.modelled_ns_after / optimized.layout.cost.modelled_ns_before
+    };
     let (free, slower) = (by(0, None).unwrap(), by(3000, None).unwrap());
     assert!(arena(&slower) < arena(&free));
     // A budget larger than the plan changes nothing.
@@ -122,7 +130,8 @@ fn bytes_and_time_are_kept_together() {
 
 #[test]
 fn manual_checkpoints_are_merged_if_that_saves_bytes_and_time() {
-    let mut nodes: Vec<NodeProto> = (0..8).map(|k| node("Sin", &[&format!("h{k}")], &[&format!("h{}", k + 1)])).collect();
+    let mut nodes: Vec<NodeProto> =
+        (0..8).map(|k| node("Sin", &[&format!("h{k}")], &[&format!("h{}", k + 1)])).collect();
     nodes.push(stated(node("ReduceSum", &["h8"], &["loss"]), vec![int("keepdims", 0)]));
     let mut gradient = "h8".to_owned();
     for start in [4, 0] {
@@ -153,7 +162,10 @@ fn manual_checkpoints_are_merged_if_that_saves_bytes_and_time() {
 
 #[test]
 fn integer_kernels_that_take_more_memory_are_not_used() {
-    let small = |name: &str, ty: i32, dims: &[i64], bytes: &[u8]| TensorProto { data_type: Some(ty), ..raw(name, dims, bytes) };
+    let small = |name: &str, ty: i32, dims: &[i64], bytes: &[u8]| TensorProto {
+        data_type: Some(ty),
+        ..raw(name, dims, bytes)
+    };
     let nodes = vec![
         node("QuantizeLinear", &["x", "sx", "zx"], &["qx"]),
         node("DequantizeLinear", &["qx", "sx", "zx"], &["dx"]),
@@ -192,7 +204,11 @@ fn integer_kernels_that_take_more_memory_are_not_used() {
 /// Returns a model whose input is wider than all other values. A copy of half the input dominates its
 /// memory.
 fn narrowing() -> ModelProto {
-    let nodes = vec![node("MatMul", &["x", "w"], &["a"]), node("Relu", &["a"], &["r"]), node("MatMul", &["r", "v"], &["y"])];
+    let nodes = vec![
+        node("MatMul", &["x", "w"], &["a"]),
+        node("Relu", &["a"], &["r"]),
+        node("MatMul", &["r", "v"], &["y"]),
+    ];
     with(nodes, |graph| {
         graph.input = vec![fixed("x", &[4, 256])];
         graph.output = vec![fixed("y", &[4, 4])];
@@ -202,7 +218,8 @@ fn narrowing() -> ModelProto {
 
 #[test]
 fn parts_of_an_input_lie_in_the_buffer_of_the_caller() {
-    let optimized = planned_by(&narrowing(), &request(|request| request.rewrite.micro_batches = Some(2))).unwrap();
+    let optimized =
+        planned_by(&narrowing(), &request(|request| request.rewrite.micro_batches = Some(2))).unwrap();
     let (peak, before) = peaks(&optimized);
     assert!(peak <= before, "{peak} > {before}");
 }
@@ -228,8 +245,12 @@ fn an_option_that_raises_the_peak_says_so() {
 fn weights_that_folding_copies_are_counted() {
     // The transposed copy is folded, and the original weight stays as well.
     let turned = stated(node("Transpose", &["w"], &["t"]), vec![ints("perm", &[1, 0])]);
-    let nodes =
-        vec![turned, node("MatMul", &["x", "t"], &["a"]), node("Gather", &["w", "k"], &["g"]), node("Add", &["a", "g"], &["y"])];
+    let nodes = vec![
+        turned,
+        node("MatMul", &["x", "t"], &["a"]),
+        node("Gather", &["w", "k"], &["g"]),
+        node("Add", &["a", "g"], &["y"]),
+    ];
     let model = with(nodes, |graph| {
         graph.input = vec![fixed("x", &[1, 16]), fixed("k", &[1])];
         graph.output = vec![fixed("y", &[1, 16])];
@@ -300,7 +321,10 @@ fn plans_and_their_logs_do_not_depend_on_the_number_of_threads() {
                 budget => Request::new().budget(budget.parse::<Budget>().unwrap().size),
             };
             let planned = plan(&file, &request.threads(threads)).map_err(|error| error.to_string())?;
-            let log = planned.log.iter().map(|entry| (entry.candidate.clone(), entry.bytes, entry.effort, entry.verdict));
+            let log = planned
+                .log
+                .iter()
+                .map(|entry| (entry.candidate.clone(), entry.bytes, entry.effort, entry.verdict));
             Ok::<_, String>((
                 planned.model_bytes().unwrap(),
                 memc_layout::to_json(&planned.layout).unwrap(),

@@ -90,9 +90,14 @@ fn pooled() -> ModelProto {
     ];
     with(nodes, |graph| {
         graph.input = vec![fixed("x", &[8, 3, 16, 16])];
-        graph.output =
-            vec![fixed("dx", &[8, 3, 16, 16]), fixed("read", &[1536]), fixed("p1", &[8, 3, 8, 8]), fixed("other", &[1536])];
-        graph.initializer = vec![integers("all", &[-1]), integers("extent", &[6144]), integers("images", &[8, 3, 16, 16])];
+        graph.output = vec![
+            fixed("dx", &[8, 3, 16, 16]),
+            fixed("read", &[1536]),
+            fixed("p1", &[8, 3, 8, 8]),
+            fixed("other", &[1536]),
+        ];
+        graph.initializer =
+            vec![integers("all", &[-1]), integers("extent", &[6144]), integers("images", &[8, 3, 16, 16])];
     })
 }
 
@@ -100,7 +105,9 @@ fn pooled() -> ModelProto {
 fn fill_weights(folder: &Folder, model: &ModelProto) {
     let mut files: BTreeMap<&str, u64> = BTreeMap::new();
     for tensor in &model.graph.as_ref().unwrap().initializer {
-        let entry = |key: &str| tensor.external_data.iter().find(|entry| entry.key() == key).map(|entry| entry.value());
+        let entry = |key: &str| {
+            tensor.external_data.iter().find(|entry| entry.key() == key).map(|entry| entry.value())
+        };
         if let Some(location) = entry("location") {
             let number = |key: &str| entry(key).map_or(0, |text| text.parse::<u64>().unwrap());
             let end = files.entry(location).or_default();
@@ -109,7 +116,10 @@ fn fill_weights(folder: &Folder, model: &ModelProto) {
     }
     for (location, length) in files {
         let number = |index: u64| ((index.wrapping_mul(2_654_435_761) >> 7) % 2001) as f32 / 20_000.0 - 0.05;
-        folder.write(location, (0..length / 4).flat_map(|index| number(index).to_le_bytes()).collect::<Vec<u8>>());
+        folder.write(
+            location,
+            (0..length / 4).flat_map(|index| number(index).to_le_bytes()).collect::<Vec<u8>>(),
+        );
     }
 }
 
@@ -117,7 +127,10 @@ fn fill_weights(folder: &Folder, model: &ModelProto) {
 fn runs(folder: &Folder, parts: u64, more: &str) {
     folder.memc(&format!("optimize in.onnx -o out.onnx --micro-batches {parts} {more}")).done();
     folder.memc("check in.onnx out.onnx out.layout.json").checked();
-    assert!(folder.read("out.layout.json").contains(&format!("_part{}\"", parts - 1)), "nothing is in {parts} parts");
+    assert!(
+        folder.read("out.layout.json").contains(&format!("_part{}\"", parts - 1)),
+        "nothing is in {parts} parts"
+    );
     folder.memc("verify in.onnx out.onnx -n 2").done();
 }
 
@@ -125,7 +138,8 @@ fn runs(folder: &Folder, parts: u64, more: &str) {
 fn parts_give_the_numbers_of_the_whole_batch() {
     let folder = Folder::new("parts");
     folder.write("in.onnx", bytes(&network()));
-    for (parts, more) in [(2, "--runtime player"), (8, "--runtime player --no-rewrite"), (4, "--runtime ort")] {
+    for (parts, more) in [(2, "--runtime player"), (8, "--runtime player --no-rewrite"), (4, "--runtime ort")]
+    {
         runs(&folder, parts, more);
     }
 }
@@ -137,7 +151,10 @@ fn positions_of_the_largest_count_in_each_part() {
     for more in ["--runtime player", "--runtime ort --no-rewrite"] {
         runs(&folder, 4, more);
         let layout = folder.read("out.layout.json");
-        assert!(layout.contains("flat0_part3\"") && layout.contains("read_part3\""), "elements are written and read in parts");
+        assert!(
+            layout.contains("flat0_part3\"") && layout.contains("read_part3\""),
+            "elements are written and read in parts"
+        );
         assert!(!layout.contains("p1_part3\""), "positions elsewhere are those of the whole batch");
     }
 }
@@ -167,7 +184,10 @@ fn a_budget_is_kept_by_parts_if_recomputation_is_slower() {
     // Micro-batches change bits, so `--exact` keeps the budget by other means or rejects it.
     folder.memc(&format!("optimize in.onnx -o exact.onnx --budget {budget} --exact"));
     let exact = "exact.layout.json".to_owned();
-    assert!(!folder.names().contains(&exact) || !folder.read(&exact).contains("_part1\""), "--exact computes whole batches");
+    assert!(
+        !folder.names().contains(&exact) || !folder.read(&exact).contains("_part1\""),
+        "--exact computes whole batches"
+    );
 }
 
 #[test]
@@ -179,7 +199,10 @@ fn dropout_is_drawn_for_the_whole_batch_and_its_masks_are_read_in_parts() {
     folder.memc(&format!("optimize in.onnx -o out.onnx --runtime player --budget {budget}")).done();
     let layout = folder.read("out.layout.json");
     assert!(arena(&layout) <= budget);
-    assert!(layout.contains("_part1\"") && !layout.contains("r0_part1\""), "all but what is drawn is in parts");
+    assert!(
+        layout.contains("_part1\"") && !layout.contains("r0_part1\""),
+        "all but what is drawn is in parts"
+    );
     folder.memc("check in.onnx out.onnx out.layout.json").checked();
     // `verify` gives both models equal seeds.
     folder.memc("verify in.onnx out.onnx -n 1").done();
@@ -204,7 +227,9 @@ fn a_budget_slightly_too_small_for_parts_is_kept_by_recomputing_parts() {
     // Slightly below the need of 64 parts, the maximum that the planner tries.
     folder.memc("optimize in.onnx -o parts.onnx --runtime player --micro-batches 64").done();
     let budget = arena(&folder.read("parts.layout.json")) / 100 * 96;
-    folder.memc(&format!("optimize in.onnx -o out.onnx --runtime player --effort 100 --budget {budget}")).done();
+    folder
+        .memc(&format!("optimize in.onnx -o out.onnx --runtime player --effort 100 --budget {budget}"))
+        .done();
     let layout = folder.read("out.layout.json");
     assert!(arena(&layout) <= budget);
     assert!(layout.contains("_part63\"") && layout.contains("recompute_of"), "parts compute again");
@@ -261,7 +286,10 @@ fn chain(layer: impl Fn(usize) -> Vec<NodeProto>) -> ModelProto {
     for k in (0..LAYERS).rev() {
         let from = if k + 1 == LAYERS { name(LAYERS) } else { format!("d{}", k + 1) };
         nodes.push(node("Mul", &[&from, &name(k + 1)], &[&format!("e{k}")]));
-        nodes.push(stated(node("Gemm", &[&name(k), &format!("e{k}")], &[&format!("g{k}")]), vec![int("transA", 1)]));
+        nodes.push(stated(
+            node("Gemm", &[&name(k), &format!("e{k}")], &[&format!("g{k}")]),
+            vec![int("transA", 1)],
+        ));
         nodes.push(node("MatMul", &[&format!("e{k}"), "w"], &[&format!("d{k}")]));
     }
     with(nodes, |graph| {
@@ -296,8 +324,13 @@ fn free() -> ModelProto {
         graph.input = vec![symbolic("x", &["n", "channels", "rows", "columns"])];
         graph.output = vec![symbolic("dw", &["wide", "out"]), symbolic("db", &["one", "out"])];
         graph.output.push(symbolic("dx", &["n", "channels", "rows", "columns"]));
-        graph.initializer = vec![floats("w", &[64, 24]), integers("flat", &[-1, 64]), integers("line", &[-1])];
-        graph.initializer.extend([integers("image", &[-1, 4, 8, 8]), integers("first", &[0]), integers("elements", &[256])]);
+        graph.initializer =
+            vec![floats("w", &[64, 24]), integers("flat", &[-1, 64]), integers("line", &[-1])];
+        graph.initializer.extend([
+            integers("image", &[-1, 4, 8, 8]),
+            integers("first", &[0]),
+            integers("elements", &[256]),
+        ]);
     })
 }
 

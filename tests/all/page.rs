@@ -17,7 +17,12 @@ fn rendered(page: &Path) -> String {
     let profile = page.with_extension("profile");
     let output = Command::new(browser)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])
-        .args(["--disable-background-networking", "--disable-component-update", "--disable-sync", "--virtual-time-budget=5000"])
+        .args([
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            "--virtual-time-budget=5000",
+        ])
         .arg(format!("--user-data-dir={}", profile.display()))
         .args(["--dump-dom", &format!("file://{}", page.display())])
         .output()
@@ -30,7 +35,10 @@ fn the_page_fills_itself_in_a_browser() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let file = ModelFile::open(root.join("examples/models/whisper_tiny_encoder.onnx")).unwrap();
     let optimized = plan(&file, &Request { compare: true, ..Request::default() }).unwrap();
-    let html = memc_report::html(&optimized.layout, &HtmlOptions { title: "whisper", before: optimized.before.as_ref() });
+    let html = memc_report::html(
+        &optimized.layout,
+        &HtmlOptions { title: "whisper", before: optimized.before.as_ref() },
+    );
     let page = Path::new(env!("CARGO_TARGET_TMPDIR")).join("page.html");
     fs::write(&page, &html).unwrap();
     let dom = rendered(&page);
@@ -53,9 +61,16 @@ fn a_budget_plan_lists_recomputed_values() {
     let again = optimized.layout.tensors.iter().filter(|tensor| tensor.recompute_of.is_some()).count();
     assert!(again > 0, "the budget is kept without computing anything again");
     let page = Path::new(env!("CARGO_TARGET_TMPDIR")).join("budget-page.html");
-    fs::write(&page, memc_report::html(&optimized.layout, &HtmlOptions { title: "unet", before: None })).unwrap();
+    fs::write(&page, memc_report::html(&optimized.layout, &HtmlOptions { title: "unet", before: None }))
+        .unwrap();
     let dom = rendered(&page);
-    let table = dom.split_once("id=\"decisions\"").expect("the table of decisions").1.split_once("</table>").unwrap().0;
+    let table = dom
+        .split_once("id=\"decisions\"")
+        .expect("the table of decisions")
+        .1
+        .split_once("</table>")
+        .unwrap()
+        .0;
     assert_eq!(table.matches("recomputed").count(), again, "a row for each");
     assert!(dom.contains(&format!("{again} recomputed, ")), "the sum of their cost");
 }

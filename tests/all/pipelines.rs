@@ -9,8 +9,8 @@ use memc_layout::devices::{Carried, Event, Join, Manifest, Phase, Repeated, Sche
 use memc_onnx_proto::onnx::attribute_proto::AttributeType;
 use memc_onnx_proto::onnx::tensor_shape_proto::{Dimension, dimension};
 use memc_onnx_proto::onnx::{
-    AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, TensorShapeProto, TypeProto,
-    ValueInfoProto, type_proto,
+    AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, TensorShapeProto,
+    TypeProto, ValueInfoProto, type_proto,
 };
 use memc_ort::inputs::Inputs;
 use memc_ort::npz::Archive;
@@ -39,7 +39,8 @@ fn float(name: &str, dims: &[i64], at: fn(i64) -> f32) -> TensorProto {
 /// what is made once (`bias`), a constant with equal shares (`ones`), and an update of parameters.
 pub fn step() -> Model {
     let info = |name: &str, dims: &[i64]| {
-        let dim = |extent: &i64| Dimension { value: Some(dimension::Value::DimValue(*extent)), denotation: None };
+        let dim =
+            |extent: &i64| Dimension { value: Some(dimension::Value::DimValue(*extent)), denotation: None };
         let shape = Some(TensorShapeProto { dim: dims.iter().map(dim).collect() });
         let kind = type_proto::Value::TensorType(type_proto::Tensor { elem_type: Some(1), shape });
         let r#type = Some(TypeProto { denotation: None, value: Some(kind) });
@@ -54,7 +55,13 @@ pub fn step() -> Model {
     };
     let mut graph = GraphProto {
         name: Some("step".to_owned()),
-        input: vec![info("x", &[8, 6]), info("y", &[8, 6]), info("lr", &[]), info("w", &[6, 6]), info("v", &[6, 6])],
+        input: vec![
+            info("x", &[8, 6]),
+            info("y", &[8, 6]),
+            info("lr", &[]),
+            info("w", &[6, 6]),
+            info("v", &[6, 6]),
+        ],
         output: ["loss", "out", "new.w", "new.v"]
             .map(|name| {
                 info(
@@ -108,7 +115,12 @@ pub fn step() -> Model {
         reduce.attribute.push(AttributeProto { name, r#type, i, ..AttributeProto::default() });
     }
     let opset = OperatorSetIdProto { domain: None, version: Some(17) };
-    let model = ModelProto { ir_version: Some(8), opset_import: vec![opset], graph: Some(graph), ..ModelProto::default() };
+    let model = ModelProto {
+        ir_version: Some(8),
+        opset_import: vec![opset],
+        graph: Some(graph),
+        ..ModelProto::default()
+    };
     Model::from_bytes(model.encode_to_vec()).unwrap()
 }
 
@@ -130,7 +142,9 @@ pub fn steps(folder: &Folder) -> Vec<(&'static str, Model)> {
 fn steps_of_every_kind_are_divided_and_checked() {
     let folder = Folder::new("pipelines");
     for (name, file) in steps(&folder) {
-        for (count, parts, schedule) in [(1, 1, SCHEDULES[0]), (2, 1, SCHEDULES[1]), (2, 4, SCHEDULES[0]), (2, 2, SCHEDULES[1])] {
+        for (count, parts, schedule) in
+            [(1, 1, SCHEDULES[0]), (2, 1, SCHEDULES[1]), (2, 4, SCHEDULES[0]), (2, 2, SCHEDULES[1])]
+        {
             // The batch of this model is one.
             if name == "unet_grad_tiny" && parts > 1 {
                 continue;
@@ -145,8 +159,13 @@ fn steps_of_every_kind_are_divided_and_checked() {
             assert_eq!(read, *manifest);
             assert_eq!(divided(&file, count, parts, schedule).manifest, *manifest, "{name}");
             // The loss may be alone on the last device: gradients do not read it.
-            let of = |phase: Phase| manifest.sections.iter().filter(|section| section.phase == Some(phase)).count();
-            assert!(of(Phase::Forward) == count && of(Phase::Backward) + 1 >= count && of(Phase::Backward) > 0, "{name}");
+            let of = |phase: Phase| {
+                manifest.sections.iter().filter(|section| section.phase == Some(phase)).count()
+            };
+            assert!(
+                of(Phase::Forward) == count && of(Phase::Backward) + 1 >= count && of(Phase::Backward) > 0,
+                "{name}"
+            );
         }
     }
 }
@@ -162,14 +181,20 @@ fn every_way_of_joining_is_in_the_hand_made_step() {
     assert_eq!((value("x").shape.as_slice(), value("x").bytes), ([2, 6].as_slice(), 48));
     let gradient = manifest.values.iter().find(|value| value.name == "gw").unwrap();
     assert_eq!(gradient.joined.as_ref().unwrap().by, Join::Sum);
-    assert_eq!(manifest.pipeline.as_ref().unwrap().repeated, [Repeated { value: "ones".to_owned(), axis: 0 }]);
+    assert_eq!(
+        manifest.pipeline.as_ref().unwrap().repeated,
+        [Repeated { value: "ones".to_owned(), axis: 0 }]
+    );
     assert!(manifest.program.values().flatten().any(|event| matches!(event, Event::Share(_))));
     let phases: BTreeSet<Phase> = manifest.sections.iter().filter_map(|section| section.phase).collect();
     assert_eq!(phases.len(), 4, "{phases:?}");
     // The update of a parameter is on the device that reads it in the forward pass.
     let section = |phase: Phase, name: &str| {
         let node = step().graph().node.iter().position(|node| node.output[0] == name).unwrap() as u64;
-        let found = manifest.sections.iter().find(|section| section.phase == Some(phase) && section.nodes.contains(&node));
+        let found = manifest
+            .sections
+            .iter()
+            .find(|section| section.phase == Some(phase) && section.nodes.contains(&node));
         found.map(|section| section.device.clone())
     };
     for (product, update) in [("a", "new.w"), ("out", "new.v")] {
@@ -198,20 +223,29 @@ fn played_steps_have_the_bits_of_the_whole_or_of_serial_parts() {
     // The weights of exported steps are not at hand.
     steps(&folder);
     for name in ["hand", "train"] {
-        folder.memc(&format!("optimize {name}.onnx -o whole.onnx --exact --no-rewrite --runtime player")).done();
-        let whole = folder.memc("run whole.onnx --layout whole.layout.json --seed 3 --outputs whole.npz").done().out;
+        folder
+            .memc(&format!("optimize {name}.onnx -o whole.onnx --exact --no-rewrite --runtime player"))
+            .done();
+        let whole =
+            folder.memc("run whole.onnx --layout whole.layout.json --seed 3 --outputs whole.npz").done().out;
         for count in [1, 2, 3] {
-            folder.memc(&format!("split {name}.onnx -o p{name}{count} --devices {count} --schedule 1f1b")).done();
-            let ran = folder.memc(&format!("run p{name}{count}/manifest.json --seed 3 --poison-check")).done();
+            folder
+                .memc(&format!("split {name}.onnx -o p{name}{count} --devices {count} --schedule 1f1b"))
+                .done();
+            let ran =
+                folder.memc(&format!("run p{name}{count}/manifest.json --seed 3 --poison-check")).done();
             assert_eq!(ran.out, whole, "{name} {count}");
         }
         let mut serial = None;
         for (count, schedule) in [(1, "gpipe"), (2, "gpipe"), (2, "1f1b"), (3, "1f1b")] {
             let parts = format!("m{name}{count}{schedule}");
             folder
-                .memc(&format!("split {name}.onnx -o {parts} --devices {count} --schedule {schedule} --micro-batches 4"))
+                .memc(&format!(
+                    "split {name}.onnx -o {parts} --devices {count} --schedule {schedule} --micro-batches 4"
+                ))
                 .done();
-            let ran = folder.memc(&format!("run {parts}/manifest.json --seed 3 --outputs parts.npz --json")).done();
+            let ran =
+                folder.memc(&format!("run {parts}/manifest.json --seed 3 --outputs parts.npz --json")).done();
             let told: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
             for device in told["devices"].as_array().unwrap() {
                 assert!(device["bytes"].as_u64() <= device["planned"].as_u64(), "{name} {parts}: {told:#}");
@@ -236,8 +270,12 @@ fn one_forward_one_backward_holds_fewer_parts_than_all_forward_first() {
         let (mut held, mut most) = (BTreeSet::new(), 0);
         for event in &sections.manifest.program[device] {
             match event {
-                Event::Run { micro_batch, section: Some(name) } if name.ends_with("forward") => _ = held.insert(*micro_batch),
-                Event::Run { micro_batch, section: Some(name) } if name.ends_with("backward") => _ = held.remove(micro_batch),
+                Event::Run { micro_batch, section: Some(name) } if name.ends_with("forward") => {
+                    _ = held.insert(*micro_batch)
+                }
+                Event::Run { micro_batch, section: Some(name) } if name.ends_with("backward") => {
+                    _ = held.remove(micro_batch)
+                }
                 _ => {}
             }
             most = most.max(held.len());
@@ -255,7 +293,11 @@ fn a_device_beyond_its_budget_runs_forward_nodes_again() {
     let peak = |rank: usize| free.manifest.devices[rank].peak;
     let again = |sections: &Sections| {
         let nodes = |phase: Phase| -> BTreeSet<u64> {
-            let own = sections.manifest.sections.iter().filter(|section| section.device == "d0" && section.phase == Some(phase));
+            let own = sections
+                .manifest
+                .sections
+                .iter()
+                .filter(|section| section.device == "d0" && section.phase == Some(phase));
             own.flat_map(|section| section.nodes.clone()).collect()
         };
         nodes(Phase::Forward).intersection(&nodes(Phase::Backward)).count()
@@ -292,7 +334,8 @@ const OF_PARTS: &[(&str, Damage)] = &[
         Some(())
     }),
     ("section-part", |manifest, number| {
-        let value = manifest.values.iter_mut().filter(|value| value.joined.is_some() || value.once).nth(number)?;
+        let value =
+            manifest.values.iter_mut().filter(|value| value.joined.is_some() || value.once).nth(number)?;
         value.once = !value.once;
         Some(())
     }),
@@ -370,7 +413,11 @@ const OF_PARTS: &[(&str, Damage)] = &[
         // A random node in the sections of all parts.
         let random = manifest.sections.iter().position(|section| section.phase == Some(Phase::Prepare))?;
         let node = *manifest.sections[random].nodes.first()?;
-        let section = manifest.sections.iter_mut().filter(|section| section.phase == Some(Phase::Forward)).nth(number)?;
+        let section = manifest
+            .sections
+            .iter_mut()
+            .filter(|section| section.phase == Some(Phase::Forward))
+            .nth(number)?;
         section.nodes.push(node);
         section.nodes.sort_unstable();
         Some(())
@@ -387,8 +434,10 @@ fn each_damaged_pipeline_is_refused_by_its_rule() {
         let originals = files(&sections);
         assert_eq!(kinds(&file, &sections.manifest, &originals), BTreeSet::new());
         // With one part, damages are those of any division; nodes that several sections run are of no use.
-        for (_, (kind, damage)) in
-            DAMAGES.iter().enumerate().filter(|(at, (kind, _))| *kind != "section-union" && *at != RUN_EARLIER)
+        for (_, (kind, damage)) in DAMAGES
+            .iter()
+            .enumerate()
+            .filter(|(at, (kind, _))| *kind != "section-union" && *at != RUN_EARLIER)
         {
             for number in 0..6 {
                 let Some(damaged) = damaged(&sections.manifest, *damage, number) else { continue };
@@ -404,7 +453,9 @@ fn each_damaged_pipeline_is_refused_by_its_rule() {
             let sections = divided(&file, count, parts, schedule);
             let originals = files(&sections);
             assert_eq!(kinds(&file, &sections.manifest, &originals), BTreeSet::new());
-            for (at, (kind, damage)) in OF_PARTS.iter().enumerate().filter(|(_, (kind, _))| *kind != "section-random") {
+            for (at, (kind, damage)) in
+                OF_PARTS.iter().enumerate().filter(|(_, (kind, _))| *kind != "section-random")
+            {
                 for number in 0..20 {
                     let Some(damaged) = damaged(&sections.manifest, *damage, number) else { continue };
                     let found_kinds = kinds(&file, &damaged, &originals);

@@ -24,7 +24,9 @@ struct Taken {
 fn taken(name: &str, model: &ModelProto, options: &str) -> Taken {
     let folder = Folder::new(name);
     folder.write("in.onnx", bytes(model));
-    let ran = folder.memc(&format!("optimize in.onnx -o out.onnx --runtime ort --no-rewrite --session plain {options}")).done();
+    let ran = folder
+        .memc(&format!("optimize in.onnx -o out.onnx --runtime ort --no-rewrite --session plain {options}"))
+        .done();
     folder.memc("check in.onnx out.onnx out.layout.json").done();
     let (given, planned) = (measured(&folder, "in.onnx", PLAIN), measured(&folder, "out.onnx", PLAIN));
     assert_eq!(given["digest"], planned["digest"], "{name}: other results\n{}", ran.err);
@@ -52,7 +54,8 @@ fn copies(counts: &[usize], input: &[&str], extent: i64, states: bool) -> ModelP
     for (at, count) in counts.iter().enumerate() {
         let (value, number) = (format!("v{at}"), format!("n{at}"));
         // No two values are equal, so that nothing is merged.
-        let operands: Vec<&str> = (0..*count).map(|copy| input[usize::from(copy == at % count) % input.len()]).collect();
+        let operands: Vec<&str> =
+            (0..*count).map(|copy| input[usize::from(copy == at % count) % input.len()]).collect();
         nodes.push(stated(node("Concat", &operands, &[&value]), vec![int("axis", 0)]));
         let (seen, angle, sine) = (format!("r{at}"), format!("a{at}"), format!("s{at}"));
         if states {
@@ -81,7 +84,8 @@ fn regions_begin_as_large_as_they_must_be() {
     // block of later runs.
     let mut nodes: Vec<NodeProto> = Vec::new();
     for step in 0..4 {
-        let (from, to) = (if step == 0 { "x".to_owned() } else { format!("v{step}") }, format!("v{}", step + 1));
+        let (from, to) =
+            (if step == 0 { "x".to_owned() } else { format!("v{step}") }, format!("v{}", step + 1));
         nodes.push(stated(node("Concat", &[&from, &from], &[&to]), vec![int("axis", 0)]));
     }
     nodes.push(node("Slice", &["v4", "start", "end"], &["y"]));
@@ -99,7 +103,11 @@ fn regions_begin_as_large_as_they_must_be() {
 fn no_small_value_begins_the_first_region() {
     // A number, a value of 1.2 MiB and an output of 1.2 MiB: after a region of 1 MiB for the number, the next
     // ones would have 2 and 4 MiB.
-    let nodes = vec![node("Exp", &["z"], &["scale"]), node("Mul", &["x", "scale"], &["v"]), node("Sin", &["v"], &["y"])];
+    let nodes = vec![
+        node("Exp", &["z"], &["scale"]),
+        node("Mul", &["x", "scale"], &["v"]),
+        node("Sin", &["v"], &["y"]),
+    ];
     let model = with(nodes, |graph| {
         graph.input = vec![fixed("x", &[315_000]), fixed("z", &[1])];
         graph.output = vec![fixed("y", &[315_000])];
@@ -115,7 +123,12 @@ fn buffers_are_not_kept_for_values_of_equal_extents() {
     let counts = [6, 5, 4, 3, 2, 6, 5, 4, 3, 2];
     let taken = taken("plain-reuse", &copies(&counts, &["x", "z"], 250_000, false), "");
     assert!(taken.form.contains("hidden"), "{}", taken.form);
-    assert!(taken.planned <= 9 * MIB && taken.planned * 2 < taken.given, "{} of {}", taken.planned, taken.given);
+    assert!(
+        taken.planned <= 9 * MIB && taken.planned * 2 < taken.given,
+        "{} of {}",
+        taken.planned,
+        taken.given
+    );
 }
 
 #[test]
@@ -124,7 +137,12 @@ fn extents_that_a_model_states_are_hidden_too() {
     let counts = [6, 5, 4, 3, 2, 6, 5, 4, 3, 2];
     let taken = taken("plain-stated", &copies(&counts, &["x", "z"], 250_000, true), "");
     assert!(taken.form.contains("hidden"), "{}", taken.form);
-    assert!(taken.planned <= 17 * MIB && taken.planned * 2 < taken.given, "{} of {}", taken.planned, taken.given);
+    assert!(
+        taken.planned <= 17 * MIB && taken.planned * 2 < taken.given,
+        "{} of {}",
+        taken.planned,
+        taken.given
+    );
 }
 
 #[test]
@@ -132,7 +150,8 @@ fn the_order_survives_all_optimizations() {
     // A session computes the last output first, and so holds all values of the chain for the other outputs.
     let (mut nodes, mut outputs) = (Vec::new(), Vec::new());
     for step in 0..12 {
-        let (from, to) = (if step == 0 { "x".to_owned() } else { format!("h{step}") }, format!("h{}", step + 1));
+        let (from, to) =
+            (if step == 0 { "x".to_owned() } else { format!("h{step}") }, format!("h{}", step + 1));
         let (slope, output) = (format!("c{step}"), format!("r{step}"));
         nodes.push(node("Sin", &[&from], &[&to]));
         nodes.push(node("Cos", &[&to], &[&slope]));
@@ -145,7 +164,12 @@ fn the_order_survives_all_optimizations() {
     });
     let taken = taken("plain-order", &model, "");
     assert!(taken.form.contains("pinned"), "{}", taken.form);
-    assert!(taken.planned <= 7 * MIB && taken.planned * 2 < taken.given, "{} of {}", taken.planned, taken.given);
+    assert!(
+        taken.planned <= 7 * MIB && taken.planned * 2 < taken.given,
+        "{} of {}",
+        taken.planned,
+        taken.given
+    );
 }
 
 #[test]

@@ -14,12 +14,14 @@ const SEEDS: &str = "0,2,3,706,834,985,1312,1509,1611,1693,1699,1855";
 
 #[test]
 fn random_models_are_planned_and_keep_their_results() {
-    let python = std::env::var("MEMC_PYTHON")
-        .expect("MEMC_PYTHON names no Python with onnx and onnxruntime: run the tests with `cargo xtask test`");
+    let python = std::env::var("MEMC_PYTHON").expect(
+        "MEMC_PYTHON names no Python with onnx and onnxruntime: run the tests with `cargo xtask test`",
+    );
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/random/run.py");
     let mut command = Command::new(python);
     command.arg("-B").arg(script).args(["--memc", env!("CARGO_BIN_EXE_memc"), "--seeds", SEEDS]);
-    let output = command.args(["--sets", "exact,integer kernels,two micro-batches"]).output().expect("python starts");
+    let output =
+        command.args(["--sets", "exact,integer kernels,two micro-batches"]).output().expect("python starts");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
     // All models load. For two of them, data contradict the file's claims.

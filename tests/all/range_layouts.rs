@@ -16,7 +16,8 @@ use models_made::{body, branch, bytes, flag, node, stated, symbolic, with};
 const BERT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/models/bert_base_dynamic.onnx");
 
 fn request(dims: &[(&str, &str)]) -> Request {
-    dims.iter().fold(Request::new(), |request, (name, extent)| request.dim(*name, extent.parse::<Extent>().unwrap()))
+    dims.iter()
+        .fold(Request::new(), |request, (name, extent)| request.dim(*name, extent.parse::<Extent>().unwrap()))
 }
 
 fn planned(dims: &[(&str, &str)]) -> Planned {
@@ -44,7 +45,11 @@ fn the_formula_needs_little_at_small_extents() {
         let found = Placement::at(layout, &at(batch, seq), Rule::Formula).unwrap();
         let least = peak(layout, &found);
         // Alignment costs at most 64 bytes for each of a few buffers.
-        assert!(found.arenas[0] * 20 <= least * 21 + 20 * 256, "({batch},{seq}): {} for {least}", found.arenas[0]);
+        assert!(
+            found.arenas[0] * 20 <= least * 21 + 20 * 256,
+            "({batch},{seq}): {} for {least}",
+            found.arenas[0]
+        );
         assert!(found.arenas[0] <= layout.arenas[0].size);
     }
     assert!(planned.trace.ends_with(",settle"), "{}", planned.trace);
@@ -63,7 +68,8 @@ fn the_trace_repeats_the_plan() {
 fn buckets_have_offsets_for_their_extents() {
     let planned = planned(&[("batch", "1,2"), ("seq", "16,64,128")]);
     let layout = &planned.layout;
-    let dims: Vec<Vec<u64>> = layout.layouts.iter().map(|bucket| bucket.dims.values().copied().collect()).collect();
+    let dims: Vec<Vec<u64>> =
+        layout.layouts.iter().map(|bucket| bucket.dims.values().copied().collect()).collect();
     assert_eq!(dims, [[1, 16], [1, 64], [1, 128], [2, 16], [2, 64], [2, 128]]);
     let last = layout.layouts.last().unwrap();
     assert_eq!(last.arenas, layout.arenas, "the main offsets are those of the largest bucket");
@@ -80,7 +86,11 @@ fn buckets_have_offsets_for_their_extents() {
 #[test]
 fn bodies_keep_their_bytes_in_smaller_buckets() {
     let branches = [("then_branch", "Exp"), ("else_branch", "Neg")].map(|(name, op)| {
-        let nodes = vec![node(op, &["r"], &["e"]), node("Add", &["e", "r"], &["q"]), node("Mul", &["q", "e"], &["z"])];
+        let nodes = vec![
+            node(op, &["r"], &["e"]),
+            node("Add", &["e", "r"], &["q"]),
+            node("Mul", &["q", "e"], &["z"]),
+        ];
         body(name, branch(nodes, "z"))
     });
     let either = stated(node("If", &["flag"], &["i"]), branches.to_vec());
@@ -97,7 +107,9 @@ fn bodies_keep_their_bytes_in_smaller_buckets() {
 /// Refuses a placement in which two owners share a byte.
 fn assert_disjoint(layout: &Layout, placement: &Placement) {
     let mut sized = layout.clone();
-    for (tensor, (bytes, offset)) in sized.tensors.iter_mut().zip(placement.bytes.iter().zip(&placement.offsets)) {
+    for (tensor, (bytes, offset)) in
+        sized.tensors.iter_mut().zip(placement.bytes.iter().zip(&placement.offsets))
+    {
         (tensor.bytes, tensor.offset) = (*bytes, *offset);
     }
     let curve = memc_layout::LiveCurve::of(&sized);
@@ -131,7 +143,9 @@ fn an_evaluator_in_python_agrees() {
         for (batch, seq, rule) in [(2, 7, Rule::Formula), (4, 31, Rule::Fixed), (6, 40, Rule::Formula)] {
             let mut command = Command::new(&python);
             command.arg("-B").arg(&script).arg(folder.path(&format!("{number}.layout.json")));
-            command.args([format!("batch={batch}"), format!("seq={seq}")]).args((rule == Rule::Fixed).then_some("--fixed"));
+            command
+                .args([format!("batch={batch}"), format!("seq={seq}")])
+                .args((rule == Rule::Fixed).then_some("--fixed"));
             let output = command.output().unwrap();
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
             let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -27,7 +27,10 @@ fn model() -> ModelProto {
         // Texts of numbers are symbols here: state the last extent.
         for input in &mut graph.input {
             use memc_onnx_proto::onnx::{tensor_shape_proto::dimension::Value, type_proto};
-            let Some(type_proto::Value::TensorType(tensor)) = &mut input.r#type.as_mut().unwrap().value else { panic!() };
+            let Some(type_proto::Value::TensorType(tensor)) = &mut input.r#type.as_mut().unwrap().value
+            else {
+                panic!()
+            };
             tensor.shape.as_mut().unwrap().dim[2].value = Some(Value::DimValue(4));
         }
     })
@@ -37,7 +40,11 @@ fn model() -> ModelProto {
 fn planned(name: &str) -> Folder {
     let folder = Folder::new(name);
     folder.write("in.onnx", bytes(&model()));
-    folder.memc("optimize in.onnx -o out.onnx --dim n=1..5 --dim s=2..32/3 --dim t=s+1 --dim-max n*s<=60 --exact").done();
+    folder
+        .memc(
+            "optimize in.onnx -o out.onnx --dim n=1..5 --dim s=2..32/3 --dim t=s+1 --dim-max n*s<=60 --exact",
+        )
+        .done();
     folder.memc("check in.onnx out.onnx out.layout.json").checked();
     folder
 }
@@ -72,9 +79,12 @@ fn extents_outside_the_ranges_are_refused_before_a_run() {
         let ran = folder.memc(&format!("verify in.onnx out.onnx --at {extents}")).refused(2, "E0715");
         assert!(ran.err.contains(told), "{ran:#?}");
     }
-    let options = |extents: &str| extents.split(',').map(|extent| format!(" --dim {extent}")).collect::<String>();
+    let options =
+        |extents: &str| extents.split(',').map(|extent| format!(" --dim {extent}")).collect::<String>();
     for (extents, told) in [("n=6,s=2", "n=1..5"), ("n=5,s=32", "n*s<=60"), ("q=1", "the free dimensions")] {
-        let ran = folder.memc(&format!("run out.onnx --layout out.layout.json{}", options(extents))).refused(2, "E0715");
+        let ran = folder
+            .memc(&format!("run out.onnx --layout out.layout.json{}", options(extents)))
+            .refused(2, "E0715");
         assert!(ran.err.contains(told), "{ran:#?}");
     }
 }
@@ -82,7 +92,9 @@ fn extents_outside_the_ranges_are_refused_before_a_run() {
 #[test]
 fn a_run_takes_the_extents_of_its_inputs() {
     let folder = planned("ranges-run");
-    let ran = folder.memc("run out.onnx --layout out.layout.json --dim n=2 --dim s=5 --outputs y.npz --poison-check").done();
+    let ran = folder
+        .memc("run out.onnx --layout out.layout.json --dim n=2 --dim s=5 --outputs y.npz --poison-check")
+        .done();
     assert!(ran.err.contains("extents: n=2,s=5"), "{ran:#?}");
     // The outputs of one run are no inputs of another: names are checked, then shapes.
     folder.memc("run out.onnx --layout out.layout.json --inputs y.npz").refused(2, "E0706");
@@ -91,12 +103,17 @@ fn a_run_takes_the_extents_of_its_inputs() {
 /// Returns a network on images of `h` rows: sliding windows with strides, a pool, an upscaled image, and
 /// a join.
 fn images() -> ModelProto {
-    let window = |name: &str, operands: &[&str], result: &str, attributes| stated(node(name, operands, &[result]), attributes);
+    let window = |name: &str, operands: &[&str], result: &str, attributes| {
+        stated(node(name, operands, &[result]), attributes)
+    };
     let pads = |count: i64| ints("pads", &[count; 4]);
     let shape = |extent: i64| ints("kernel_shape", &[extent; 2]);
     let strides = || ints("strides", &[2, 2]);
-    let upscaled =
-        vec![text("mode", "nearest"), text("coordinate_transformation_mode", "asymmetric"), text("nearest_mode", "floor")];
+    let upscaled = vec![
+        text("mode", "nearest"),
+        text("coordinate_transformation_mode", "asymmetric"),
+        text("nearest_mode", "floor"),
+    ];
     let nodes = vec![
         window("Conv", &["x", "w1"], "a", vec![shape(3), pads(1)]),
         node("Sigmoid", &["a"], &["b"]),
@@ -112,8 +129,12 @@ fn images() -> ModelProto {
         graph.input = vec![symbolic("x", &["one", "two", "h", "width"])];
         graph.output = vec![symbolic("y", &["one", "four", "rows", "columns"])];
         let scales = numbers("scales", &[1.0, 1.0, 2.0, 2.0]);
-        graph.initializer =
-            vec![floats("w1", &[16, 2, 3, 3]), floats("w2", &[16, 16, 3, 3]), floats("w3", &[4, 32, 3, 3]), scales];
+        graph.initializer = vec![
+            floats("w1", &[16, 2, 3, 3]),
+            floats("w2", &[16, 16, 3, 3]),
+            floats("w3", &[4, 32, 3, 3]),
+            scales,
+        ];
     })
 }
 
@@ -123,7 +144,9 @@ fn rows_whose_number_is_a_range_are_computed_in_parts() {
     folder.write("in.onnx", bytes(&images()));
     let arena = |extents: &str| {
         folder
-            .memc(&format!("optimize in.onnx -o out.onnx --dim one=1 --dim two=2 --dim width=48 {extents} --slowdown 20%"))
+            .memc(&format!(
+                "optimize in.onnx -o out.onnx --dim one=1 --dim two=2 --dim width=48 {extents} --slowdown 20%"
+            ))
             .done();
         folder.memc("check in.onnx out.onnx out.layout.json").checked();
         let layout = folder.read("out.layout.json");
@@ -143,7 +166,8 @@ fn rows_whose_number_is_a_range_are_computed_in_parts() {
 fn texts() -> ModelProto {
     let layer = |from: &str, at: usize| {
         let name = |what: &str| format!("{what}{at}");
-        let [rows, wide, gate, narrow, back, sum] = ["rows", "wide", "gate", "narrow", "back", "sum"].map(name);
+        let [rows, wide, gate, narrow, back, sum] =
+            ["rows", "wide", "gate", "narrow", "back", "sum"].map(name);
         vec![
             node("Reshape", &[from, "flat"], &[&rows]),
             node("MatMul", &[&rows, "w1"], &[&wide]),
@@ -168,7 +192,9 @@ fn a_batch_that_begins_at_one_is_computed_in_parts() {
     let folder = Folder::new("ranges-batch");
     folder.write("in.onnx", bytes(&texts()));
     let arena = |extents: &str| {
-        folder.memc(&format!("optimize in.onnx -o out.onnx --dim tokens=64 --dim width=128 {extents}")).done();
+        folder
+            .memc(&format!("optimize in.onnx -o out.onnx --dim tokens=64 --dim width=128 {extents}"))
+            .done();
         folder.memc("check in.onnx out.onnx out.layout.json").checked();
         let layout = folder.read("out.layout.json");
         let size = layout.split("\"size\": ").nth(1).and_then(|rest| rest.split(',').next()).unwrap();
@@ -197,8 +223,10 @@ fn numbers_that_follow_from_extents_are_proven_equal() {
     let model = with(nodes, |graph| {
         graph.input = vec![symbolic("x", &["n", "width"])];
         graph.output = vec![symbolic("y", &["width", "n"])];
-        let scalar =
-            |name| memc_onnx_proto::onnx::TensorProto { dims: Vec::new(), ..integers(name, &[i64::from(name == "one")]) };
+        let scalar = |name| memc_onnx_proto::onnx::TensorProto {
+            dims: Vec::new(),
+            ..integers(name, &[i64::from(name == "one")])
+        };
         graph.initializer = vec![scalar("zero"), scalar("one")];
     });
     folder.write("in.onnx", bytes(&model));
@@ -219,7 +247,8 @@ fn centered(axis: i64) -> ModelProto {
     with(nodes, |graph| {
         graph.input = vec![symbolic("x", &["n", "tokens", "width"])];
         graph.output = vec![symbolic("y", &["n", "tokens", "width"])];
-        graph.initializer = vec![floats("w1", &[128, 1024]), floats("w2", &[1024, 128]), integers("axis", &[axis])];
+        graph.initializer =
+            vec![floats("w1", &[128, 1024]), floats("w2", &[1024, 128]), integers("axis", &[axis])];
     })
 }
 
@@ -259,10 +288,17 @@ fn points_at_which_the_given_model_fails_are_left_out() {
     folder.write("in.onnx", bytes(&fourth_row()));
     folder.memc("optimize in.onnx -o out.onnx --dim n=1..9").done();
     let ran = folder.memc("verify in.onnx out.onnx").done();
-    assert!(ran.err.contains(" points were left out: the given model itself fails there, first at n=1: "), "{ran:#?}");
+    assert!(
+        ran.err.contains(" points were left out: the given model itself fails there, first at n=1: "),
+        "{ran:#?}"
+    );
     assert!(ran.err.contains("n=9: equal") && !ran.err.contains("n=1: equal"), "{ran:#?}");
-    let json: serde_json::Value = serde_json::from_str(&folder.memc("verify in.onnx out.onnx --json").done().out).unwrap();
-    assert!(json["points_refused"].as_array().unwrap().iter().all(|point| point["n"].as_u64() < Some(4)), "{json:#}");
+    let json: serde_json::Value =
+        serde_json::from_str(&folder.memc("verify in.onnx out.onnx --json").done().out).unwrap();
+    assert!(
+        json["points_refused"].as_array().unwrap().iter().all(|point| point["n"].as_u64() < Some(4)),
+        "{json:#}"
+    );
     // The array of a `.npy` file is that of the only input.
     let header = "{'descr': '<f4', 'fortran_order': False, 'shape': (7,), }\n";
     let mut array = b"\x93NUMPY\x01\x00".to_vec();

@@ -68,17 +68,32 @@ fn normalized(input: &str, output: &str) -> NodeProto {
 /// rule, and rows that are added to later rows.
 fn windows() -> ModelProto {
     let nodes = vec![
-        windowed("Conv", &["x", "w0", "b0"], "c0", vec![ints("strides", &[2, 2]), ints("pads", &[1, 2, 0, 1])]),
+        windowed(
+            "Conv",
+            &["x", "w0", "b0"],
+            "c0",
+            vec![ints("strides", &[2, 2]), ints("pads", &[1, 2, 0, 1])],
+        ),
         normalized("c0", "r0"),
         windowed("Conv", &["r0", "w1"], "c1", vec![int("group", 24), text("auto_pad", "SAME_LOWER")]),
-        windowed("AveragePool", &["c1"], "a1", vec![ints("kernel_shape", &[3, 3]), ints("pads", &[1, 1, 1, 1])]),
+        windowed(
+            "AveragePool",
+            &["c1"],
+            "a1",
+            vec![ints("kernel_shape", &[3, 3]), ints("pads", &[1, 1, 1, 1])],
+        ),
         windowed("Conv", &["a1", "w2"], "c2", vec![ints("dilations", &[3, 2]), ints("pads", &[3, 2, 3, 2])]),
         node("Add", &["c2", "r0"], &["s2"]),
         windowed(
             "MaxPool",
             &["s2"],
             "m2",
-            vec![ints("kernel_shape", &[3, 3]), ints("pads", &[0, 1, 0, 1]), ints("strides", &[2, 1]), int("ceil_mode", 1)],
+            vec![
+                ints("kernel_shape", &[3, 3]),
+                ints("pads", &[0, 1, 0, 1]),
+                ints("strides", &[2, 1]),
+                int("ceil_mode", 1),
+            ],
         ),
         normalized("m2", "q2"),
         windowed("Conv", &["q2", "w3"], "y", vec![ints("strides", &[3, 3])]),
@@ -113,13 +128,18 @@ fn growing() -> ModelProto {
         normalized("l2", "q2"),
         windowed("Conv", &["q2", "w3"], "y", vec![ints("strides", &[4, 4])]),
     ];
-    let weights = vec![floats("w0", &[3, 6, 2, 3]), numbers("scales", &[1.0, 1.0, 2.0, 1.0]), floats("w3", &[2, 6, 3, 3])];
+    let weights = vec![
+        floats("w0", &[3, 6, 2, 3]),
+        numbers("scales", &[1.0, 1.0, 2.0, 1.0]),
+        floats("w3", &[2, 6, 3, 3]),
+    ];
     model(nodes, &[1, 3, 37, 34], &[1, 2, 74, 17], weights)
 }
 
 /// Returns attention whose heads are in rows, and a wide value between two products.
 fn attention() -> ModelProto {
-    let heads = |name: &str, perm: &[i64]| stated(node("Transpose", &["rows"], &[name]), vec![ints("perm", perm)]);
+    let heads =
+        |name: &str, perm: &[i64]| stated(node("Transpose", &["rows"], &[name]), vec![ints("perm", perm)]);
     let nodes = vec![
         node("MatMul", &["x", "wq"], &["q"]),
         node("Reshape", &["q", "split"], &["rows"]),
@@ -147,14 +167,16 @@ fn attention() -> ModelProto {
 /// Returns `count` equal layers of attention, each added to its input.
 fn layers(count: usize) -> ModelProto {
     let mut nodes = Vec::new();
-    let heads = |of: &str, to: &str, perm: &[i64]| stated(node("Transpose", &[of], &[to]), vec![ints("perm", perm)]);
+    let heads =
+        |of: &str, to: &str, perm: &[i64]| stated(node("Transpose", &[of], &[to]), vec![ints("perm", perm)]);
     let mut weights = vec![integers("split", &[1, 197, 12, 16]), integers("join", &[1, 197, 192])];
     for layer in 0..count {
         let own = |name: &str| format!("{name}{layer}");
         let input = if layer == 0 { "x".to_owned() } else { format!("y{}", layer - 1) };
         let output = if layer + 1 == count { "y".to_owned() } else { own("y") };
         for (name, perm) in [("q", [0, 2, 1, 3]), ("k", [0, 2, 3, 1]), ("v", [0, 2, 1, 3])] {
-            let (weight, product, rows) = (own(&format!("w{name}")), own(&format!("{name}p")), own(&format!("{name}r")));
+            let (weight, product, rows) =
+                (own(&format!("w{name}")), own(&format!("{name}p")), own(&format!("{name}r")));
             weights.push(floats(&weight, &[192, 192]));
             nodes.push(node("MatMul", &[&input, &weight], &[&product]));
             nodes.push(node("Reshape", &[&product, "split"], &[&rows]));
@@ -176,7 +198,8 @@ fn layers(count: usize) -> ModelProto {
 /// connection, and two that halve the image.
 fn bottlenecks() -> ModelProto {
     let halving = vec![int("group", 72), ints("pads", &[1; 4]), ints("strides", &[2, 2])];
-    let mut nodes = vec![windowed("Conv", &["x", "stem"], "t0", vec![ints("pads", &[1; 4]), ints("strides", &[2, 2])])];
+    let mut nodes =
+        vec![windowed("Conv", &["x", "stem"], "t0", vec![ints("pads", &[1; 4]), ints("strides", &[2, 2])])];
     let mut weights = vec![floats("stem", &[12, 3, 3, 3])];
     for block in 0..4 {
         let name = |name: &str| format!("{name}{block}");
@@ -255,11 +278,22 @@ fn resolutions() -> ModelProto {
         ("n", "it", [32, 16], 3, 2),
         ("y", "joined", [3, 56], 1, 1),
     ];
-    let relu = |nodes: &mut Vec<NodeProto>, of: &str, result: &str| nodes.push(node("Relu", &[of], &[result]));
-    let add = |nodes: &mut Vec<NodeProto>, of: [&str; 2], result: &str| nodes.push(node("Add", &of, &[result]));
+    let relu =
+        |nodes: &mut Vec<NodeProto>, of: &str, result: &str| nodes.push(node("Relu", &[of], &[result]));
+    let add =
+        |nodes: &mut Vec<NodeProto>, of: [&str; 2], result: &str| nodes.push(node("Add", &of, &[result]));
     let grow = |nodes: &mut Vec<NodeProto>, of: &str, scales: &str, result: &str| {
-        let attributes = [("mode", "nearest"), ("coordinate_transformation_mode", "asymmetric"), ("nearest_mode", "floor")];
-        nodes.push(windowed("Resize", &[of, "", scales], result, attributes.map(|(name, value)| text(name, value)).to_vec()));
+        let attributes = [
+            ("mode", "nearest"),
+            ("coordinate_transformation_mode", "asymmetric"),
+            ("nearest_mode", "floor"),
+        ];
+        nodes.push(windowed(
+            "Resize",
+            &[of, "", scales],
+            result,
+            attributes.map(|(name, value)| text(name, value)).to_vec(),
+        ));
     };
     // A convolution for each row, followed by the operators that lead to other operands.
     for (result, operand, [filters, read], window, stride) in convolutions {
@@ -311,13 +345,17 @@ fn step() -> ModelProto {
     for k in (0..LAYERS).rev() {
         let from = if k + 1 == LAYERS { image(LAYERS) } else { format!("d{}", k + 1) };
         nodes.push(node("Mul", &[&from, &image(k + 1)], &[&format!("e{k}")]));
-        nodes.push(stated(node("ReduceMax", &[&format!("e{k}")], &[&format!("g{k}")]), vec![int("keepdims", 0)]));
+        nodes.push(stated(
+            node("ReduceMax", &[&format!("e{k}")], &[&format!("g{k}")]),
+            vec![int("keepdims", 0)],
+        ));
         let pads = vec![ints("pads", &[1; 4])];
         nodes.push(windowed("ConvTranspose", &[&format!("e{k}"), "w"], &format!("d{k}"), pads));
     }
     with(nodes, |graph| {
         graph.input = vec![fixed("x", &[1, 8, 48, 48])];
-        graph.output = (0..LAYERS).map(|k| fixed(&format!("g{k}"), &[])).chain([fixed("d0", &[1, 8, 48, 48])]).collect();
+        graph.output =
+            (0..LAYERS).map(|k| fixed(&format!("g{k}"), &[])).chain([fixed("d0", &[1, 8, 48, 48])]).collect();
         graph.initializer = vec![floats("w", &[8, 8, 3, 3])];
     })
 }
@@ -337,7 +375,10 @@ fn runs(name: &str, model: &ModelProto, runtime: &str, hundredths: u64) -> Folde
     let budget = whole * hundredths / 100;
     let layout = planned(&folder, &format!("--runtime {runtime} --budget {budget}"));
     assert!(layout.arenas[0].size <= budget, "{} of {whole}", layout.arenas[0].size);
-    assert!(layout.tensors.iter().any(|tensor| tensor.name.contains("_part1")), "{name}: nothing is in parts");
+    assert!(
+        layout.tensors.iter().any(|tensor| tensor.name.contains("_part1")),
+        "{name}: nothing is in parts"
+    );
     assert_eq!(layout.cost.recomputed_nodes, 0, "nothing is computed twice");
     folder.memc("verify in.onnx out.onnx -n 2").done();
     folder
@@ -366,12 +407,19 @@ fn less_memory_costs_no_time_without_a_stated_slowdown() {
     assert!(free.cost.modelled_ns_after <= plain.cost.modelled_ns_after);
     let slower = planned(&folder, "--slowdown 50%");
     assert!(slower.cost.modelled_ns_after <= plain.cost.modelled_ns_after * 1.5);
-    assert!(slower.arenas[0].size < free.arenas[0].size, "{} is not below {}", slower.arenas[0].size, free.arenas[0].size);
+    assert!(
+        slower.arenas[0].size < free.arenas[0].size,
+        "{} is not below {}",
+        slower.arenas[0].size,
+        free.arenas[0].size
+    );
 }
 
 #[test]
 fn more_time_never_needs_more_memory() {
-    for (name, model) in [("resolutions", resolutions()), ("bottlenecks", bottlenecks()), ("joined", joined())] {
+    for (name, model) in
+        [("resolutions", resolutions()), ("bottlenecks", bottlenecks()), ("joined", joined())]
+    {
         let folder = Folder::new(&format!("regions-more-time-{name}"));
         folder.write("in.onnx", bytes(&model));
         let free = planned(&folder, "").arenas[0].size;
@@ -436,12 +484,16 @@ fn a_budget_costs_no_more_time_than_less_memory_does() {
         let bought = planned(&folder, "--effort fast --slowdown 1%");
         let limit = bought.arenas[0].size;
         // A space's capacity is a limit, as a budget is.
-        let target = include_str!("../../targets/cpu.toml").replace("[[spaces]]", &format!("[[spaces]]\ncapacity = {limit}"));
+        let target = include_str!("../../targets/cpu.toml")
+            .replace("[[spaces]]", &format!("[[spaces]]\ncapacity = {limit}"));
         folder.write("small.toml", target);
         for way in [format!("--budget {limit}"), "--target small.toml".to_owned()] {
             let within = planned(&folder, &format!("--effort fast {way}"));
             let (own, its) = (within.cost.modelled_ns_after, bought.cost.modelled_ns_after);
-            assert!(own <= its && within.arenas[0].size <= limit, "{name} {way}: {own} ns within a limit, {its} without");
+            assert!(
+                own <= its && within.arenas[0].size <= limit,
+                "{name} {way}: {own} ns within a limit, {its} without"
+            );
         }
     }
 }
@@ -454,7 +506,10 @@ fn nodes_too_large_by_themselves_are_in_parts_and_others_recomputed() {
     let layout = planned(&folder, "--runtime ort --budget 500000");
     assert!(layout.arenas[0].size <= 500_000);
     let text = folder.read("out.layout.json");
-    assert!(text.contains("_part1\"") && text.contains("recompute_of"), "regions are in parts, and something is computed again");
+    assert!(
+        text.contains("_part1\"") && text.contains("recompute_of"),
+        "regions are in parts, and something is computed again"
+    );
     folder.memc("check in.onnx out.onnx out.layout.json").checked();
     folder.memc("verify in.onnx out.onnx -n 1").done();
 }
@@ -473,8 +528,10 @@ fn a_refusal_names_the_smallest_budget_that_parts_reach() {
         folder.write("in.onnx", bytes(&model));
         let ran = folder.memc("optimize in.onnx -o out.onnx --effort 1000 --budget 1000");
         assert!(ran.err.contains("without splitting operators every plan needs at least"), "{ran:#?}");
-        let (bound, smallest) =
-            (number(&ran.err, "needs at least "), number(&ran.err, "the smallest plan found, which splits some, needs "));
+        let (bound, smallest) = (
+            number(&ran.err, "needs at least "),
+            number(&ran.err, "the smallest plan found, which splits some, needs "),
+        );
         assert!(smallest < bound.min(most), "{name}: {smallest} is not below {bound}");
         assert!(planned(&folder, &format!("--effort 1000 --budget {smallest}")).arenas[0].size <= smallest);
         let exact = folder.memc("optimize in.onnx -o out.onnx --effort 1000 --budget 1000 --exact");
@@ -515,6 +572,9 @@ fn joined_values_are_taken_apart() {
     for runtime in ["arena", "ort", "player"] {
         let folder = runs(&format!("regions-joined-{runtime}"), &joined(), runtime, 70);
         let layout = memc_layout::read(&folder.read("out.layout.json")).unwrap();
-        assert!(layout.tensors.iter().all(|tensor| tensor.name != "features"), "{runtime}: features are joined");
+        assert!(
+            layout.tensors.iter().all(|tensor| tensor.name != "features"),
+            "{runtime}: features are joined"
+        );
     }
 }

@@ -4,7 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use memc::{Devices, Model, Sections};
-use memc_layout::devices::{Carried, Collective, CollectiveKind, Event, Join, Manifest, Order, Phase, Schedule};
+use memc_layout::devices::{
+    Carried, Collective, CollectiveKind, Event, Join, Manifest, Order, Phase, Schedule,
+};
 use memc_onnx_proto::onnx::AttributeProto;
 use memc_onnx_proto::onnx::attribute_proto::AttributeType;
 use prost::Message as _;
@@ -43,9 +45,11 @@ fn batches_of_every_kind_are_divided_and_checked() {
             assert_eq!(read, *manifest);
             assert_eq!(divided(&file, count, shards).manifest, *manifest, "{name}");
             // Each device computes one part, and only collectives join them.
-            let gradient: Vec<_> = manifest.sections.iter().filter(|section| section.phase == Some(Phase::Gradient)).collect();
+            let gradient: Vec<_> =
+                manifest.sections.iter().filter(|section| section.phase == Some(Phase::Gradient)).collect();
             assert!(gradient.len() == 1 && gradient[0].devices.len() == count, "{name}");
-            let sends = |event: &Event| matches!(event, Event::Send { .. } | Event::Recv { .. } | Event::Join(_));
+            let sends =
+                |event: &Event| matches!(event, Event::Send { .. } | Event::Recv { .. } | Event::Join(_));
             assert!(!manifest.program.values().flatten().any(sends), "{name}");
         }
     }
@@ -57,18 +61,26 @@ fn played_batches_have_the_bits_of_serial_parts() {
     let random = ["mlp_grad_tiny", "mlp_dropout_adam_tiny"];
     for (name, file) in batches(&folder).into_iter().filter(|(name, _)| !random.contains(name)) {
         for count in [2, 4] {
-            let serial = format!("split {name}.onnx -o serial --devices 1 --schedule gpipe --micro-batches {count}");
+            let serial =
+                format!("split {name}.onnx -o serial --devices 1 --schedule gpipe --micro-batches {count}");
             folder.memc(&serial).done();
             let expected = folder.memc("run serial/manifest.json --seed 3 --json").done().out;
             let expected: serde_json::Value = serde_json::from_str(&expected).unwrap();
-            for more in ["", " --shard-state", " --sums engine", " --alias-state", " --shard-state --alias-state"] {
-                folder.memc(&format!("split {name}.onnx -o parts --devices {count} --schedule data{more}")).done();
+            for more in
+                ["", " --shard-state", " --sums engine", " --alias-state", " --shard-state --alias-state"]
+            {
+                folder
+                    .memc(&format!("split {name}.onnx -o parts --devices {count} --schedule data{more}"))
+                    .done();
                 folder.memc(&format!("check {name}.onnx parts/manifest.json")).done();
                 let ran = folder.memc("run parts/manifest.json --seed 3 --json --poison-check").done();
                 let told: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
                 assert_eq!(told["digest"], expected["digest"], "{name} {count}{more}");
                 for device in told["devices"].as_array().unwrap() {
-                    assert!(device["bytes"].as_u64() <= device["planned"].as_u64(), "{name} {more}: {told:#}");
+                    assert!(
+                        device["bytes"].as_u64() <= device["planned"].as_u64(),
+                        "{name} {more}: {told:#}"
+                    );
                 }
             }
             std::fs::remove_dir_all(folder.path("serial")).unwrap();
@@ -82,12 +94,18 @@ fn played_batches_have_the_bits_of_serial_parts() {
 fn state(file: &Model, manifest: &Manifest, device: &str) -> u64 {
     let graph = file.graph();
     let read = |phase: Phase| -> BTreeSet<&str> {
-        let own = manifest.sections.iter().filter(|section| section.phase == Some(phase) && section.runs_on(device));
+        let own = manifest
+            .sections
+            .iter()
+            .filter(|section| section.phase == Some(phase) && section.runs_on(device));
         let nodes = own.flat_map(|section| &section.nodes).map(|node| &graph.node[*node as usize]);
         nodes.flat_map(|node| &node.input).map(String::as_str).collect()
     };
     let (updated, gradient) = (read(Phase::Update), read(Phase::Gradient));
-    let own = graph.initializer.iter().filter(|tensor| updated.contains(tensor.name()) && !gradient.contains(tensor.name()));
+    let own = graph
+        .initializer
+        .iter()
+        .filter(|tensor| updated.contains(tensor.name()) && !gradient.contains(tensor.name()));
     own.map(|tensor| tensor.dims.iter().product::<i64>() as u64 * 4).sum()
 }
 
@@ -102,7 +120,8 @@ fn each_device_holds_its_share_of_the_state() {
     assert!(all > 0 && state(&file, &whole, "d1") == all);
     for count in [2, 4] {
         let manifest = divided(&file, count, true).manifest;
-        let shares: Vec<u64> = manifest.devices.iter().map(|device| state(&file, &manifest, &device.name)).collect();
+        let shares: Vec<u64> =
+            manifest.devices.iter().map(|device| state(&file, &manifest, &device.name)).collect();
         // Single numbers, such as the count of steps, are wherever they are read.
         assert!(shares.iter().sum::<u64>() <= all + 64 * count as u64, "{shares:?} of {all}");
         let most = shares.iter().max().unwrap();
@@ -114,7 +133,8 @@ fn each_device_holds_its_share_of_the_state() {
             .filter(|row| row.kind == CollectiveKind::Broadcast)
             .map(|row| row.value.as_str())
             .collect();
-        let gradient = manifest.sections.iter().find(|section| section.phase == Some(Phase::Gradient)).unwrap();
+        let gradient =
+            manifest.sections.iter().find(|section| section.phase == Some(Phase::Gradient)).unwrap();
         let nodes = gradient.nodes.iter().map(|node| &file.graph().node[*node as usize]);
         let read: BTreeSet<&str> = nodes.flat_map(|node| &node.input).map(String::as_str).collect();
         for name in file.graph().output.iter().map(|info| info.name()) {
@@ -134,7 +154,9 @@ fn is_join(event: &Event) -> bool {
 
 /// Damages of collectives: name of the kind, and a change by number.
 const OF_COLLECTIVES: &[(&str, Damage)] = &[
-    ("collective", |manifest, number| (number < manifest.collectives.len()).then(|| drop(manifest.collectives.remove(number)))),
+    ("collective", |manifest, number| {
+        (number < manifest.collectives.len()).then(|| drop(manifest.collectives.remove(number)))
+    }),
     ("collective", |manifest, number| {
         let row = manifest.collectives.get(number)?.clone();
         manifest.collectives.push(row);
@@ -177,8 +199,12 @@ const OF_COLLECTIVES: &[(&str, Damage)] = &[
     }),
     ("collective", |manifest, number| {
         // A sum that one device gets, and all of them read.
-        let is_read = |name: &String| manifest.values.iter().any(|value| value.name == *name && !value.to.is_empty());
-        let all = manifest.collectives.iter().filter(|row| row.kind == CollectiveKind::AllReduce && is_read(&row.value));
+        let is_read =
+            |name: &String| manifest.values.iter().any(|value| value.name == *name && !value.to.is_empty());
+        let all = manifest
+            .collectives
+            .iter()
+            .filter(|row| row.kind == CollectiveKind::AllReduce && is_read(&row.value));
         let name = all.map(|row| row.value.clone()).nth(number)?;
         let row = manifest.collectives.iter_mut().find(|row| row.value == name)?;
         (row.kind, row.root) = (CollectiveKind::Reduce, Some("d0".to_owned()));
@@ -245,7 +271,11 @@ const OF_COLLECTIVES: &[(&str, Damage)] = &[
         Some(())
     }),
     ("section-part", |manifest, number| {
-        let value = manifest.values.iter_mut().filter(|value| value.from.is_some() && value.joined.is_some()).nth(number)?;
+        let value = manifest
+            .values
+            .iter_mut()
+            .filter(|value| value.from.is_some() && value.joined.is_some())
+            .nth(number)?;
         let joined = value.joined.as_mut()?;
         joined.by = if joined.by == Join::Mean { Join::Sum } else { Join::Mean };
         Some(())
@@ -268,7 +298,10 @@ fn each_damaged_collective_is_refused_by_its_rule() {
                         continue;
                     }
                     let found_kinds = kinds(&file, &damaged, &originals);
-                    assert!(found_kinds.contains(kind), "{name} {shards} {kind} {at} {number}: {found_kinds:?}");
+                    assert!(
+                        found_kinds.contains(kind),
+                        "{name} {shards} {kind} {at} {number}: {found_kinds:?}"
+                    );
                     *found.entry(kind).or_default() += 1;
                 }
             }
@@ -351,7 +384,10 @@ fn requests_without_sense_leave_nothing_behind() {
         ("hand.onnx --devices 2 --schedule data --device-budget 100B", 3, "E0311", "needs"),
     ] {
         let ran = folder.memc(&format!("split {arguments} -o parts"));
-        assert!(ran.code == Some(exit) && ran.err.contains(code) && ran.err.contains(text), "{arguments} {ran:#?}");
+        assert!(
+            ran.code == Some(exit) && ran.err.contains(code) && ran.err.contains(text),
+            "{arguments} {ran:#?}"
+        );
         assert!(!folder.path("parts").exists(), "{arguments}");
     }
     assert_eq!(folder.names(), ["forward.onnx", "hand.onnx", "norm.onnx"]);

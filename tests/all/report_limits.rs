@@ -32,7 +32,10 @@ fn limits_are_kept_to_the_byte() {
     folder.memc(&format!("report in.onnx --max-arena {arena}")).done();
     let refused = folder.memc(&format!("report in.onnx --max-arena {}", arena - 1));
     assert_eq!(refused.code, Some(3), "{refused:#?}");
-    assert!(refused.err.contains("error[E0317]: arena of device: ") && refused.err.contains("= help: "), "{refused:#?}");
+    assert!(
+        refused.err.contains("error[E0317]: arena of device: ") && refused.err.contains("= help: "),
+        "{refused:#?}"
+    );
     // The report is printed, so that a log shows the reason.
     assert!(refused.out.contains("arena"), "{refused:#?}");
     folder.memc("report in.onnx --max-arena 110%").done();
@@ -53,7 +56,10 @@ fn weights_have_a_limit_of_their_own() {
     let refused = folder.memc("report in.onnx --max-weights 255 --max-arena 1");
     assert_eq!(refused.code, Some(3));
     let notes = refused.err.lines().filter(|line| line.starts_with("  = note: ")).count();
-    assert!(notes == 1 && refused.err.contains("weights: 256 B (256 B) exceeds 255 B (255 B)"), "{refused:#?}");
+    assert!(
+        notes == 1 && refused.err.contains("weights: 256 B (256 B) exceeds 255 B (255 B)"),
+        "{refused:#?}"
+    );
 }
 
 #[test]
@@ -94,20 +100,33 @@ fn values_without_a_bound_exceed_every_limit() {
 #[test]
 fn forms_name_the_exceeded_size() {
     let folder = folder("forms");
-    let at = |form: &str| folder.memc(&format!("report in.onnx --max-arena 1KiB --max-weights 1GiB --format {form}"));
+    let at = |form: &str| {
+        folder.memc(&format!("report in.onnx --max-arena 1KiB --max-weights 1GiB --format {form}"))
+    };
     let markdown = at("markdown");
     assert_eq!(markdown.code, Some(3));
     assert!(markdown.out.starts_with("### memc: `in.onnx`\n"), "{markdown:#?}");
-    assert!(markdown.out.contains("| arena of device | ") && markdown.out.contains(" | 1.0 KiB |  |  | **exceeded** |"));
+    assert!(
+        markdown.out.contains("| arena of device | ")
+            && markdown.out.contains(" | 1.0 KiB |  |  | **exceeded** |")
+    );
     assert!(markdown.out.contains("| weights | ") && markdown.out.contains(" | 1.0 GiB |  |  | kept |"));
     let github = at("github");
-    assert!(github.out.starts_with("::error file=in.onnx,title=memc%3A arena of device::arena of device: "), "{github:#?}");
+    assert!(
+        github.out.starts_with("::error file=in.onnx,title=memc%3A arena of device::arena of device: "),
+        "{github:#?}"
+    );
     assert!(github.out.contains("\n::notice file=in.onnx,title=memc::peak "), "{github:#?}");
     let json: Value = serde_json::from_str(&at("json").out).unwrap();
-    let exceeded: Vec<bool> = json["limits"].as_array().unwrap().iter().map(|row| row["exceeded"].as_bool().unwrap()).collect();
+    let exceeded: Vec<bool> =
+        json["limits"].as_array().unwrap().iter().map(|row| row["exceeded"].as_bool().unwrap()).collect();
     assert_eq!(exceeded, [true, false]);
     assert_eq!(json["limits"][0]["limit"], 1024);
-    assert!(at("html").out.contains("<html") && at("trace").out.contains("traceEvents") && at("text").out.contains("arena:"));
+    assert!(
+        at("html").out.contains("<html")
+            && at("trace").out.contains("traceEvents")
+            && at("text").out.contains("arena:")
+    );
     let both = folder.memc("report in.onnx --json --format text");
     assert_eq!(both.code, Some(2));
 }
@@ -120,7 +139,10 @@ fn the_report_is_written_even_if_a_limit_is_exceeded() {
     assert_eq!(folder.names(), ["in.onnx", "report.d", "report.md"]);
     assert!(folder.read("report.md").contains("**exceeded**"));
     folder.memc(&format!("{write} --max-arena 1MiB")).done();
-    assert!(folder.read("report.md").starts_with("### memc") && !folder.read("report.md").contains("**exceeded**"));
+    assert!(
+        folder.read("report.md").starts_with("### memc")
+            && !folder.read("report.md").contains("**exceeded**")
+    );
     let rule = folder.read("report.d");
     assert!(rule.starts_with("report.md: in.onnx"), "{rule}");
     assert_eq!(folder.memc("report in.onnx --depfile report.d").code, Some(2));
@@ -140,7 +162,8 @@ fn scanners_get_an_error_for_each_exceeded_limit() {
     let [run] = log["runs"].as_array().unwrap().as_slice() else { panic!("{log:#}") };
     let driver = &run["tool"]["driver"];
     assert_eq!(driver["name"], "memc");
-    let rules: Vec<&str> = driver["rules"].as_array().unwrap().iter().map(|rule| rule["id"].as_str().unwrap()).collect();
+    let rules: Vec<&str> =
+        driver["rules"].as_array().unwrap().iter().map(|rule| rule["id"].as_str().unwrap()).collect();
     let results = run["results"].as_array().unwrap();
     assert_eq!(results.len(), 2, "{log:#}");
     for (result, (level, kind)) in results.iter().zip([("error", "fail"), ("none", "pass")]) {
@@ -155,8 +178,13 @@ fn scanners_get_an_error_for_each_exceeded_limit() {
         assert!(result["partialFingerprints"].as_object().unwrap().values().all(Value::is_string));
     }
     folder.memc(&format!("explain {}", rules[0])).done();
-    let none: Value = serde_json::from_str(&folder.memc("report in,1.onnx --format sarif").done().out).unwrap();
-    assert_eq!(none["runs"][0]["results"], Value::Array(Vec::new()), "an empty list, not an absent one: the scan ran");
+    let none: Value =
+        serde_json::from_str(&folder.memc("report in,1.onnx --format sarif").done().out).unwrap();
+    assert_eq!(
+        none["runs"][0]["results"],
+        Value::Array(Vec::new()),
+        "an empty list, not an absent one: the scan ran"
+    );
 }
 
 #[test]

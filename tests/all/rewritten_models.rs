@@ -51,7 +51,8 @@ fn changes(before: &[String], after: &[String]) -> Vec<Change> {
     let mut common = vec![vec![0u32; after.len() + 1]; before.len() + 1];
     for (i, old) in before.iter().enumerate().rev() {
         for (j, new) in after.iter().enumerate().rev() {
-            common[i][j] = if old == new { common[i + 1][j + 1] + 1 } else { common[i + 1][j].max(common[i][j + 1]) };
+            common[i][j] =
+                if old == new { common[i + 1][j + 1] + 1 } else { common[i + 1][j].max(common[i][j + 1]) };
         }
     }
     let (mut i, mut j, mut found) = (0, 0, Vec::new());
@@ -130,12 +131,16 @@ fn extents(file: &ModelFile) -> BTreeMap<String, u64> {
 
 fn shown(path: &Path) -> String {
     let file = ModelFile::open(path).unwrap();
-    let imported = import(&file, &ImportOptions { dims: extents(&file), ..ImportOptions::default() }).unwrap();
+    let imported =
+        import(&file, &ImportOptions { dims: extents(&file), ..ImportOptions::default() }).unwrap();
     let options = Options { profile: &Profile::ORT, ..Options::default() };
     let mut module = imported.module;
     let mut ctx = PassContext::new(&options, imported.data);
     let run = |module: &mut Module, ctx: &mut PassContext<'_>, text: &str| {
-        Pipeline::parse(text, module.stage, memc_plan::registry::REGISTRY).unwrap().run(module, ctx, true, &mut Silent).unwrap();
+        Pipeline::parse(text, module.stage, memc_plan::registry::REGISTRY)
+            .unwrap()
+            .run(module, ctx, true, &mut Silent)
+            .unwrap();
         nodes(module)
     };
     let before = run(&mut module, &mut ctx, BEFORE);

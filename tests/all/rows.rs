@@ -22,7 +22,14 @@ struct Case {
     moves: bool,
 }
 
-fn case(node: NodeProto, from: &[i64], to: &[i64], axis: i64, positions: std::ops::Range<i64>, moves: bool) -> Case {
+fn case(
+    node: NodeProto,
+    from: &[i64],
+    to: &[i64],
+    axis: i64,
+    positions: std::ops::Range<i64>,
+    moves: bool,
+) -> Case {
     Case { node, dims: [from.to_vec(), to.to_vec()], constants: Vec::new(), axis, positions, moves }
 }
 
@@ -33,7 +40,10 @@ fn cases() -> Vec<Case> {
     let with = |case: Case, constants: Vec<TensorProto>| Case { constants, ..case };
     let image = [2, 4, 40, 12];
     let window = |op: &str| {
-        stated(of(op, &[]), vec![ints("kernel_shape", &[5, 3]), ints("strides", &[2, 1]), ints("pads", &[2, 1, 2, 1])])
+        stated(
+            of(op, &[]),
+            vec![ints("kernel_shape", &[5, 3]), ints("strides", &[2, 1]), ints("pads", &[2, 1, 2, 1])],
+        )
     };
     let norm = || of("LayerNormalization", &["scale"]);
     let scalar = |name: &str, value: i64| TensorProto { dims: Vec::new(), ..integers(name, &[value]) };
@@ -46,14 +56,30 @@ fn cases() -> Vec<Case> {
             case(of("Gemm", &["w", "b"]), &[64, 32], &[64, 48], 0, 9..10, true),
             vec![floats("w", &[32, 48]), floats("b", &[48])],
         ),
-        case(stated(of("Transpose", &[]), vec![ints("perm", &[1, 0, 2])]), &[8, 64, 16], &[64, 8, 16], 0, 5..8, true),
+        case(
+            stated(of("Transpose", &[]), vec![ints("perm", &[1, 0, 2])]),
+            &[8, 64, 16],
+            &[64, 8, 16],
+            0,
+            5..8,
+            true,
+        ),
         case(stated(of("Softmax", &[]), vec![int("axis", -1)]), &[64, 32], &[64, 32], 0, 1..2, true),
         case(stated(of("Softmax", &[]), vec![int("axis", 0)]), &[64, 32], &[64, 32], 0, 1..2, false),
         with(case(norm(), &[64, 32], &[64, 32], 0, 60..64, true), vec![floats("scale", &[32])]),
         with(case(norm(), &[64, 32], &[64, 32], 1, 0..4, false), vec![floats("scale", &[32])]),
-        with(case(of("ReduceSum", &["axes"]), &[64, 4, 32], &[64, 1, 32], 0, 63..64, true), vec![sized("axes", &[1])]),
-        with(case(of("Reshape", &["shape"]), &[64, 32], &[64, 8, 4], 0, 5..6, true), vec![sized("shape", &[64, 8, 4])]),
-        with(case(of("Expand", &["shape"]), &[64, 1, 32], &[64, 3, 32], 0, 2..3, true), vec![sized("shape", &[64, 3, 32])]),
+        with(
+            case(of("ReduceSum", &["axes"]), &[64, 4, 32], &[64, 1, 32], 0, 63..64, true),
+            vec![sized("axes", &[1])],
+        ),
+        with(
+            case(of("Reshape", &["shape"]), &[64, 32], &[64, 8, 4], 0, 5..6, true),
+            vec![sized("shape", &[64, 8, 4])],
+        ),
+        with(
+            case(of("Expand", &["shape"]), &[64, 1, 32], &[64, 3, 32], 0, 2..3, true),
+            vec![sized("shape", &[64, 3, 32])],
+        ),
         with(case(of("CumSum", &["axis"]), &[64, 32], &[64, 32], 0, 0..4, false), vec![scalar("axis", 0)]),
         with(case(of("CumSum", &["axis"]), &[64, 32], &[64, 32], 0, 0..4, false), vec![scalar("axis", 1)]),
         with(
@@ -68,7 +94,14 @@ fn cases() -> Vec<Case> {
             vec![floats("w", &[6, 4, 3, 3])],
         ),
         with(
-            case(stated(of("Conv", &["w"]), vec![text("auto_pad", "SAME_UPPER")]), &image, &[2, 6, 40, 12], 0, 1..2, true),
+            case(
+                stated(of("Conv", &["w"]), vec![text("auto_pad", "SAME_UPPER")]),
+                &image,
+                &[2, 6, 40, 12],
+                0,
+                1..2,
+                true,
+            ),
             vec![floats("w", &[6, 4, 3, 3])],
         ),
         case(window("MaxPool"), &image, &[2, 4, 20, 12], 2, 18..20, true),
@@ -87,14 +120,26 @@ fn model(cases: &[Case]) -> ModelProto {
             read[usize::try_from(case.axis).unwrap()] = case.positions.end - case.positions.start;
             graph.input.push(fixed(&named("i"), &case.dims[0]));
             graph.output.push(fixed(&named("y"), &read));
-            let own = case.constants.iter().map(|tensor| TensorProto { name: Some(named(tensor.name())), ..tensor.clone() });
+            let own = case
+                .constants
+                .iter()
+                .map(|tensor| TensorProto { name: Some(named(tensor.name())), ..tensor.clone() });
             graph.initializer.extend(own);
             let slice = [("from", case.positions.start), ("to", case.positions.end), ("along", case.axis)];
             graph.initializer.extend(slice.map(|(name, value)| integers(&named(name), &[value])));
             nodes.push(node("Exp", &[&named("i")], &[&named("x")]));
             let input = case.node.input.iter().map(|name| named(name)).collect();
-            nodes.push(NodeProto { input, output: vec![named("v")], name: Some(named("node")), ..case.node.clone() });
-            nodes.push(node("Slice", &[&named("v"), &named("from"), &named("to"), &named("along")], &[&named("y")]));
+            nodes.push(NodeProto {
+                input,
+                output: vec![named("v")],
+                name: Some(named("node")),
+                ..case.node.clone()
+            });
+            nodes.push(node(
+                "Slice",
+                &[&named("v"), &named("from"), &named("to"), &named("along")],
+                &[&named("y")],
+            ));
         }
         graph.node = nodes;
     };
@@ -159,7 +204,8 @@ fn other_positions_and_other_pads_are_not_proven() {
             for (operand, step) in [(1, 1), (1, -1), (2, -1)] {
                 let moved = |graph: &mut GraphProto| {
                     let name = graph.node[at].input[operand].clone();
-                    let mut tensor = graph.initializer.iter().find(|tensor| tensor.name() == name).unwrap().clone();
+                    let mut tensor =
+                        graph.initializer.iter().find(|tensor| tensor.name() == name).unwrap().clone();
                     let raw: [u8; 8] = tensor.raw_data.as_ref().unwrap()[..8].try_into().unwrap();
                     tensor.raw_data = Some((i64::from_le_bytes(raw) + step).to_le_bytes().to_vec().into());
                     tensor.name = Some("moved".to_owned());
@@ -201,7 +247,8 @@ fn early_cuts_along_axes_of_sums_are_not_proven() {
         let is_unproven = report.remarks.iter().any(|remark| remark.contains("not proven equal"));
         tried.push((label, is_unproven));
     }
-    let tried: Vec<(&str, bool)> = tried.iter().map(|(label, unproven)| (label.as_str(), *unproven)).collect();
+    let tried: Vec<(&str, bool)> =
+        tried.iter().map(|(label, unproven)| (label.as_str(), *unproven)).collect();
     // The sums of the last one are along the other axis.
     let expected = [("Softmax", false), ("Softmax", true), ("CumSum", true), ("CumSum", false)];
     assert_eq!(tried, expected);

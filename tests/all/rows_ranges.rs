@@ -103,7 +103,12 @@ fn last_rows_over_ranges_are_proven_equal_and_small() {
         let given = ModelFile::from_bytes(bytes(&model(read))).unwrap();
         let out = ModelProto::decode(&*std::fs::read(folder.path("out.onnx")).unwrap()).unwrap();
         let report = checked(&given, &out, &all);
-        assert!(report.holds() && report.is_proven(), "{read:?}: {:?} {:?}", report.violations, report.remarks);
+        assert!(
+            report.holds() && report.is_proven(),
+            "{read:?}: {:?} {:?}",
+            report.violations,
+            report.remarks
+        );
         folder.memc("verify in.onnx out.onnx").done();
     }
 }
@@ -123,9 +128,12 @@ fn other_rows_over_ranges_are_not_proven() {
     assert!(is_proven(&out));
     let mut tried = 0;
     let graph = out.graph.as_ref().unwrap();
-    for (at, tensor) in graph.initializer.iter().enumerate().filter(|(_, tensor)| tensor.data_type == Some(7)) {
+    for (at, tensor) in graph.initializer.iter().enumerate().filter(|(_, tensor)| tensor.data_type == Some(7))
+    {
         for step in [-1, 1] {
-            let read = |graph: &GraphProto| graph.node.iter().any(|node| node.input.iter().any(|name| name == tensor.name()));
+            let read = |graph: &GraphProto| {
+                graph.node.iter().any(|node| node.input.iter().any(|name| name == tensor.name()))
+            };
             let bytes = tensor.raw_data.clone().unwrap_or_default();
             if !read(graph) || bytes.len() != 8 {
                 continue;

@@ -16,7 +16,8 @@ use memc_onnx_proto::ModelFile;
 use memc_onnx_proto::onnx::tensor_shape_proto::Dimension;
 use memc_onnx_proto::onnx::tensor_shape_proto::dimension::Value as Extent;
 use memc_onnx_proto::onnx::{
-    GraphProto, ModelProto, OperatorSetIdProto, StringStringEntryProto, TensorShapeProto, TypeProto, ValueInfoProto, type_proto,
+    GraphProto, ModelProto, OperatorSetIdProto, StringStringEntryProto, TensorShapeProto, TypeProto,
+    ValueInfoProto, type_proto,
 };
 use memc_passes::{Options, PassContext, Pipeline, Silent};
 use memc_rewrite::RuleBook;
@@ -31,8 +32,10 @@ fn described(module: &Module, value: Value) -> ValueInfoProto {
         Dim::AtMost(_) | Dim::Within(_) | Dim::Unknown => None,
     };
     let dims = ty.shape.iter().flatten().map(|dim| Dimension { value: extent(dim), denotation: None });
-    let tensor =
-        type_proto::Tensor { elem_type: Some(ty.element.to_onnx()), shape: Some(TensorShapeProto { dim: dims.collect() }) };
+    let tensor = type_proto::Tensor {
+        elem_type: Some(ty.element.to_onnx()),
+        shape: Some(TensorShapeProto { dim: dims.collect() }),
+    };
     let ty = TypeProto { denotation: None, value: Some(type_proto::Value::TensorType(tensor)) };
     ValueInfoProto { name: Some(data.name.clone()), r#type: Some(ty), ..ValueInfoProto::default() }
 }
@@ -50,14 +53,22 @@ fn write(module: &Module, path: &Path) {
     };
     let mut sets = module.opsets.clone();
     sets.entry("com.microsoft".to_owned()).or_insert(1);
-    let sets = sets.into_iter().map(|(domain, version)| OperatorSetIdProto { domain: Some(domain), version: Some(version) });
+    let sets = sets
+        .into_iter()
+        .map(|(domain, version)| OperatorSetIdProto { domain: Some(domain), version: Some(version) });
     let entry = |(name, range): (&String, &memc_ir::Range)| StringStringEntryProto {
         key: Some(format!("range:{name}")),
         value: Some(format!("{} {} {}", range.min, range.max.unwrap(), range.step)),
     };
     let metadata_props = module.domain().ranges.iter().map(entry).collect();
     let opset_import = sets.collect();
-    let model = ModelProto { ir_version: Some(8), opset_import, graph: Some(graph), metadata_props, ..ModelProto::default() };
+    let model = ModelProto {
+        ir_version: Some(8),
+        opset_import,
+        graph: Some(graph),
+        metadata_props,
+        ..ModelProto::default()
+    };
     let file = ModelFile::from_bytes(model.encode_to_vec()).unwrap();
     let options = ExportOptions { metadata: false, value_info: false, ..ExportOptions::default() };
     let made = export(&file, module, &options).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -88,7 +99,11 @@ fn forms_keep_results_and_refused_forms_change_them() {
         for (number, (condition, found)) in cases::mutants(rule, &all).into_iter().enumerate() {
             let word = if all.careful.contains(&condition) { "same" } else { "other" };
             if let Some((case, forms)) = found {
-                pair(&folder.join(format!("{word} {} without-{number}", rule.class.name())), &case.module, &forms);
+                pair(
+                    &folder.join(format!("{word} {} without-{number}", rule.class.name())),
+                    &case.module,
+                    &forms,
+                );
             }
         }
     }
@@ -106,7 +121,8 @@ const TYPES: &[(&str, &[&str])] = &[
     ("u8", &["[0]", "[1]", "[2]"]),
     ("bool", &["[false]", "[true]"]),
 ];
-const NUMBERS: &[&str] = &["[0.0]", "[-0.0]", "[1.0]", "[-1.0]", "[2.0]", "[0.5]", "[inf]", "[-inf]", "[nan]"];
+const NUMBERS: &[&str] =
+    &["[0.0]", "[-0.0]", "[1.0]", "[-1.0]", "[2.0]", "[0.5]", "[inf]", "[-inf]", "[nan]"];
 /// The same numbers in half precision.
 const HALVES: &[&str] = &[
     "hex \"0000\"",
@@ -142,7 +158,8 @@ fn trials(name: &str, numbers: &[&str]) -> Vec<String> {
         "Unsqueeze" => of(&["const %a : i64[0] = []\n%r = Unsqueeze(%x, %a) : unknown"]),
         "Concat" => of(&["%r = Concat(%x) {axis = 1} : unknown"]),
         "Where" => {
-            let choice = |truth: &&str| format!("const %c : bool[] = [{truth}]\n%r = Where(%c, %x, %z) : unknown");
+            let choice =
+                |truth: &&str| format!("const %c : bool[] = [{truth}]\n%r = Where(%c, %x, %z) : unknown");
             ["true", "false"].iter().map(choice).collect()
         }
         _ => {
@@ -151,9 +168,13 @@ fn trials(name: &str, numbers: &[&str]) -> Vec<String> {
                 found.push(format!("%r = {name}({operands}) : unknown"));
                 found.push(format!("%q = {name}({operands}) : unknown\n%r = {name}(%q) : unknown"));
             }
-            for (number, shape) in numbers.iter().flat_map(|number| ["[]", "[1]", "[1,1]"].map(|shape| (number, shape))) {
+            for (number, shape) in
+                numbers.iter().flat_map(|number| ["[]", "[1]", "[1,1]"].map(|shape| (number, shape)))
+            {
                 for operands in ["%x, %k", "%k, %x"] {
-                    found.push(format!("const %k : TYPE{shape} = {number}\n%r = {name}({operands}) : unknown"));
+                    found.push(format!(
+                        "const %k : TYPE{shape} = {number}\n%r = {name}({operands}) : unknown"
+                    ));
                 }
             }
             found
@@ -171,7 +192,8 @@ fn canonical(lines: &str, ty: &str) -> Option<(Module, Module)> {
     );
     let mut given = text::parse(&text).unwrap_or_else(|errors| panic!("{errors:?}\n{text}"));
     let inference = memc_ops::infer(&mut given);
-    let is_typed = given.ty(given.graph(given.main()).outputs[0]).tensor().is_some_and(|ty| ty.known_dims().is_some());
+    let is_typed =
+        given.ty(given.graph(given.main()).outputs[0]).tensor().is_some_and(|ty| ty.known_dims().is_some());
     if !inference.diagnostics.is_empty() || !is_typed {
         return None;
     }
@@ -194,10 +216,13 @@ fn facts_that_are_called_exact_keep_all_bits() {
     let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("facts/rules");
     let _ = fs::remove_dir_all(&root);
     let passing: Vec<&str> = memc_ops::passing_on().map(|info| info.name).collect();
-    let repeats = |info: &memc_ops::OpInfo| info.algebra.is_some_and(|algebra| algebra.idempotent || algebra.self_inverse);
+    let repeats = |info: &memc_ops::OpInfo| {
+        info.algebra.is_some_and(|algebra| algebra.idempotent || algebra.self_inverse)
+    };
     let mut missing = Vec::new();
-    let states_a_fact =
-        |info: &&&memc_ops::OpInfo| info.domain.is_empty() && (info.algebra.is_some() || passing.contains(&info.name));
+    let states_a_fact = |info: &&&memc_ops::OpInfo| {
+        info.domain.is_empty() && (info.algebra.is_some() || passing.contains(&info.name))
+    };
     for info in memc_ops::all().iter().filter(states_a_fact) {
         let mut found = 0;
         for (ty, numbers) in TYPES {
@@ -223,7 +248,8 @@ fn canonical_masks_keep_all_bits() {
     let home = cases::home().join("../plan/tests/filetests/canonicalize");
     let options = Options::default();
     let test = fs::read_to_string(home.join("pool_masks.mem")).unwrap();
-    let given = text::parse(test.split("// ----").next().unwrap()).unwrap_or_else(|errors| panic!("{errors:?}"));
+    let given =
+        text::parse(test.split("// ----").next().unwrap()).unwrap_or_else(|errors| panic!("{errors:?}"));
     let mut form = given.clone();
     let inference = memc_ops::infer(&mut form);
     form.stage = Stage::Typed;
@@ -238,10 +264,15 @@ fn canonical_masks_keep_all_bits() {
 /// Runs the models of a folder and their forms in ONNX Runtime, and asserts equal results for forms
 /// that must give them, and other results for those that must not.
 fn assert_computed(root: &Path, cases: &Path) {
-    let python = std::env::var("MEMC_PYTHON")
-        .expect("MEMC_PYTHON names no Python with onnx and onnxruntime: run the tests with `cargo xtask test`");
+    let python = std::env::var("MEMC_PYTHON").expect(
+        "MEMC_PYTHON names no Python with onnx and onnxruntime: run the tests with `cargo xtask test`",
+    );
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rules/compare.py");
     let output = Command::new(python).arg(script).arg(root).arg(cases).output().expect("python starts");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success() && said.ends_with("nothing wrong\n"), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success() && said.ends_with("nothing wrong\n"),
+        "{said}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }

@@ -14,7 +14,8 @@ const PASSES: &str = "tie,fold,canonicalize,dce,scan,dce,view,schedule,in-place,
 
 /// Returns a model of `n` rows of 1,024 numbers: their cosines, then `rest`, which reads `h` and makes `y`.
 fn model(rest: Vec<NodeProto>) -> ModelProto {
-    let first = vec![node("Cos", &["x"], &["c"]), node("Mul", &["c", "by"], &["m"]), node("Tanh", &["m"], &["h"])];
+    let first =
+        vec![node("Cos", &["x"], &["c"]), node("Mul", &["c", "by"], &["m"]), node("Tanh", &["m"], &["h"])];
     with(first.into_iter().chain(rest).collect(), |graph| {
         graph.input = vec![symbolic("x", &["n", "wide"])];
         graph.output = vec![symbolic("y", &["n", "made"])];
@@ -53,8 +54,11 @@ fn images() -> ModelProto {
     with(nodes, |graph| {
         graph.input = vec![symbolic("x", &["n", "c", "h", "w"])];
         graph.output = vec![symbolic("y", &["n", "made", "high", "wide"])];
-        graph.initializer =
-            vec![numbers("scales", &[1.0, 1.0, 2.0, 2.0]), floats("kernel", &[1, 2, 1, 1]), numbers("ones", &[1.0, 1.0])];
+        graph.initializer = vec![
+            numbers("scales", &[1.0, 1.0, 2.0, 2.0]),
+            floats("kernel", &[1, 2, 1, 1]),
+            numbers("ones", &[1.0, 1.0]),
+        ];
     })
 }
 
@@ -67,7 +71,9 @@ fn product() -> Vec<NodeProto> {
 fn planned(name: &str, rest: Vec<NodeProto>) -> Folder {
     let folder = Folder::new(name);
     folder.write("in.onnx", bytes(&model(rest)));
-    folder.memc(&format!("optimize in.onnx -o out.onnx --dim n=1..6 --dim wide=1024 --passes {PASSES}")).done();
+    folder
+        .memc(&format!("optimize in.onnx -o out.onnx --dim n=1..6 --dim wide=1024 --passes {PASSES}"))
+        .done();
     folder
 }
 
@@ -105,9 +111,16 @@ fn the_search_keeps_a_scan_if_it_is_the_best_plan() {
     let folder = Folder::new("scan-chosen");
     folder.write("in.onnx", bytes(&model(product())));
     let ran = folder.memc("optimize in.onnx -o out.onnx --dim n=1..64 --dim wide=1024 --log-plans").done();
-    let line = ran.out.lines().chain(ran.err.lines()).find(|line| line.starts_with("scan ")).unwrap_or_default().to_owned();
+    let line = ran
+        .out
+        .lines()
+        .chain(ran.err.lines())
+        .find(|line| line.starts_with("scan "))
+        .unwrap_or_default()
+        .to_owned();
     assert!(line.contains("rows one after another"), "{ran:#?}");
-    let ran = folder.memc("optimize in.onnx -o out.onnx --dim n=1..64 --dim wide=1024 --exact --log-plans").done();
+    let ran =
+        folder.memc("optimize in.onnx -o out.onnx --dim n=1..64 --dim wide=1024 --exact --log-plans").done();
     assert!(!(ran.out + &ran.err).contains("rows one after another"), "equal bits forbid other rows");
 }
 

@@ -11,7 +11,11 @@ use crate::command::{Folder, model};
 
 /// The request of `memc split` without options.
 pub fn request() -> Request {
-    Request::new().runtime(Runtime::Player).rewrite(Rewriting { enabled: false, exact: true, ..Rewriting::default() })
+    Request::new().runtime(Runtime::Player).rewrite(Rewriting {
+        enabled: false,
+        exact: true,
+        ..Rewriting::default()
+    })
 }
 
 /// A model of the tests, divided.
@@ -29,14 +33,21 @@ fn divided_of(file: Model, devices: &Devices) -> (Model, Sections) {
 pub fn tied() -> Model {
     use memc_onnx_proto::onnx::tensor_shape_proto::{Dimension, dimension};
     use memc_onnx_proto::onnx::{
-        GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, TensorShapeProto, TypeProto, ValueInfoProto,
-        type_proto,
+        GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, TensorShapeProto, TypeProto,
+        ValueInfoProto, type_proto,
     };
     use prost::Message as _;
     let weight = |name: String, dims: Vec<i64>| {
         let count = dims.iter().product::<i64>() as usize;
-        let numbers = (0..count).flat_map(|index| ((index % 7) as f32 - 3.0).to_le_bytes()).collect::<Vec<u8>>();
-        TensorProto { name: Some(name), data_type: Some(1), dims, raw_data: Some(numbers.into()), ..TensorProto::default() }
+        let numbers =
+            (0..count).flat_map(|index| ((index % 7) as f32 - 3.0).to_le_bytes()).collect::<Vec<u8>>();
+        TensorProto {
+            name: Some(name),
+            data_type: Some(1),
+            dims,
+            raw_data: Some(numbers.into()),
+            ..TensorProto::default()
+        }
     };
     let info = |name: &str| {
         let dim = |extent| Dimension { value: Some(dimension::Value::DimValue(extent)), denotation: None };
@@ -55,17 +66,30 @@ pub fn tied() -> Model {
         output: vec![output],
         ..NodeProto::default()
     };
-    let mut graph =
-        GraphProto { name: Some("tied".to_owned()), input: vec![info("x0")], output: vec![info("x12")], ..GraphProto::default() };
+    let mut graph = GraphProto {
+        name: Some("tied".to_owned()),
+        input: vec![info("x0")],
+        output: vec![info("x12")],
+        ..GraphProto::default()
+    };
     graph.initializer.extend((0..6).map(|bias| weight(format!("b{bias}"), vec![32])));
     for layer in 0..12 {
         graph.initializer.push(weight(format!("w{layer}"), vec![32, 32]));
         graph.node.push(node("MatMul", vec![format!("x{layer}"), format!("w{layer}")], format!("m{layer}")));
-        graph.node.push(node("Add", vec![format!("m{layer}"), format!("b{}", layer % 6)], format!("a{layer}")));
+        graph.node.push(node(
+            "Add",
+            vec![format!("m{layer}"), format!("b{}", layer % 6)],
+            format!("a{layer}"),
+        ));
         graph.node.push(node("Relu", vec![format!("a{layer}")], format!("x{}", layer + 1)));
     }
     let opset = OperatorSetIdProto { domain: None, version: Some(17) };
-    let model = ModelProto { ir_version: Some(8), opset_import: vec![opset], graph: Some(graph), ..ModelProto::default() };
+    let model = ModelProto {
+        ir_version: Some(8),
+        opset_import: vec![opset],
+        graph: Some(graph),
+        ..ModelProto::default()
+    };
     Model::from_bytes(model.encode_to_vec()).unwrap()
 }
 
@@ -132,7 +156,11 @@ fn budgets_bound_all_bytes_of_a_device_and_more_never_hurts() {
         let mut devices = Devices::new(2);
         devices.budgets = vec![Size::Bytes(budget)];
         let (_, sections) = divided("light_squeezenet", &devices);
-        assert!(sections.manifest.devices.iter().all(|device| device.peak <= budget), "{:?}", sections.manifest.devices);
+        assert!(
+            sections.manifest.devices.iter().all(|device| device.peak <= budget),
+            "{:?}",
+            sections.manifest.devices
+        );
         let time = |planned: &memc::Planned| planned.layout.cost.modelled_ns_after as u64;
         let time = sections.planned.iter().map(time).max().unwrap();
         assert!(time <= slowest.saturating_add(slowest / 100), "{time} {slowest}");
@@ -173,13 +201,22 @@ fn one_more_device_is_never_slower() {
 pub type Damage = fn(&mut Manifest, usize) -> Option<()>;
 
 fn events(manifest: &mut Manifest) -> Vec<(String, usize)> {
-    manifest.program.iter().flat_map(|(device, events)| (0..events.len()).map(|at| (device.clone(), at))).collect()
+    manifest
+        .program
+        .iter()
+        .flat_map(|(device, events)| (0..events.len()).map(|at| (device.clone(), at)))
+        .collect()
 }
 
 /// Finds the `number`-th event of a kind.
 pub fn find(manifest: &Manifest, number: usize, is: impl Fn(&Event) -> bool) -> Option<(String, usize)> {
     let all = manifest.program.iter().flat_map(|(device, events)| {
-        events.iter().enumerate().filter(|(_, event)| is(event)).map(|(at, _)| (device.clone(), at)).collect::<Vec<_>>()
+        events
+            .iter()
+            .enumerate()
+            .filter(|(_, event)| is(event))
+            .map(|(at, _)| (device.clone(), at))
+            .collect::<Vec<_>>()
     });
     all.collect::<Vec<_>>().get(number).cloned()
 }
@@ -209,7 +246,8 @@ pub const DAMAGES: &[(&str, Damage)] = &[
         Some(())
     }),
     ("message", |manifest, number| {
-        let (device, at) = find(manifest, number, |event| matches!(event, Event::Send { .. } | Event::Recv { .. }))?;
+        let (device, at) =
+            find(manifest, number, |event| matches!(event, Event::Send { .. } | Event::Recv { .. }))?;
         manifest.program.get_mut(&device)?.remove(at);
         Some(())
     }),
@@ -233,7 +271,8 @@ pub const DAMAGES: &[(&str, Damage)] = &[
         Some(())
     }),
     ("event-order", |manifest, number| {
-        let (device, at) = find(manifest, number, |event| matches!(event, Event::Give(_) | Event::Send { .. }))?;
+        let (device, at) =
+            find(manifest, number, |event| matches!(event, Event::Give(_) | Event::Send { .. }))?;
         let events = manifest.program.get_mut(&device)?;
         let value = match &events[at] {
             Event::Give(Carried { value, micro_batch }) | Event::Send { value, micro_batch, .. } => {
@@ -282,8 +321,12 @@ pub const DAMAGES: &[(&str, Damage)] = &[
         let count = manifest.sections.len();
         let section = manifest.sections.get_mut(number % count)?;
         match number / count {
-            0 => section.model_sha256.replace_range(0..1, if section.model_sha256.starts_with('0') { "1" } else { "0" }),
-            1 => section.layout_sha256.replace_range(3..4, if section.layout_sha256[3..].starts_with('0') { "1" } else { "0" }),
+            0 => section
+                .model_sha256
+                .replace_range(0..1, if section.model_sha256.starts_with('0') { "1" } else { "0" }),
+            1 => section
+                .layout_sha256
+                .replace_range(3..4, if section.layout_sha256[3..].starts_with('0') { "1" } else { "0" }),
             2 => section.device.push('x'),
             3 => manifest.source.sha256.clear(),
             4 => drop(manifest.program.pop_first()),
@@ -304,7 +347,8 @@ fn each_damaged_manifest_is_refused_by_its_rule() {
     for (name, count) in [("swiftnet_like", 3), ("light_squeezenet", 3), ("lstm_seq2seq", 2), ("tied", 2)] {
         let mut devices = Devices::new(count);
         devices.micro_batches = 3;
-        let (file, sections) = if name == "tied" { divided_of(tied(), &devices) } else { divided(name, &devices) };
+        let (file, sections) =
+            if name == "tied" { divided_of(tied(), &devices) } else { divided(name, &devices) };
         let files = files(&sections);
         assert_eq!(kinds(&file, &sections.manifest, &files), BTreeSet::new());
         for (kind, damage) in DAMAGES {
@@ -334,7 +378,10 @@ fn each_damaged_manifest_is_refused_by_its_rule() {
             }
         }
         // A device that waits for its own result: the first device receives from the last one first.
-        let (first, last) = (sections.manifest.sections[0].device.clone(), sections.manifest.sections[count - 1].device.clone());
+        let (first, last) = (
+            sections.manifest.sections[0].device.clone(),
+            sections.manifest.sections[count - 1].device.clone(),
+        );
         for number in 0..20 {
             let mut damaged = sections.manifest.clone();
             let (value, micro_batch) = (format!("extra{number}"), number % 3);
@@ -344,7 +391,11 @@ fn each_damaged_manifest_is_refused_by_its_rule() {
                 .get_mut(&first)
                 .unwrap()
                 .insert(at, Event::Recv { value: value.clone(), micro_batch, from: last.clone() });
-            damaged.program.get_mut(&last).unwrap().push(Event::Send { value, micro_batch, to: first.clone() });
+            damaged.program.get_mut(&last).unwrap().push(Event::Send {
+                value,
+                micro_batch,
+                to: first.clone(),
+            });
             assert!(kinds(&file, &damaged, &files).contains("deadlock"), "{name} {number}");
             *found.entry("deadlock").or_default() += 1;
         }
@@ -365,7 +416,8 @@ fn a_section_of_other_nodes_and_a_wrong_layout_are_refused() {
             let mut files = files(&sections);
             let mut damaged = sections.manifest.clone();
             let layout = &mut files[section].layout;
-            let placed: Vec<usize> = (0..layout.tensors.len()).filter(|at| layout.tensors[*at].offset.is_some()).collect();
+            let placed: Vec<usize> =
+                (0..layout.tensors.len()).filter(|at| layout.tensors[*at].offset.is_some()).collect();
             let at = placed[number * 5 % placed.len()];
             let tensor = &mut layout.tensors[at];
             match number % 2 {
@@ -393,7 +445,9 @@ fn leaves(value: &serde_json::Value, path: &str, found: &mut Vec<String>) {
         serde_json::Value::Array(items) => {
             items.iter().enumerate().for_each(|(at, item)| leaves(item, &format!("{path}/{at}"), found));
         }
-        serde_json::Value::Object(items) => items.iter().for_each(|(key, item)| leaves(item, &format!("{path}/{key}"), found)),
+        serde_json::Value::Object(items) => {
+            items.iter().for_each(|(key, item)| leaves(item, &format!("{path}/{key}"), found))
+        }
         _ => found.push(path.to_owned()),
     }
 }
@@ -406,8 +460,15 @@ pub fn survives_hostile_values(file: &Model, sections: &Sections, name: &str, va
     let whole = serde_json::to_value(&sections.manifest).unwrap();
     let mut paths = Vec::new();
     leaves(&whole, "", &mut paths);
-    let others: [serde_json::Value; 7] =
-        [0.into(), u64::MAX.into(), (1_u64 << 63).into(), "".into(), name.into(), value.into(), serde_json::Value::Null];
+    let others: [serde_json::Value; 7] = [
+        0.into(),
+        u64::MAX.into(),
+        (1_u64 << 63).into(),
+        "".into(),
+        name.into(),
+        value.into(),
+        serde_json::Value::Null,
+    ];
     let (mut read, mut refused) = (0, 0);
     for (number, path) in paths.iter().enumerate() {
         // Four of the values a place: kinds of places meet all of them.
@@ -420,7 +481,8 @@ pub fn survives_hostile_values(file: &Model, sections: &Sections, name: &str, va
             // Versions of memc, rates, links that no value takes, and budgets above the peak decide nothing;
             // names of files are judged by whoever opens them.
             let is_file = path.ends_with("/model") || path.ends_with("/layout");
-            let is_free = is_file || ["memc_version", "links", "budget"].iter().any(|part| path.contains(part));
+            let is_free =
+                is_file || ["memc_version", "links", "budget"].iter().any(|part| path.contains(part));
             refused += usize::from(!report.holds());
             assert!(!report.holds() || manifest == sections.manifest || is_free, "{path}: {damaged:#}");
         }
@@ -444,8 +506,14 @@ fn a_random_node_runs_in_one_section() {
         let files = files(&sections);
         assert_eq!(kinds(&file, &sections.manifest, &files), BTreeSet::new());
         let is_random = |node: &u64| file.graph().node[*node as usize].op_type().starts_with("Random");
-        let random: BTreeSet<u64> =
-            sections.manifest.sections.iter().flat_map(|section| &section.nodes).copied().filter(is_random).collect();
+        let random: BTreeSet<u64> = sections
+            .manifest
+            .sections
+            .iter()
+            .flat_map(|section| &section.nodes)
+            .copied()
+            .filter(is_random)
+            .collect();
         assert!(!random.is_empty());
         for node in random {
             for section in 0..sections.manifest.sections.len() {
@@ -477,7 +545,9 @@ fn a_stated_pipeline_stage_is_the_rank() {
         let at = number as usize * 3 % nodes.len();
         // Every fourth one states its rank.
         let stage = if number % 4 == 0 { section as i32 } else { section as i32 + number };
-        nodes[at].device_configurations.push(NodeDeviceConfigurationProto { pipeline_stage: Some(stage), ..Default::default() });
+        nodes[at]
+            .device_configurations
+            .push(NodeDeviceConfigurationProto { pipeline_stage: Some(stage), ..Default::default() });
         files[section].model = Model::from_bytes(proto.encode_to_vec()).unwrap();
         let hash = memc::sha256(files[section].model.bytes());
         files[section].layout.model.output_sha256 = hash.clone();
@@ -496,8 +566,10 @@ fn files_are_written_together_and_checked_from_the_disk() {
     std::fs::copy(model("light_squeezenet"), folder.path("in.onnx")).unwrap();
     let ran = folder.memc("split in.onnx -o parts --devices 2").done();
     assert!(ran.err.contains("d0: ") && ran.err.contains("values cross"), "{ran:#?}");
-    let names: BTreeSet<String> =
-        std::fs::read_dir(folder.path("parts")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let names: BTreeSet<String> = std::fs::read_dir(folder.path("parts"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
     let expected = ["d0.layout.json", "d0.onnx", "d1.layout.json", "d1.onnx", "manifest.json"];
     assert_eq!(names, expected.map(str::to_owned).into());
     folder.memc("check in.onnx parts/manifest.json").done();
@@ -513,7 +585,10 @@ fn files_are_written_together_and_checked_from_the_disk() {
     let given = Model::open(folder.path("in.onnx")).unwrap();
     let out = Model::open(folder.path("parts/d0.onnx")).unwrap();
     let layout = memc_layout::read(&folder.read("parts/d0.layout.json")).unwrap();
-    assert!(!Weights::beside(&given, &out).check(&given, &out, &layout).holds(), "the whole model is not its first section");
+    assert!(
+        !Weights::beside(&given, &out).check(&given, &out, &layout).holds(),
+        "the whole model is not its first section"
+    );
     assert!(folder.memc("schema devices").done().out.contains("memc.devices/1"));
 }
 
@@ -525,7 +600,9 @@ fn played_sections_give_the_results_of_the_whole_model() {
     let whole = folder.memc("run out.onnx --layout out.layout.json --seed 3").done().out;
     for count in 1..4 {
         folder.memc(&format!("split in.onnx -o parts{count} --devices {count}")).done();
-        let ran = folder.memc(&format!("run parts{count}/manifest.json --seed 3 --poison-check --outputs y.npz")).done();
+        let ran = folder
+            .memc(&format!("run parts{count}/manifest.json --seed 3 --poison-check --outputs y.npz"))
+            .done();
         assert_eq!(ran.out, whole, "{count}");
     }
     // Each run of a program has inputs of its own; all devices take turns.
@@ -533,7 +610,11 @@ fn played_sections_give_the_results_of_the_whole_model() {
     let ran = folder.memc("run many/manifest.json --json").done();
     let ran: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
     let devices = ran["devices"].as_array().unwrap();
-    assert!(devices.len() == 3 && devices.iter().all(|device| device["bytes"].as_u64() <= device["planned"].as_u64()), "{ran:#}");
+    assert!(
+        devices.len() == 3
+            && devices.iter().all(|device| device["bytes"].as_u64() <= device["planned"].as_u64()),
+        "{ran:#}"
+    );
     // Programs that wait for ever, or use what is not held, end with an error.
     let manifest = memc_layout::devices::read(&folder.read("many/manifest.json")).unwrap();
     let without = |is: fn(&Event) -> bool| {

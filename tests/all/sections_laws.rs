@@ -7,7 +7,8 @@ use memc_ir::Nanos;
 use memc_layout::devices::Crossing;
 use memc_onnx_proto::onnx::tensor_shape_proto::{Dimension, dimension};
 use memc_onnx_proto::onnx::{
-    GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, TensorShapeProto, TypeProto, ValueInfoProto, type_proto,
+    GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, TensorShapeProto, TypeProto,
+    ValueInfoProto, type_proto,
 };
 use prost::Message as _;
 
@@ -33,14 +34,21 @@ impl Numbers {
 fn network(seed: u64) -> Model {
     let mut numbers = Numbers(seed);
     let (rows, width) = (4 << numbers.below(5), 16 << numbers.below(3));
-    let dim = |extent: usize| Dimension { value: Some(dimension::Value::DimValue(extent as i64)), denotation: None };
+    let dim = |extent: usize| Dimension {
+        value: Some(dimension::Value::DimValue(extent as i64)),
+        denotation: None,
+    };
     let info = |name: String| {
         let shape = Some(TensorShapeProto { dim: vec![dim(rows), dim(width)] });
         let kind = type_proto::Value::TensorType(type_proto::Tensor { elem_type: Some(1), shape });
         let r#type = Some(TypeProto { denotation: None, value: Some(kind) });
         ValueInfoProto { name: Some(name), r#type, ..ValueInfoProto::default() }
     };
-    let mut graph = GraphProto { name: Some("random".to_owned()), input: vec![info("x0".to_owned())], ..GraphProto::default() };
+    let mut graph = GraphProto {
+        name: Some("random".to_owned()),
+        input: vec![info("x0".to_owned())],
+        ..GraphProto::default()
+    };
     let layers = 8 + numbers.below(14);
     for layer in 1..=layers {
         // Most layers read the one before, some an earlier one. Plans merge equal nodes and Relus in a row:
@@ -50,19 +58,26 @@ fn network(seed: u64) -> Model {
         let main = if numbers.below(5) == 0 { far } else { near };
         let of = |graph: &GraphProto, op: &str, value: usize| {
             let name = format!("x{value}");
-            graph.node.iter().any(|node| node.op_type() == op && (node.input[0] == name || node.output[0] == name))
+            graph
+                .node
+                .iter()
+                .any(|node| node.op_type() == op && (node.input[0] == name || node.output[0] == name))
         };
         let (op, inputs) = match numbers.below(4) {
             0 if !of(&graph, "Relu", main) => ("Relu", vec![format!("x{main}")]),
-            1 if !of(&graph, "Add", main) && !of(&graph, "Add", far) => ("Add", vec![format!("x{main}"), format!("x{far}")]),
+            1 if !of(&graph, "Add", main) && !of(&graph, "Add", far) => {
+                ("Add", vec![format!("x{main}"), format!("x{far}")])
+            }
             _ => {
                 let shared = numbers.below(layer);
-                let is_free = graph.node.iter().all(|node| node.input != [format!("x{main}"), format!("w{shared}")]);
+                let is_free =
+                    graph.node.iter().all(|node| node.input != [format!("x{main}"), format!("w{shared}")]);
                 let owner = if numbers.below(5) == 0 && is_free { shared } else { layer };
                 let name = format!("w{owner}");
                 if graph.initializer.iter().all(|tensor| tensor.name() != name) {
                     let count = width * width;
-                    let items = (0..count).flat_map(|at| (((at * 7 + layer * 131) % 997) as f32 * 0.001 - 0.5).to_le_bytes());
+                    let items = (0..count)
+                        .flat_map(|at| (((at * 7 + layer * 131) % 997) as f32 * 0.001 - 0.5).to_le_bytes());
                     graph.initializer.push(TensorProto {
                         name: Some(name.clone()),
                         data_type: Some(1),
@@ -87,7 +102,12 @@ fn network(seed: u64) -> Model {
     let unread = (1..=layers).map(|layer| format!("x{layer}")).filter(|name| !is_read(name));
     graph.output = unread.map(info).collect();
     let opset = OperatorSetIdProto { domain: None, version: Some(17) };
-    let model = ModelProto { ir_version: Some(8), opset_import: vec![opset], graph: Some(graph), ..ModelProto::default() };
+    let model = ModelProto {
+        ir_version: Some(8),
+        opset_import: vec![opset],
+        graph: Some(graph),
+        ..ModelProto::default()
+    };
     Model::from_bytes(model.encode_to_vec()).unwrap()
 }
 
@@ -95,7 +115,8 @@ fn network(seed: u64) -> Model {
 fn devices(count: usize, bytes_per_second: f64, budget: u64) -> Devices {
     let mut devices = Devices::new(count);
     let pairs = (0..count).flat_map(|from| (from + 1..count).map(move |to| (from, to)));
-    devices.links = pairs.map(|(from, to)| DevicePath { from, to, bytes_per_second, latency: Nanos(1000.0) }).collect();
+    devices.links =
+        pairs.map(|(from, to)| DevicePath { from, to, bytes_per_second, latency: Nanos(1000.0) }).collect();
     devices.budgets = vec![Size::Bytes(budget)];
     devices
 }
@@ -108,7 +129,11 @@ fn slowest(sections: &Sections, bytes_per_second: f64) -> f64 {
             let makes = value.from.as_ref() == Some(&section.device) && !value.to.is_empty();
             makes || value.from.is_some() && value.to.contains(&section.device)
         };
-        let moved = manifest.values.iter().filter(crosses).map(|value| 1000.0 + value.bytes as f64 / bytes_per_second * 1e9);
+        let moved = manifest
+            .values
+            .iter()
+            .filter(crosses)
+            .map(|value| 1000.0 + value.bytes as f64 / bytes_per_second * 1e9);
         planned.layout.cost.modelled_ns_after + moved.sum::<f64>()
     });
     all.fold(0.0, f64::max)
@@ -152,7 +177,10 @@ fn one_more_device_is_never_slower_or_refused() {
             for count in 1..5 {
                 let Some(sections) = divided(&file, &devices(count, rate, 1 << 30)) else { break };
                 let time = slowest(&sections, rate);
-                assert!(time <= before + ROUNDING, "seed {seed}, {count} devices at {rate}: {time} after {before}");
+                assert!(
+                    time <= before + ROUNDING,
+                    "seed {seed}, {count} devices at {rate}: {time} after {before}"
+                );
                 before = time;
             }
         }

@@ -44,16 +44,25 @@ fn sections_of_free_dimensions_are_proven_and_played() {
         let stated = manifest(&folder, &format!("parts{count}/manifest.json"));
         let names: Vec<&String> = stated.source.ranges.keys().collect();
         assert_eq!(names, ["batch", "past", "seq"], "{:?}", stated.source);
-        assert!(["past+seq", "seq+past"].contains(&stated.source.equal["total"].as_str()), "{:?}", stated.source);
+        assert!(
+            ["past+seq", "seq+past"].contains(&stated.source.equal["total"].as_str()),
+            "{:?}",
+            stated.source
+        );
         let crossing = stated.values.iter().find(|value| value.from.is_some() && !value.to.is_empty());
         assert_eq!(crossing.is_some(), count > 1);
         for value in stated.values.iter().filter(|value| value.shape_expr.is_some()) {
-            assert!(value.bytes_expr.as_ref().is_some_and(|text| text.contains("seq") || text.contains("past")), "{value:?}");
+            assert!(
+                value.bytes_expr.as_ref().is_some_and(|text| text.contains("seq") || text.contains("past")),
+                "{value:?}"
+            );
         }
         for extents in ["batch=2,past=12,seq=4", "batch=1,past=0,seq=3", "batch=2,past=5,seq=1"] {
             let dims: String = extents.split(',').map(|dim| format!(" --dim {dim}")).collect();
-            let whole = folder.memc(&format!("run out.onnx --layout out.layout.json --seed 5{dims}")).done().out;
-            let ran = folder.memc(&format!("run parts{count}/manifest.json --seed 5 --poison-check{dims}")).done();
+            let whole =
+                folder.memc(&format!("run out.onnx --layout out.layout.json --seed 5{dims}")).done().out;
+            let ran =
+                folder.memc(&format!("run parts{count}/manifest.json --seed 5 --poison-check{dims}")).done();
             assert_eq!(ran.out, whole, "{count} devices at {extents}");
         }
     }
@@ -67,8 +76,9 @@ fn damaged_ranges_are_refused() {
     let sections = memc::split(&file, &ranged(), &Devices::new(2)).unwrap();
     let originals = files(&sections);
     assert_eq!(kinds(&file, &sections.manifest, &originals), BTreeSet::new());
-    let free: Vec<usize> =
-        (0..sections.manifest.values.len()).filter(|at| sections.manifest.values[*at].shape_expr.is_some()).collect();
+    let free: Vec<usize> = (0..sections.manifest.values.len())
+        .filter(|at| sections.manifest.values[*at].shape_expr.is_some())
+        .collect();
     assert!(free.len() >= 4, "{:?}", sections.manifest.values);
     let mut refused = 0;
     for at in free {
@@ -118,7 +128,11 @@ fn caches_that_grow_stay_on_the_device_of_their_layer() {
         for Updated { section, tensor, result } in &stated.state {
             let find = |name: &String| stated.values.iter().find(|value| value.name == *name).unwrap();
             assert_eq!((&find(tensor).to, &find(tensor).from), (&vec![section.clone()], &None));
-            assert!(find(result).to.is_empty() && find(result).output && find(result).from.as_ref() == Some(section));
+            assert!(
+                find(result).to.is_empty()
+                    && find(result).output
+                    && find(result).from.as_ref() == Some(section)
+            );
         }
         let holders: BTreeSet<&String> = stated.state.iter().map(|row| &row.section).collect();
         assert_eq!(holders.len(), count);
@@ -146,8 +160,12 @@ fn caches_that_grow_stay_on_the_device_of_their_layer() {
 }
 
 /// Ways of dividing a training step.
-const WAYS: [&str; 4] =
-    ["--devices 2", "--devices 3", "--devices 2 --schedule 1f1b", "--devices 2 --schedule gpipe --micro-batches 2"];
+const WAYS: [&str; 4] = [
+    "--devices 2",
+    "--devices 3",
+    "--devices 2 --schedule 1f1b",
+    "--devices 2 --schedule gpipe --micro-batches 2",
+];
 
 #[test]
 fn new_values_take_the_storage_of_old_ones() {
@@ -157,19 +175,27 @@ fn new_values_take_the_storage_of_old_ones() {
         folder.memc(&format!("split in.onnx -o plain {arguments}")).done();
         folder.memc(&format!("split in.onnx -o parts --alias-state {arguments}")).done();
         folder.memc("check in.onnx parts/manifest.json").done();
-        let (stated, plain) = (manifest(&folder, "parts/manifest.json"), manifest(&folder, "plain/manifest.json"));
+        let (stated, plain) =
+            (manifest(&folder, "parts/manifest.json"), manifest(&folder, "plain/manifest.json"));
         assert!(stated.state.len() >= 10, "{arguments}: {:?}", stated.state);
         let peak = |manifest: &Manifest| manifest.devices.iter().map(|device| device.peak).sum::<u64>();
         assert!(peak(&stated) < peak(&plain), "{arguments}: {} {}", peak(&stated), peak(&plain));
         // What is written over is counted with the weights of its device.
         for device in &stated.devices {
-            let own: BTreeSet<&String> =
-                stated.sections.iter().filter(|section| section.device == device.name).map(|section| &section.layout).collect();
+            let own: BTreeSet<&String> = stated
+                .sections
+                .iter()
+                .filter(|section| section.device == device.name)
+                .map(|section| &section.layout)
+                .collect();
             let mut old: BTreeMap<String, u64> = BTreeMap::new();
             for layout in own {
                 let layout = memc_layout::read(&folder.read(&format!("parts/{layout}"))).unwrap();
-                let is_old = |tensor: &&memc_layout::Tensor| layout.state.iter().any(|row| row.tensor == tensor.name);
-                old.extend(layout.tensors.iter().filter(is_old).map(|tensor| (tensor.name.clone(), tensor.bytes)));
+                let is_old =
+                    |tensor: &&memc_layout::Tensor| layout.state.iter().any(|row| row.tensor == tensor.name);
+                old.extend(
+                    layout.tensors.iter().filter(is_old).map(|tensor| (tensor.name.clone(), tensor.bytes)),
+                );
             }
             assert!(device.weights >= old.values().sum(), "{arguments}: {device:?}");
         }
@@ -300,7 +326,10 @@ fn pooled_gradient() -> ModelProto {
         node("Reshape", &["i", "flat"], &["j"]),
         node("Reshape", &["d", "flat"], &["u"]),
         node("Expand", &["zero", "all"], &["b"]),
-        stated(node("ScatterElements", &["b", "j", "u"], &["f"]), vec![int("axis", 0), text("reduction", "add")]),
+        stated(
+            node("ScatterElements", &["b", "j", "u"], &["f"]),
+            vec![int("axis", 0), text("reduction", "add")],
+        ),
         node("Reshape", &["f", "image"], &["s"]),
         node("LessOrEqual", &["r", "zero"], &["m"]),
         node("Where", &["m", "zero", "s"], &["y"]),
@@ -353,7 +382,12 @@ fn a_file_states_the_devices() {
     folder.memc(&format!("split in.onnx -o no {far}")).refused(2, "E0313");
     folder.memc("split in.onnx -o no --target cluster.toml --devices 2").refused(2, "E0306");
     folder.memc("split in.onnx -o no").refused(2, "E0306");
-    for text in ["devices = \"two\"", "devices = 2\nlinks = [3]", "devices = 2\nlinks = [\"d0\"]", "devices = 2\nspeed = 1"] {
+    for text in [
+        "devices = \"two\"",
+        "devices = 2\nlinks = [3]",
+        "devices = 2\nlinks = [\"d0\"]",
+        "devices = 2\nspeed = 1",
+    ] {
         folder.write("wrong.toml", text);
         folder.memc("split in.onnx -o no --target wrong.toml").refused(2, "E0306");
     }

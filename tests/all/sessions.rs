@@ -36,7 +36,11 @@ pub fn measured(folder: &Folder, model: &str, recipe: &str) -> serde_json::Value
     let python = std::env::var("MEMC_PYTHON")
         .expect("MEMC_PYTHON names no Python with onnxruntime: run the tests with `cargo xtask test`");
     let mut command = Command::new(python);
-    command.arg(benches.join("sessions.py")).arg("--count").arg(folder.path(model)).args([recipe, "{}", "{}"]);
+    command
+        .arg(benches.join("sessions.py"))
+        .arg("--count")
+        .arg(folder.path(model))
+        .args([recipe, "{}", "{}"]);
     let output = command.env("LD_PRELOAD", &library).output().expect("python starts");
     assert!(output.status.success(), "{recipe}\n{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
@@ -88,7 +92,8 @@ fn the_smallest_recipe_takes_planned_bytes_and_the_fast_keeps_copies() {
     let smallest = folder.memc(&format!("{plan} --session python=smallest")).done();
     let planned = planned_peak(&folder);
     // The whole text ends with the options of the smallest recipe, as it did when there was only one recipe.
-    let (last, named) = (counted(&folder, "out.onnx", &both.out), counted(&folder, "out.onnx", &smallest.out));
+    let (last, named) =
+        (counted(&folder, "out.onnx", &both.out), counted(&folder, "out.onnx", &smallest.out));
     assert_eq!(last, named);
     assert!(holds(named, planned), "{named} bytes by the smallest recipe, planned {planned}");
     // Without the recipe's setting, the session's optimizations would merge the copies.
@@ -112,7 +117,10 @@ fn profiled(folder: &Folder, model: &str, session: &str) -> u64 {
 
 /// Returns the settings and the bytes that `optimize` states for a recipe.
 fn stated(err: &str, recipe: &str) -> (String, u64) {
-    let line = err.lines().find_map(|line| line.strip_prefix(&format!("session {recipe}: "))).expect("a line of the recipe");
+    let line = err
+        .lines()
+        .find_map(|line| line.strip_prefix(&format!("session {recipe}: ")))
+        .expect("a line of the recipe");
     let (bytes, rest) = line.split_once(" B, counted (").expect("counted bytes");
     (rest.split(')').next().unwrap_or_default().to_owned(), bytes.replace(',', "").parse().unwrap())
 }
@@ -121,18 +129,29 @@ fn stated(err: &str, recipe: &str) -> (String, u64) {
 fn counted_bytes_are_those_of_the_package() {
     let folder = with_model("counted", &chain(65536));
     for recipe in ["fast", "smallest", "plain"] {
-        let ran = folder.memc(&format!("optimize in.onnx -o {recipe}.onnx --runtime ort --no-rewrite --session {recipe}")).done();
+        let ran = folder
+            .memc(&format!("optimize in.onnx -o {recipe}.onnx --runtime ort --no-rewrite --session {recipe}"))
+            .done();
         let (settings, bytes) = stated(&ran.err, recipe);
         let found = counted(&folder, &format!("{recipe}.onnx"), &ran.out);
-        assert!(holds(bytes, found) && holds(found, bytes), "{recipe}: {bytes} stated, {found} counted\n{}", ran.err);
+        assert!(
+            holds(bytes, found) && holds(found, bytes),
+            "{recipe}: {bytes} stated, {found} counted\n{}",
+            ran.err
+        );
         assert_eq!(profiled(&folder, &format!("{recipe}.onnx"), &settings), bytes);
         assert!(profiled(&folder, &format!("{recipe}.onnx"), recipe) <= bytes);
     }
     let given = profiled(&folder, "in.onnx", "plain");
     assert!(profiled(&folder, "plain.onnx", "plain") <= given);
-    let settings = ["all,no-arena,no-pattern", "all,no-reuse,no-arena,no-pattern", "all,file-order,no-reuse,no-arena,no-pattern"];
+    let settings = [
+        "all,no-arena,no-pattern",
+        "all,no-reuse,no-arena,no-pattern",
+        "all,file-order,no-reuse,no-arena,no-pattern",
+    ];
     let alone = settings.map(|settings| profiled(&folder, "in.onnx", settings)).into_iter().min().unwrap();
-    let (fast, smallest) = (profiled(&folder, "fast.onnx", "fast"), profiled(&folder, "smallest.onnx", "smallest"));
+    let (fast, smallest) =
+        (profiled(&folder, "fast.onnx", "fast"), profiled(&folder, "smallest.onnx", "smallest"));
     assert!(smallest <= fast && holds(fast, alone), "{smallest} <= {fast} <= {alone}");
     let hidden = folder.names().into_iter().filter(|name| name.starts_with('.')).collect::<Vec<_>>();
     assert!(hidden.is_empty(), "{hidden:?}");
@@ -149,7 +168,8 @@ fn a_budget_that_no_session_keeps_is_refused() {
     assert_eq!(folder.names(), ["in.onnx"]);
     let fast = folder.memc(&format!("{plan} --session fast")).done();
     let layout: serde_json::Value = serde_json::from_str(&folder.read("out.layout.json")).unwrap();
-    let (budget, found) = (layout["budget"]["device"].as_u64().unwrap(), counted(&folder, "out.onnx", &fast.out));
+    let (budget, found) =
+        (layout["budget"]["device"].as_u64().unwrap(), counted(&folder, "out.onnx", &fast.out));
     assert!(holds(found, budget), "{found} bytes, the budget is {budget}");
 }
 
@@ -158,8 +178,12 @@ fn without_a_runtime_settings_follow_from_the_plan() {
     let folder = with_model("no-runtime", &chain(65536));
     for (options, word) in [("", "ORT_ENABLE_ALL"), ("--budget 60%", "ORT_DISABLE_ALL")] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_memc"));
-        let words = format!("optimize in.onnx -o out.onnx --runtime ort --no-rewrite --session fast {options}");
-        command.current_dir(folder.path("")).args(words.split_whitespace()).env("ORT_DYLIB_PATH", folder.path("none.so"));
+        let words =
+            format!("optimize in.onnx -o out.onnx --runtime ort --no-rewrite --session fast {options}");
+        command
+            .current_dir(folder.path(""))
+            .args(words.split_whitespace())
+            .env("ORT_DYLIB_PATH", folder.path("none.so"));
         let output = command.output().unwrap();
         let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert!(output.status.success() && out.contains(word) && err.contains("W0363"), "{out}\n{err}");
@@ -176,11 +200,16 @@ fn without_a_runtime_a_plain_session_keeps_the_given_nodes() {
         folder.write("in.onnx", model);
         let mut command = Command::new(env!("CARGO_BIN_EXE_memc"));
         let words = "optimize in.onnx -o out.onnx --runtime ort --session plain";
-        command.current_dir(folder.path("")).args(words.split_whitespace()).env("ORT_DYLIB_PATH", folder.path("none.so"));
+        command
+            .current_dir(folder.path(""))
+            .args(words.split_whitespace())
+            .env("ORT_DYLIB_PATH", folder.path("none.so"));
         let output = command.output().unwrap();
         let err = String::from_utf8_lossy(&output.stderr);
         assert!(
-            output.status.success() && err.contains("W0363") && err.contains("nodes and the order of the given one"),
+            output.status.success()
+                && err.contains("W0363")
+                && err.contains("nodes and the order of the given one"),
             "{err}"
         );
         let order = |name: &str| {

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use memc::{
-    HandoffNames, Sequence, ShareMember, check_joint, joint_files, share_nested, share_phased, share_serial, share_table,
+    HandoffNames, Sequence, ShareMember, check_joint, joint_files, share_nested, share_phased, share_serial,
+    share_table,
 };
 use memc_layout::joint::{self, Joint};
 use serde_json::Value;
@@ -35,11 +36,15 @@ fn chain(layers: usize, from: &str, to: &str, width: i64) -> Vec<u8> {
 /// A folder with three planned models: an encoder, a decoder of its result, and another model.
 fn three(name: &str, options: &str) -> Folder {
     let folder = Folder::new(name);
-    for (name, model) in
-        [("enc", chain(3, "x", "hidden", 64)), ("dec", chain(5, "memory", "y", 64)), ("side", chain(2, "s", "t", 160))]
-    {
+    for (name, model) in [
+        ("enc", chain(3, "x", "hidden", 64)),
+        ("dec", chain(5, "memory", "y", 64)),
+        ("side", chain(2, "s", "t", 160)),
+    ] {
         folder.write(&format!("{name}.in.onnx"), model);
-        folder.memc(&format!("optimize {name}.in.onnx -o {name}.onnx --runtime player --no-rewrite {options}")).done();
+        folder
+            .memc(&format!("optimize {name}.in.onnx -o {name}.onnx --runtime player --no-rewrite {options}"))
+            .done();
     }
     folder
 }
@@ -78,7 +83,10 @@ fn a_table_states_sums_and_holes_from_layouts_alone() {
     for (row, size) in table["members"].as_array().unwrap().iter().zip(sizes) {
         let space = &row["spaces"][0];
         assert_eq!(space["arena"], size);
-        assert!(space["mean"].as_u64() <= space["peak"].as_u64() && space["peak"].as_u64() <= Some(size), "{row:#}");
+        assert!(
+            space["mean"].as_u64() <= space["peak"].as_u64() && space["peak"].as_u64() <= Some(size),
+            "{row:#}"
+        );
     }
     for pair in table["pairs"].as_array().unwrap() {
         assert!(pair["boundaries"].as_u64() <= pair["all"].as_u64(), "{pair:#}");
@@ -145,7 +153,9 @@ fn a_hundred_nestings_of_random_models_change_no_bit() {
     for (seed, (layers, width, guest_layers, guest_width)) in
         [(30, 64, 2, 24), (26, 80, 3, 16), (28, 48, 1, 20), (32, 96, 4, 24)].into_iter().enumerate()
     {
-        for (name, model) in [("host", chain(layers, "x", "y", width)), ("guest", chain(guest_layers, "s", "t", guest_width))] {
+        for (name, model) in
+            [("host", chain(layers, "x", "y", width)), ("guest", chain(guest_layers, "s", "t", guest_width))]
+        {
             folder.write(&format!("{name}.in.onnx"), model);
             let options = if seed % 2 == 0 { "" } else { "--io arena" };
             folder.memc(&format!("optimize {name}.in.onnx -o {name}.onnx --runtime player {options}")).done();
@@ -168,7 +178,8 @@ fn a_value_is_read_in_the_place_in_which_it_was_made() {
     for options in ["", "--io arena", "--io external"] {
         let folder = three("share-handoff", options);
         // The decoder reads what the encoder made; the other model runs between both.
-        let order = "enc.layout.json side.layout.json dec.layout.json --serial --handoff enc.hidden=dec.memory";
+        let order =
+            "enc.layout.json side.layout.json dec.layout.json --serial --handoff enc.hidden=dec.memory";
         for more in ["", "--keep-offsets", "--repeat dec"] {
             if options == "--io arena" && more == "--repeat dec" {
                 continue;
@@ -178,13 +189,19 @@ fn a_value_is_read_in_the_place_in_which_it_was_made() {
             let joint = read(&folder, "joint.json");
             assert_eq!(joint.handoffs.len(), 1);
             assert_eq!(joint.handoffs[0].space.is_some(), options != "--io external");
-            assert!(joint.arenas[0].bound <= joint.arenas[0].size && joint.arenas[0].size <= joint.arenas[0].sum_alone);
+            assert!(
+                joint.arenas[0].bound <= joint.arenas[0].size
+                    && joint.arenas[0].size <= joint.arenas[0].sum_alone
+            );
             let found = digests(&folder, "joint.json --seed 3 --poison-check --outputs all.npz");
             // By hand: the encoder's result is the decoder's input.
             folder.memc("run enc.onnx --layout enc.layout.json --seed 3 --outputs enc.npz").done();
             let alone = folder.memc("run enc.onnx --layout enc.layout.json --seed 3").done().out;
             assert_eq!(found["enc"], alone.trim());
-            assert_ne!(found["dec"], folder.memc("run dec.onnx --layout dec.layout.json --seed 3").done().out.trim());
+            assert_ne!(
+                found["dec"],
+                folder.memc("run dec.onnx --layout dec.layout.json --seed 3").done().out.trim()
+            );
             handed_over_by_hand(&folder, &found["dec"]);
         }
     }
@@ -219,7 +236,9 @@ fn joint_arenas_are_never_above_the_sum_and_serial_ones_never_above_the_largest(
         let words = format!("optimize {} -o {name}.onnx --effort fast --no-rewrite", model(name).display());
         folder.memc(&words).done();
     }
-    let open = |name: &str| ShareMember::open(folder.path(&format!("{name}.layout.json")).to_str().unwrap()).unwrap();
+    let open = |name: &str| {
+        ShareMember::open(folder.path(&format!("{name}.layout.json")).to_str().unwrap()).unwrap()
+    };
     let members: Vec<ShareMember> = names.iter().map(|name| open(name)).collect();
     for one in 0..members.len() {
         for other in 0..members.len() {
@@ -228,13 +247,20 @@ fn joint_arenas_are_never_above_the_sum_and_serial_ones_never_above_the_largest(
             }
             let pair = [members[one].clone(), members[other].clone()];
             let joint = share_serial(&pair, &Sequence { effort: 100, ..Sequence::default() }).unwrap();
-            assert!(joint.arenas.iter().all(|arena| arena.size == arena.max_alone && arena.max_alone <= arena.sum_alone));
+            assert!(
+                joint
+                    .arenas
+                    .iter()
+                    .all(|arena| arena.size == arena.max_alone && arena.max_alone <= arena.sum_alone)
+            );
             match share_nested(&pair, false, 100) {
                 Ok(joint) => {
                     let host = &pair[0].layout.arenas[0];
                     assert!(joint.arenas[0].size <= host.size && !joint.admissions.is_empty());
                     let kept = share_nested(&pair, true, 100);
-                    let count = |joint: &Joint| joint.admissions.iter().map(|run| run.after[1] - run.after[0] + 1).sum::<u64>();
+                    let count = |joint: &Joint| {
+                        joint.admissions.iter().map(|run| run.after[1] - run.after[0] + 1).sum::<u64>()
+                    };
                     // Placing the host around the guest never admits it less often.
                     assert!(kept.map_or(0, |kept| count(&kept)) <= count(&joint));
                 }
@@ -249,17 +275,23 @@ fn joint_arenas_are_never_above_the_sum_and_serial_ones_never_above_the_largest(
 #[test]
 fn bytes_of_transfers_under_way_are_not_free() {
     let folder = three("share-transfers", "");
-    let open = |name: &str| ShareMember::open(folder.path(&format!("{name}.layout.json")).to_str().unwrap()).unwrap();
+    let open = |name: &str| {
+        ShareMember::open(folder.path(&format!("{name}.layout.json")).to_str().unwrap()).unwrap()
+    };
     let (mut host, guest) = (open("side"), open("enc"));
     let count = |host: &ShareMember| {
         let joint = share_nested(&[host.clone(), guest.clone()], true, 100);
-        joint.map_or(0, |joint| joint.admissions.iter().map(|run| run.after[1] - run.after[0] + 1).sum::<u64>())
+        joint.map_or(0, |joint| {
+            joint.admissions.iter().map(|run| run.after[1] - run.after[0] + 1).sum::<u64>()
+        })
     };
     let before = count(&host);
     assert!(before > 0);
     // Each tensor that ends early is on its way to the end of the run.
     let steps = host.layout.schedule.len() as u64;
-    for tensor in host.layout.tensors.iter().filter(|tensor| tensor.offset.is_some() && tensor.alias.is_none()) {
+    for tensor in
+        host.layout.tensors.iter().filter(|tensor| tensor.offset.is_some() && tensor.alias.is_none())
+    {
         let Some(live) = tensor.live.first().filter(|live| live.end + 1 < steps) else { continue };
         host.layout.transfers.push(memc_layout::Transfer {
             tensor: tensor.name.clone(),
@@ -279,14 +311,26 @@ fn bytes_of_transfers_under_way_are_not_free() {
 /// Compiles a program of C that includes a header, runs it, and returns the numbers that it prints; `None`
 /// without a compiler.
 fn printed(folder: &Folder, header: &str, expressions: &[&str]) -> Option<Vec<u64>> {
-    let lines: String = expressions.iter().map(|it| format!("printf(\"%llu\\n\", (unsigned long long)({it}));")).collect();
-    let program =
-        format!("#include <stdio.h>\n#define MEMC_TABLES\n#include \"{header}\"\nint main(void) {{{lines} return 0;}}\n");
+    let lines: String =
+        expressions.iter().map(|it| format!("printf(\"%llu\\n\", (unsigned long long)({it}));")).collect();
+    let program = format!(
+        "#include <stdio.h>\n#define MEMC_TABLES\n#include \"{header}\"\nint main(void) {{{lines} return 0;}}\n"
+    );
     folder.write("print.c", program);
-    let cc = ["cc", "gcc"].into_iter().find(|name| std::process::Command::new(name).arg("--version").output().is_ok())?;
+    let cc = ["cc", "gcc"]
+        .into_iter()
+        .find(|name| std::process::Command::new(name).arg("--version").output().is_ok())?;
     let (source, binary) = (folder.path("print.c"), folder.path("print"));
-    let options =
-        ["-std=c99", "-Wall", "-Wextra", "-Wno-unused-const-variable", "-Wno-unused-variable", "-pedantic", "-Werror", "-o"];
+    let options = [
+        "-std=c99",
+        "-Wall",
+        "-Wextra",
+        "-Wno-unused-const-variable",
+        "-Wno-unused-variable",
+        "-pedantic",
+        "-Werror",
+        "-o",
+    ];
     let made = std::process::Command::new(cc).args(options).arg(&binary).arg(source).output().unwrap();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     let ran = std::process::Command::new(binary).output().unwrap();
@@ -298,11 +342,18 @@ fn headers_state_the_numbers_of_joint_files() {
     let folder = three("share-header", "");
     folder.memc("share enc.layout.json side.layout.json dec.layout.json --serial --handoff enc.hidden=dec.memory --keep-offsets -o s.json --header s.h").done();
     let joint = read(&folder, "s.json");
-    let all =
-        ["MEMC_JOINT_DEVICE_SIZE", "MEMC_JOINT_SIDE_DEVICE_BASE", "MEMC_JOINT_HANDOFF_0_OFFSET", "MEMC_JOINT_HANDOFF_0_SIZE"];
+    let all = [
+        "MEMC_JOINT_DEVICE_SIZE",
+        "MEMC_JOINT_SIDE_DEVICE_BASE",
+        "MEMC_JOINT_HANDOFF_0_OFFSET",
+        "MEMC_JOINT_HANDOFF_0_SIZE",
+    ];
     if let Some(found) = printed(&folder, "s.h", &all) {
         let base = joint.members[1].bases.get("device").copied().unwrap_or(0);
-        assert_eq!(found, [joint.arenas[0].size, base, joint.handoffs[0].offset.unwrap(), joint.handoffs[0].bytes]);
+        assert_eq!(
+            found,
+            [joint.arenas[0].size, base, joint.handoffs[0].offset.unwrap(), joint.handoffs[0].bytes]
+        );
     }
     folder.memc("share --nested host=side.layout.json guest=enc.layout.json -o n.json --header n.h").done();
     let run = read(&folder, "n.json").admissions[0].clone();
@@ -322,7 +373,10 @@ fn headers_state_the_numbers_of_joint_files() {
     if let Some(found) = printed(&folder, "p.h", &all) {
         assert_eq!(found, [joint.sync.len() as u64, joint.sync[0].after.step, joint.sync[0].before.step]);
     }
-    assert_eq!(folder.memc("share one.layout.json two=one.layout.json --phased --header lost.h").code, Some(2));
+    assert_eq!(
+        folder.memc("share one.layout.json two=one.layout.json --phased --header lost.h").code,
+        Some(2)
+    );
     assert!(!folder.path("lost.h").exists());
 }
 
@@ -358,7 +412,11 @@ fn each_wait_is_needed() {
     let ran = folder.memc("share one.layout.json two=one.layout.json --phased -o joint.json").done();
     assert!(ran.err.contains("waits keep the bytes of both apart"), "{ran:#?}");
     let joint = read(&folder, "joint.json");
-    assert!(own <= joint.arenas[0].size && joint.arenas[0].size < joint.arenas[0].sum_alone, "{:#?}", joint.arenas);
+    assert!(
+        own <= joint.arenas[0].size && joint.arenas[0].size < joint.arenas[0].sum_alone,
+        "{:#?}",
+        joint.arenas
+    );
     assert!(!joint.sync.is_empty() && joint.members.iter().all(|member| member.runs == 1));
     folder.memc("check --joint joint.json").done();
     let report = folder.memc("report --joint joint.json").done().out;
@@ -394,7 +452,8 @@ fn each_wait_is_needed() {
 fn two_members_at_once_give_the_bits_that_they_give_alone() {
     let folder = one_with_a_peak("share-phased-played");
     folder.memc("share one.layout.json two=one.layout.json --phased -o joint.json").done();
-    let alone = |seed: u32| folder.memc(&format!("run one.onnx --layout one.layout.json --seed {seed}")).done().out;
+    let alone =
+        |seed: u32| folder.memc(&format!("run one.onnx --layout one.layout.json --seed {seed}")).done().out;
     for seed in 1..4 {
         let found = digests(&folder, &format!("joint.json --seed {seed} --periods 4 --poison-check"));
         let alone = alone(seed);
@@ -424,13 +483,18 @@ fn members_at_once_never_take_more_than_the_sum() {
         let words = format!("optimize {} -o {name}.onnx --effort fast --no-rewrite", model(name).display());
         folder.memc(&words).done();
     }
-    let open = |name: &str| ShareMember::open(folder.path(&format!("{name}.layout.json")).to_str().unwrap()).unwrap();
+    let open = |name: &str| {
+        ShareMember::open(folder.path(&format!("{name}.layout.json")).to_str().unwrap()).unwrap()
+    };
     for one in names {
         for other in names.iter().filter(|other| **other != one) {
             for keep in [false, true] {
                 let (joint, at_once) = share_phased(&[open(one), open(other)], keep, 100).unwrap();
                 let arena = &joint.arenas[0];
-                assert!(arena.bound <= arena.size && arena.size <= arena.sum_alone, "{one} {other}: {arena:#?}");
+                assert!(
+                    arena.bound <= arena.size && arena.size <= arena.sum_alone,
+                    "{one} {other}: {arena:#?}"
+                );
                 assert!(at_once.load <= arena.size && at_once.shift < at_once.period.max(1));
                 assert!(joint.members.iter().any(|member| member.runs == 1));
             }
@@ -464,8 +528,12 @@ fn changed(joint: &Joint, pointer: &str, to: Value) -> String {
 /// Numbers and words of a JSON value, as pointers.
 fn leaves(value: &Value, at: &str, found: &mut Vec<(String, Value)>) {
     match value {
-        Value::Object(rows) => rows.iter().for_each(|(key, value)| leaves(value, &format!("{at}/{key}"), found)),
-        Value::Array(rows) => rows.iter().enumerate().for_each(|(key, value)| leaves(value, &format!("{at}/{key}"), found)),
+        Value::Object(rows) => {
+            rows.iter().for_each(|(key, value)| leaves(value, &format!("{at}/{key}"), found))
+        }
+        Value::Array(rows) => {
+            rows.iter().enumerate().for_each(|(key, value)| leaves(value, &format!("{at}/{key}"), found))
+        }
         leaf => found.push((at.to_owned(), leaf.clone())),
     }
 }
@@ -492,15 +560,23 @@ fn damaged_joint_files_are_refused() {
         leaves(&serde_json::to_value(&joint).unwrap(), "", &mut all);
         for (pointer, leaf) in all {
             // Names of files are read before the check, and its version is of the writer.
-            let is_path = ["given", "model", "layout"].iter().any(|key| pointer.ends_with(&format!("/{key}")));
+            let is_path =
+                ["given", "model", "layout"].iter().any(|key| pointer.ends_with(&format!("/{key}")));
             if is_path || pointer == "/memc_version" {
                 continue;
             }
             let others: Vec<Value> = match &leaf {
                 Value::Number(number) => {
                     let number = number.as_u64().unwrap();
-                    let near =
-                        [number + 1, number.wrapping_sub(1), number + 64, number.wrapping_sub(64), number * 2, 0, u64::MAX];
+                    let near = [
+                        number + 1,
+                        number.wrapping_sub(1),
+                        number + 64,
+                        number.wrapping_sub(64),
+                        number * 2,
+                        0,
+                        u64::MAX,
+                    ];
                     near.into_iter().filter(|other| *other != number).map(Value::from).collect()
                 }
                 Value::String(word) => vec![format!("{word}x").into(), "".into()],
@@ -512,7 +588,10 @@ fn damaged_joint_files_are_refused() {
                     damages += 1;
                     continue;
                 };
-                assert!(!found.is_empty() || may_hold(&joint, &pointer, &other), "{name}: {pointer} = {other}");
+                assert!(
+                    !found.is_empty() || may_hold(&joint, &pointer, &other),
+                    "{name}: {pointer} = {other}"
+                );
                 damages += usize::from(!found.is_empty());
                 kinds.extend(found);
             }
@@ -523,13 +602,18 @@ fn damaged_joint_files_are_refused() {
             let Some(rows) = value[key].as_array_mut() else { continue };
             if let Some(first) = rows.first().cloned() {
                 rows.push(first);
-                assert!(kinds_of(&value.to_string()).is_none_or(|found| !found.is_empty()), "{name}: {key} doubled");
+                assert!(
+                    kinds_of(&value.to_string()).is_none_or(|found| !found.is_empty()),
+                    "{name}: {key} doubled"
+                );
                 damages += 1;
             }
         }
     }
     assert!(damages >= 200, "{damages}");
-    for kind in ["joint-file", "joint-place", "handoff", "admission", "joint-constant", "joint-number", "joint-order"] {
+    for kind in
+        ["joint-file", "joint-place", "handoff", "admission", "joint-constant", "joint-number", "joint-order"]
+    {
         assert!(kinds.contains(kind), "no damage is found by {kind}: {kinds:?}");
     }
 }
@@ -544,7 +628,9 @@ fn may_hold(joint: &Joint, pointer: &str, to: &Value) -> bool {
         ["members", _, "name"] => true,
         ["members", _, "repeats"] => true,
         // Members that share no byte have no waits, however often they run.
-        ["members", _, "runs"] => joint.sync.is_empty() && to.as_u64().is_some_and(|runs| (1..1024).contains(&runs)),
+        ["members", _, "runs"] => {
+            joint.sync.is_empty() && to.as_u64().is_some_and(|runs| (1..1024).contains(&runs))
+        }
         ["admissions", number, rest @ ..] => {
             let run = &joint.admissions[number.parse::<usize>().unwrap()];
             match (rest, to.as_u64()) {
@@ -584,7 +670,8 @@ fn bytes_that_meet_are_found() {
     let layout = &files[2].layout;
     let owners = layout.tensors.iter().filter(|tensor| tensor.offset.is_some() && tensor.alias.is_none());
     let shift = joint.members[2].bases.values().next().copied().unwrap_or(0);
-    let mut offsets: BTreeMap<String, u64> = owners.map(|tensor| (tensor.name.clone(), tensor.offset.unwrap() + shift)).collect();
+    let mut offsets: BTreeMap<String, u64> =
+        owners.map(|tensor| (tensor.name.clone(), tensor.offset.unwrap() + shift)).collect();
     if !joint.members[2].offsets.is_empty() {
         offsets.clone_from(&joint.members[2].offsets);
     }
@@ -633,7 +720,9 @@ fn requests_without_sense_leave_nothing_behind() {
     }
     let ran = folder.memc("share --nested host=enc.layout.json guest=side.layout.json");
     assert!(ran.err.contains("are missing"), "{ran:#?}");
-    folder.memc("share other/enc.layout.json dec.layout.json --serial --given enc=enc.in.onnx -o j.json").done();
+    folder
+        .memc("share other/enc.layout.json dec.layout.json --serial --given enc=enc.in.onnx -o j.json")
+        .done();
     folder.memc("check --joint j.json").done();
     folder.memc("check --joint enc.layout.json").refused(1, "E0120");
     let report = folder.memc("report --joint j.json").done().out;

@@ -16,7 +16,8 @@ fn parsed(text: &str) -> Value {
 /// Returns `y = Cast(NonZero(x))` of twelve numbers. `claim` is a stated shape of NonZero's result. The
 /// columns of `y` are a symbol.
 fn non_zero(claim: Option<[i64; 2]>) -> Vec<u8> {
-    let nodes = vec![node("NonZero", &["x"], &["i"]), stated(node("Cast", &["i"], &["y"]), vec![int("to", 1)])];
+    let nodes =
+        vec![node("NonZero", &["x"], &["i"]), stated(node("Cast", &["i"], &["y"]), vec![int("to", 1)])];
     bytes(&with(nodes, |graph| {
         graph.input = vec![fixed("x", &[3, 4])];
         graph.output = vec![symbolic("y", &["rows", "found"])];
@@ -67,7 +68,8 @@ fn a_plan_beside_values_without_size_is_not_called_optimal() {
     let last = ran.err.lines().rfind(|line| line.starts_with("peak ")).unwrap();
     assert!(last.contains("-> at least 12 B, 4 values without size are not in it  arena"), "{last}");
     assert!(!ran.err.contains("optimal") && !ran.err.contains("gap"), "{}", ran.err);
-    let names: Vec<&str> = layout["unplanned"].as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
+    let names: Vec<&str> =
+        layout["unplanned"].as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["q", "g", "h", "y"]);
     assert_eq!(layout["unplanned"][3]["class"], json!("output"));
     assert_eq!(layout["peak"]["device"].get("at_most"), None);
@@ -88,10 +90,15 @@ fn operators_bound_the_sizes_of_their_results() {
     let folder = Folder::new("sizes-bounded");
     folder.write("in.onnx", non_zero(None));
     let (ran, layout) = planned(&folder, "--runtime ort");
-    let at_most: Vec<&Value> = layout["unplanned"].as_array().unwrap().iter().map(|row| &row["at_most"]).collect();
+    let at_most: Vec<&Value> =
+        layout["unplanned"].as_array().unwrap().iter().map(|row| &row["at_most"]).collect();
     assert_eq!(at_most, [&json!(192), &json!(96)], "2 rows of at most 12 columns, 8 and 4 bytes each");
     assert_eq!(layout["peak"]["device"]["at_most"], json!(288));
-    assert!(ran.err.contains("at least 0 B, 2 values without size are not in it (at most 288 B with them)"), "{}", ran.err);
+    assert!(
+        ran.err.contains("at least 0 B, 2 values without size are not in it (at most 288 B with them)"),
+        "{}",
+        ran.err
+    );
 }
 
 #[test]
@@ -100,16 +107,24 @@ fn sizes_that_only_the_file_states_are_marked() {
     folder.write("in.onnx", non_zero(Some([2, 2])));
     let (ran, layout) = planned(&folder, "--runtime player");
     assert_eq!(layout["stated"], json!([{"tensor": "i", "by": "file"}, {"tensor": "y", "by": "file"}]));
-    assert!(ran.err.contains("stated   2 sizes by the file (i): other data may have other sizes"), "{}", ran.err);
+    assert!(
+        ran.err.contains("stated   2 sizes by the file (i): other data may have other sizes"),
+        "{}",
+        ran.err
+    );
     // Missing and wrong rows are reported.
-    for (rows, why) in
-        [(json!([]), "has no row for it"), (json!([{"tensor": "i", "by": "file"}, {"tensor": "x", "by": "file"}]), "follows")]
-    {
+    for (rows, why) in [
+        (json!([]), "has no row for it"),
+        (json!([{"tensor": "i", "by": "file"}, {"tensor": "x", "by": "file"}]), "follows"),
+    ] {
         let mut damaged = layout.clone();
         damaged["stated"] = rows;
         folder.write("out.layout.json", serde_json::to_string(&damaged).unwrap());
         let checked = folder.memc("check in.onnx out.onnx out.layout.json");
-        assert!(checked.code == Some(1) && checked.err.contains("error[E0568]") && checked.err.contains(why), "{checked:#?}");
+        assert!(
+            checked.code == Some(1) && checked.err.contains("error[E0568]") && checked.err.contains(why),
+            "{checked:#?}"
+        );
     }
     // A stated size above the maximum is a contradiction instead of a claim.
     folder.write("in.onnx", non_zero(Some([2, 20])));
@@ -124,7 +139,11 @@ fn sizes_that_the_user_assumes_are_planned_with_and_marked() {
     let (ran, layout) = planned(&folder, "--assume q=40");
     let stated = layout["stated"].as_array().unwrap();
     assert_eq!((stated.len(), &stated[0]), (4, &json!({"tensor": "q", "by": "user"})));
-    assert!(ran.err.contains("stated   4 sizes by you (q)") && !ran.err.contains("without size"), "{}", ran.err);
+    assert!(
+        ran.err.contains("stated   4 sizes by you (q)") && !ran.err.contains("without size"),
+        "{}",
+        ran.err
+    );
     let shape = |layout: &Value, name: &str| {
         let tensors = layout["tensors"].as_array().unwrap();
         tensors.iter().find(|tensor| tensor["name"] == *name).map(|tensor| tensor["shape"].clone())
@@ -152,7 +171,9 @@ fn sizes_that_the_user_assumes_are_planned_with_and_marked() {
 fn assumptions_that_cannot_be_are_refused() {
     let folder = Folder::new("sizes-refused");
     folder.write("in.onnx", length_from_data());
-    let refused = |options: &str, code: &str| folder.memc(&format!("optimize in.onnx -o out.onnx {options}")).refused(2, code);
+    let refused = |options: &str, code: &str| {
+        folder.memc(&format!("optimize in.onnx -o out.onnx {options}")).refused(2, code)
+    };
     assert!(refused("--assume gg=40", "E0126").err.contains("did you mean `g`?"));
     assert!(refused("--assume g=41", "E0127").err.contains("not a whole number of rows"));
     assert!(refused("--assume g=3x17", "E0127").err.contains("it is f32[?,16]"));
@@ -166,7 +187,8 @@ fn assumptions_that_cannot_be_are_refused() {
 fn windows_beyond_the_image_have_a_size() {
     let folder = Folder::new("sizes-window");
     for op in ["MaxPool", "AveragePool"] {
-        let pool = stated(node(op, &["x"], &["m"]), vec![ints("kernel_shape", &[2, 2]), ints("strides", &[2, 2])]);
+        let pool =
+            stated(node(op, &["x"], &["m"]), vec![ints("kernel_shape", &[2, 2]), ints("strides", &[2, 2])]);
         let model = with(vec![pool, node("Relu", &["m"], &["y"])], |graph| {
             graph.input = vec![fixed("x", &[1, 8, 1, 1])];
             graph.output = vec![symbolic("y", &["n", "c", "h", "w"])];

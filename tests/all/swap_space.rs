@@ -80,10 +80,15 @@ fn running(folder: &Folder) -> Child {
     let started = Instant::now();
     let whole = (SIDE * SIDE * 4) as u64;
     let is_there = || {
-        fs::read_dir(folder.path("swap")).unwrap().any(|entry| entry.unwrap().metadata().is_ok_and(|data| data.len() >= whole))
+        fs::read_dir(folder.path("swap"))
+            .unwrap()
+            .any(|entry| entry.unwrap().metadata().is_ok_and(|data| data.len() >= whole))
     };
     while !is_there() {
-        assert!(run.try_wait().unwrap().is_none() && started.elapsed() < Duration::from_secs(120), "the run makes a file");
+        assert!(
+            run.try_wait().unwrap().is_none() && started.elapsed() < Duration::from_secs(120),
+            "the run makes a file"
+        );
         std::thread::sleep(Duration::from_millis(5));
     }
     run
@@ -95,7 +100,12 @@ fn running(folder: &Folder) -> Child {
 fn limit_files(process: u32, bytes: u64) {
     const FILE_SIZE: std::ffi::c_int = 1;
     unsafe extern "C" {
-        fn prlimit(process: i32, what: std::ffi::c_int, new: *const [u64; 2], old: *mut [u64; 2]) -> std::ffi::c_int;
+        fn prlimit(
+            process: i32,
+            what: std::ffi::c_int,
+            new: *const [u64; 2],
+            old: *mut [u64; 2],
+        ) -> std::ffi::c_int;
     }
     // SAFETY: both limits (soft and hard) are 64-bit numbers, and a null pointer skips the old limits
     // (prlimit(2)).
@@ -148,7 +158,10 @@ fn a_budget_with_a_link_is_kept_by_transfers_that_are_played() {
     let near = plain["arenas"][0]["planned"].as_u64().unwrap();
     // One matrix less.
     let budget = near - (SIDE * SIDE * 4) as u64;
-    assert_eq!(folder.memc(&format!("optimize in.onnx -o no.onnx --runtime player --exact --budget {budget}")).code, Some(3));
+    assert_eq!(
+        folder.memc(&format!("optimize in.onnx -o no.onnx --runtime player --exact --budget {budget}")).code,
+        Some(3)
+    );
     for space in ["host", "disk"] {
         let moved = run(&format!("--budget {budget} --link {space}=16GB/s"));
         assert!(moved["moved"].as_u64() >= Some(2), "{moved:#}");
@@ -176,7 +189,9 @@ fn inputs_and_outputs_are_held_once() {
         folder.memc(&format!("optimize in.onnx -o out.onnx --io {io}")).done();
         // Feed the output of the first run to the second run, from the file.
         for inputs in ["", "--inputs result.npz"] {
-            let ran = folder.memc(&format!("run out.onnx --layout out.layout.json --json --outputs result.npz {inputs}")).done();
+            let ran = folder
+                .memc(&format!("run out.onnx --layout out.layout.json --json --outputs result.npz {inputs}"))
+                .done();
             let played: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
             let anonymous = played["anonymous_bytes"].as_u64().unwrap();
             // A second copy of the input or of the output would exceed the limit.
@@ -184,7 +199,8 @@ fn inputs_and_outputs_are_held_once() {
             if inputs.is_empty() {
                 let npz = fs::read(folder.path("result.npz")).unwrap();
                 let name = npz.windows(5).rposition(|bytes| bytes == b"y.npy").unwrap();
-                let renamed: Vec<u8> = npz.iter().enumerate().map(|(at, byte)| if at == name { b'x' } else { *byte }).collect();
+                let renamed: Vec<u8> =
+                    npz.iter().enumerate().map(|(at, byte)| if at == name { b'x' } else { *byte }).collect();
                 folder.write("result.npz", renamed);
             }
         }

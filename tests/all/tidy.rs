@@ -26,10 +26,16 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("memc-onnx-import", &["memc-ir", "memc-onnx-proto", "memc-ops"]),
     ("memc-onnx-proto", &[]),
     ("memc-ops", &["memc-ir"]),
-    ("memc-ort", &["memc-check", "memc-ir", "memc-layout", "memc-onnx-import", "memc-onnx-proto", "memc-ops"]),
+    (
+        "memc-ort",
+        &["memc-check", "memc-ir", "memc-layout", "memc-onnx-import", "memc-onnx-proto", "memc-ops"],
+    ),
     ("memc-ort-ops", &[]),
     ("memc-passes", &["memc-cost", "memc-edit", "memc-ir", "memc-ops", "memc-rewrite", "memc-solve"]),
-    ("memc-plan", &["memc-cost", "memc-edit", "memc-ir", "memc-ops", "memc-passes", "memc-rewrite", "memc-solve"]),
+    (
+        "memc-plan",
+        &["memc-cost", "memc-edit", "memc-ir", "memc-ops", "memc-passes", "memc-rewrite", "memc-solve"],
+    ),
     ("memc-python", &["memc"]),
     ("memc-report", &["memc-layout"]),
     ("memc-rewrite", &["memc-cost", "memc-edit", "memc-ir", "memc-ops"]),
@@ -83,7 +89,12 @@ fn sources() -> BTreeMap<String, String> {
 /// succeeded, and its output.
 fn python(words: &[&str]) -> (bool, String) {
     let python = std::env::var_os("MEMC_PYTHON").unwrap_or_else(|| "python3".into());
-    let output = Command::new(python).current_dir(root()).env("PYTHONDONTWRITEBYTECODE", "1").args(words).output().unwrap();
+    let output = Command::new(python)
+        .current_dir(root())
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .args(words)
+        .output()
+        .unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.success(), text(&output.stdout) + &text(&output.stderr))
 }
@@ -105,7 +116,9 @@ fn none(wrong: Vec<String>) {
 #[test]
 fn every_file_opens_with_its_purpose() {
     let sentence = |text: &str| {
-        let opens = text.strip_prefix("//! ").is_some_and(|rest| rest.starts_with(|c: char| c.is_uppercase() || c == '`'));
+        let opens = text
+            .strip_prefix("//! ")
+            .is_some_and(|rest| rest.starts_with(|c: char| c.is_uppercase() || c == '`'));
         let paragraph: Vec<&str> = text.lines().map_while(|line| line.strip_prefix("//! ")).collect();
         opens && paragraph.join(" ").contains(['.', ':'])
     };
@@ -121,7 +134,13 @@ fn every_file_opens_with_its_purpose() {
 #[test]
 fn no_file_is_too_long() {
     let is_long = |path: &str, text: &str| text.lines().count() > MAX_LINES && !path.contains("/gen/");
-    none(sources().iter().filter(|(path, text)| is_long(path, text)).map(|(path, _)| format!("{path} is too long")).collect());
+    none(
+        sources()
+            .iter()
+            .filter(|(path, text)| is_long(path, text))
+            .map(|(path, _)| format!("{path} is too long"))
+            .collect(),
+    );
 }
 
 #[test]
@@ -149,14 +168,27 @@ fn a_module_with_children_is_in_their_folder() {
         let folder = format!("{}/", path.trim_end_matches(".rs"));
         sources.keys().any(|other| other.starts_with(&folder))
     };
-    none(sources.keys().filter(beside).map(|path| format!("{path} belongs into its folder, as mod.rs")).collect());
+    none(
+        sources
+            .keys()
+            .filter(beside)
+            .map(|path| format!("{path} belongs into its folder, as mod.rs"))
+            .collect(),
+    );
 }
 
 #[test]
 fn no_unfinished_code_is_left() {
     // Markers are split in halves, so that the test does not find itself.
-    let markers =
-        [("to", "do!"), ("unimpl", "emented!"), ("TO", "DO"), ("FIX", "ME"), ("XX", "X"), ("for", " now"), ("#[ig", "nore")];
+    let markers = [
+        ("to", "do!"),
+        ("unimpl", "emented!"),
+        ("TO", "DO"),
+        ("FIX", "ME"),
+        ("XX", "X"),
+        ("for", " now"),
+        ("#[ig", "nore"),
+    ];
     let markers: Vec<String> = markers.iter().map(|(head, tail)| format!("{head}{tail}")).collect();
     let mut wrong = Vec::new();
     for (path, text) in sources() {
@@ -195,7 +227,11 @@ fn crates_use_only_the_crates_allowed_to_them() {
     for package in packages {
         let name = package["name"].as_str().unwrap();
         let allowed = ROOMS.iter().find(|(room, _)| *room == name).map(|(_, allowed)| *allowed);
-        let normal = package["dependencies"].as_array().unwrap().iter().filter(|dependency| dependency["kind"].is_null());
+        let normal = package["dependencies"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|dependency| dependency["kind"].is_null());
         let used = normal.map(|dependency| dependency["name"].as_str().unwrap());
         for used in used.filter(|used| ours.contains(used) && name != "memc") {
             if !allowed.is_some_and(|allowed| allowed.contains(&used)) {
@@ -203,7 +239,9 @@ fn crates_use_only_the_crates_allowed_to_them() {
             }
         }
         if allowed.is_none() && name != "memc" {
-            wrong.push(format!("{name} is a room that nobody knows: add it to the table, and to ARCHITECTURE.md"));
+            wrong.push(format!(
+                "{name} is a room that nobody knows: add it to the table, and to ARCHITECTURE.md"
+            ));
         }
     }
     none(wrong);
@@ -261,12 +299,22 @@ fn all_of(words: &mut Words<'_>) -> bool {
 
 #[test]
 fn expressions_of_licences_are_read() {
-    for expression in ["MIT", "GPL-3.0 OR MIT", "MIT/GPL-3.0", "Apache-2.0 WITH LLVM-exception", "(GPL-3.0 OR MIT) AND Zlib"] {
+    for expression in [
+        "MIT",
+        "GPL-3.0 OR MIT",
+        "MIT/GPL-3.0",
+        "Apache-2.0 WITH LLVM-exception",
+        "(GPL-3.0 OR MIT) AND Zlib",
+    ] {
         assert!(is_allowed(expression), "{expression}");
     }
-    for expression in
-        ["GPL-3.0", "GPL-3.0 OR MPL-2.0", "MIT AND GPL-3.0", "(MIT OR GPL-3.0) AND GPL-3.0", "MIT AND (GPL-3.0 OR MPL-2.0)"]
-    {
+    for expression in [
+        "GPL-3.0",
+        "GPL-3.0 OR MPL-2.0",
+        "MIT AND GPL-3.0",
+        "(MIT OR GPL-3.0) AND GPL-3.0",
+        "MIT AND (GPL-3.0 OR MPL-2.0)",
+    ] {
         assert!(!is_allowed(expression), "{expression}");
     }
 }
@@ -278,12 +326,21 @@ fn foreign_crates_come_under_known_licences() {
     // Crates of other platforms need not be on this machine.
     let metadata = cargo(&["metadata", "--format-version", "1", "--offline", "--filter-platform", host]);
     let metadata: serde_json::Value = serde_json::from_str(&metadata).unwrap();
-    let foreign: Vec<&serde_json::Value> =
-        metadata["packages"].as_array().unwrap().iter().filter(|package| !package["source"].is_null()).collect();
+    let foreign: Vec<&serde_json::Value> = metadata["packages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|package| !package["source"].is_null())
+        .collect();
     assert!(foreign.len() > 50, "{}", foreign.len());
-    let is_refused = |package: &&&serde_json::Value| !is_allowed(package["license"].as_str().unwrap_or("none"));
+    let is_refused =
+        |package: &&&serde_json::Value| !is_allowed(package["license"].as_str().unwrap_or("none"));
     let refused = foreign.iter().filter(is_refused);
-    none(refused.map(|package| format!("{} has the licence {}", package["name"], package["license"])).collect());
+    none(
+        refused
+            .map(|package| format!("{} has the licence {}", package["name"], package["license"]))
+            .collect(),
+    );
     let denied = fs::read_to_string(root().join("deny.toml")).unwrap();
     let listed = LICENCES.iter().map(|licence| format!("\"{licence}\"")).collect::<Vec<_>>().join(", ");
     assert!(denied.contains(&format!("allow = [{listed}]")), "deny.toml lists other licences than {listed}");
@@ -294,14 +351,33 @@ fn foreign_crates_come_from_the_registry() {
     let text = fs::read_to_string(root().join("Cargo.lock")).unwrap();
     let sources: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("source = ")).collect();
     assert!(!sources.is_empty());
-    none(sources.into_iter().filter(|source| source.trim_matches('"') != REGISTRY).map(str::to_owned).collect());
+    none(
+        sources
+            .into_iter()
+            .filter(|source| source.trim_matches('"') != REGISTRY)
+            .map(str::to_owned)
+            .collect(),
+    );
 }
 
 #[test]
 fn the_library_depends_on_few_crates() {
-    let tree = cargo(&["tree", "-p", "memc", "--no-default-features", "-e", "normal", "--prefix", "none", "--offline"]);
-    let crates: BTreeSet<&str> =
-        tree.lines().filter(|line| !line.starts_with("memc")).map(|line| line.trim_end_matches(" (*)")).collect();
+    let tree = cargo(&[
+        "tree",
+        "-p",
+        "memc",
+        "--no-default-features",
+        "-e",
+        "normal",
+        "--prefix",
+        "none",
+        "--offline",
+    ]);
+    let crates: BTreeSet<&str> = tree
+        .lines()
+        .filter(|line| !line.starts_with("memc"))
+        .map(|line| line.trim_end_matches(" (*)"))
+        .collect();
     assert!(crates.iter().any(|name| name.starts_with("memmap2 ")), "{tree}");
     assert!(
         crates.len() <= MAX_CRATES,
@@ -345,14 +421,20 @@ fn core_rooms_touch_nothing_outside() {
 #[test]
 fn names_come_from_the_glossary() {
     // Words of other fields, and this project's words for them.
-    let foreign = [("lifetime", "live range"), ("spill", "swap"), ("footprint", "peak"), ("checkpointing", "recompute")];
+    let foreign = [
+        ("lifetime", "live range"),
+        ("spill", "swap"),
+        ("footprint", "peak"),
+        ("checkpointing", "recompute"),
+    ];
     let mut wrong = Vec::new();
     for (path, text) in sources().into_iter().filter(|(path, _)| path != "tests/all/tidy.rs") {
         for line in code(&text) {
             let outside_strings: String = line.split('"').step_by(2).collect();
             for word in words(&outside_strings) {
                 let lower = word.to_lowercase();
-                if let Some((_, ours)) = foreign.iter().find(|(theirs, _)| lower.split('_').any(|part| part.starts_with(theirs)))
+                if let Some((_, ours)) =
+                    foreign.iter().find(|(theirs, _)| lower.split('_').any(|part| part.starts_with(theirs)))
                 {
                     wrong.push(format!("{path}: `{word}`; the word is {ours}"));
                 }
@@ -383,19 +465,25 @@ const WITHOUT_RINGS: &[&str] = &[
 /// Returns the paths in the code that start at the crate's root, at a parent module or at the own
 /// module, as paths from the root. `module` is the code's own module.
 fn named_paths(text: &str, module: &[String]) -> BTreeSet<Vec<String>> {
-    let text: String = code(text.split("#[cfg(test)]").next().unwrap_or_default()).collect::<Vec<_>>().join(" ");
+    let text: String =
+        code(text.split("#[cfg(test)]").next().unwrap_or_default()).collect::<Vec<_>>().join(" ");
     let mut found = BTreeSet::new();
     for (root, above) in [("crate::", module.len()), ("super::", 1), ("self::", 0)] {
-        for (at, _) in text.match_indices(root).filter(|(at, _)| !text[..*at].ends_with([':', '_']) || root == "self::") {
-            let (mut base, mut rest) = (module[..module.len().saturating_sub(above)].to_vec(), &text[at + root.len()..]);
+        for (at, _) in
+            text.match_indices(root).filter(|(at, _)| !text[..*at].ends_with([':', '_']) || root == "self::")
+        {
+            let (mut base, mut rest) =
+                (module[..module.len().saturating_sub(above)].to_vec(), &text[at + root.len()..]);
             while let Some(further) = rest.strip_prefix("super::") {
                 (base, rest) = (base[..base.len().saturating_sub(1)].to_vec(), further);
             }
-            let items = rest.strip_prefix('{').map_or(rest, |list| list.split('}').next().unwrap_or_default());
+            let items =
+                rest.strip_prefix('{').map_or(rest, |list| list.split('}').next().unwrap_or_default());
             let count = if rest.starts_with('{') { usize::MAX } else { 1 };
             for item in items.split(',').take(count) {
                 let item = item.trim_start();
-                let end = item.find(|letter: char| !letter.is_alphanumeric() && letter != '_' && letter != ':');
+                let end =
+                    item.find(|letter: char| !letter.is_alphanumeric() && letter != '_' && letter != ':');
                 let names = item[..end.unwrap_or(item.len())].split("::").map(str::to_owned);
                 found.insert(base.iter().cloned().chain(names).collect());
             }
@@ -413,7 +501,8 @@ fn files_have_no_dependency_cycles() {
             .filter_map(|(path, text)| {
                 let name = path.strip_prefix(room)?.strip_suffix(".rs")?;
                 let name = name.strip_suffix("/mod").unwrap_or(name);
-                (!["lib", "main"].contains(&name) && !name.ends_with("tests")).then(|| (name.to_owned(), text))
+                (!["lib", "main"].contains(&name) && !name.ends_with("tests"))
+                    .then(|| (name.to_owned(), text))
             })
             .collect();
         assert!(!texts.is_empty(), "{room} has no files");
@@ -421,12 +510,16 @@ fn files_have_no_dependency_cycles() {
             let module: Vec<String> = name.split('/').map(str::to_owned).collect();
             // Find the file for the longest prefix of a path.
             let file = |path: Vec<String>| {
-                (1..=path.len()).rev().map(|length| path[..length].join("/")).find(|name| texts.contains_key(name))
+                (1..=path.len())
+                    .rev()
+                    .map(|length| path[..length].join("/"))
+                    .find(|name| texts.contains_key(name))
             };
             named_paths(text, &module).into_iter().filter_map(file).filter(|other| other != name).collect()
         };
         let mut graph = DiGraph::<&String, ()>::new();
-        let number: BTreeMap<&String, NodeIndex> = texts.keys().map(|name| (name, graph.add_node(name))).collect();
+        let number: BTreeMap<&String, NodeIndex> =
+            texts.keys().map(|name| (name, graph.add_node(name))).collect();
         for (name, text) in &texts {
             for other in used(name, text) {
                 graph.add_edge(number[name], number[&other], ());
@@ -452,7 +545,9 @@ fn codes(line: &str) -> impl Iterator<Item = &str> {
 #[test]
 fn every_code_is_explained_and_every_page_is_of_use() {
     let (mut used, mut explained) = (BTreeMap::new(), BTreeSet::new());
-    for (path, text) in sources().into_iter().filter(|(path, _)| path.starts_with("src/") || path.contains("/src/")) {
+    for (path, text) in
+        sources().into_iter().filter(|(path, _)| path.starts_with("src/") || path.contains("/src/"))
+    {
         for line in text.split("#[cfg(test)]").next().unwrap().lines() {
             for code in codes(line).map(str::to_owned) {
                 // The checker's kinds have their codes only in their pages.
@@ -467,10 +562,14 @@ fn every_code_is_explained_and_every_page_is_of_use() {
         }
     }
     assert!(explained.contains("E0114") && explained.contains("E0507"), "{explained:?}");
-    let silent =
-        used.iter().filter(|(code, _)| !explained.contains(*code)).map(|(code, path)| format!("{path}: {code} has no page"));
-    let idle =
-        explained.iter().filter(|code| !used.contains_key(*code)).map(|code| format!("{code} has a page, and nobody says it"));
+    let silent = used
+        .iter()
+        .filter(|(code, _)| !explained.contains(*code))
+        .map(|(code, path)| format!("{path}: {code} has no page"));
+    let idle = explained
+        .iter()
+        .filter(|code| !used.contains_key(*code))
+        .map(|code| format!("{code} has a page, and nobody says it"));
     // The fallback for a kind without an entry has no page. A test of the checker excludes this case.
     none(silent.chain(idle).filter(|wrong| !wrong.contains("E0500")).collect());
 }
@@ -482,7 +581,10 @@ const MAX_BENCHMARK_LINES: usize = 150;
 #[test]
 fn benchmarks_are_made_from_their_tables() {
     let lines = fs::read_to_string(root().join("BENCHMARKS.md")).unwrap().lines().count();
-    assert!(lines <= MAX_BENCHMARK_LINES, "BENCHMARKS.md has {lines} lines: {MAX_BENCHMARK_LINES} are allowed");
+    assert!(
+        lines <= MAX_BENCHMARK_LINES,
+        "BENCHMARKS.md has {lines} lines: {MAX_BENCHMARK_LINES} are allowed"
+    );
     let (is_made, difference) = python(&["benches/report.py", "--check"]);
     assert!(is_made, "run `python3 benches/report.py`:\n{difference}");
 }
@@ -490,14 +592,19 @@ fn benchmarks_are_made_from_their_tables() {
 #[test]
 fn scripts_of_benches_pass_their_tests() {
     let (is_passed, output) = python(&["-m", "unittest", "discover", "-s", "benches"]);
-    let count = output.split("Ran ").nth(1).and_then(|rest| rest.split(' ').next()).and_then(|count| count.parse::<u32>().ok());
+    let count = output
+        .split("Ran ")
+        .nth(1)
+        .and_then(|rest| rest.split(' ').next())
+        .and_then(|count| count.parse::<u32>().ok());
     assert!(is_passed && count.is_some_and(|count| count > 0), "{output}");
 }
 
 #[test]
 fn every_bench_stands_in_their_list() {
     let list = fs::read_to_string(root().join("benches/README.md")).unwrap();
-    let folders = ["benches", "benches/random", "benches/results"].map(|folder| fs::read_dir(root().join(folder)).unwrap());
+    let folders = ["benches", "benches/random", "benches/results"]
+        .map(|folder| fs::read_dir(root().join(folder)).unwrap());
     let names = folders.into_iter().flatten().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let files = names.filter(|name| [".py", ".c", ".csv"].iter().any(|ending| name.ends_with(ending)));
     none(

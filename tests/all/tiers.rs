@@ -36,7 +36,8 @@ fn chain() -> ModelProto {
         graph.output = vec![fixed(&format!("a{}", LAYERS - 1), &[4, WIDTH])];
         graph.initializer = (0..LAYERS as i64)
             .map(|k| {
-                let weights = (0..WIDTH * WIDTH).flat_map(|i| (((i * 37 + k * 11) % 101) as f32 / 404.0 - 0.125).to_le_bytes());
+                let weights = (0..WIDTH * WIDTH)
+                    .flat_map(|i| (((i * 37 + k * 11) % 101) as f32 / 404.0 - 0.125).to_le_bytes());
                 raw(&format!("w{k}"), &[WIDTH, WIDTH], &weights.collect::<Vec<u8>>())
             })
             .collect();
@@ -44,7 +45,8 @@ fn chain() -> ModelProto {
 }
 
 fn planned(file: &ModelFile, budget: u64) -> Result<Planned, memc::Error> {
-    let mut request = Request::new().effort(500).link("host=1GB/s".parse().unwrap()).budget(Size::Bytes(budget));
+    let mut request =
+        Request::new().effort(500).link("host=1GB/s".parse().unwrap()).budget(Size::Bytes(budget));
     request.weights = Some("host".to_owned());
     request.rewrite.enabled = false;
     request.verify = true;
@@ -53,13 +55,19 @@ fn planned(file: &ModelFile, budget: u64) -> Result<Planned, memc::Error> {
 
 /// Returns the bytes in the near space: its arena, and constants that are not fetched.
 fn near(layout: &Layout) -> u64 {
-    let fetched: BTreeMap<&str, u64> = layout.fetches.iter().map(|row| (row.tensor.as_str(), row.bytes)).collect();
+    let fetched: BTreeMap<&str, u64> =
+        layout.fetches.iter().map(|row| (row.tensor.as_str(), row.bytes)).collect();
     layout.arenas[0].size + layout.weights - fetched.values().sum::<u64>()
 }
 
 fn kinds(given: &ModelFile, optimized: &Planned, layout: &Layout) -> Vec<Kind> {
     let out = ModelFile::from_bytes(optimized.model.to_vec()).unwrap();
-    let report = memc_check::check(given, &out, layout, memc_check::Options { exact: true, ..memc_check::Options::default() });
+    let report = memc_check::check(
+        given,
+        &out,
+        layout,
+        memc_check::Options { exact: true, ..memc_check::Options::default() },
+    );
     report.violations.iter().map(|violation| violation.kind).collect()
 }
 
@@ -134,11 +142,16 @@ fn rows_of_fetches_that_are_wrong_are_found() {
         kinds(&file, &optimized, &layout)
     };
     // A constant without a row counts as near, and any node may read it.
-    assert!(damaged(&|layout| layout.fetches.truncate(1)).contains(&Kind::Fetch), "what stays near passes the budget");
+    assert!(
+        damaged(&|layout| layout.fetches.truncate(1)).contains(&Kind::Fetch),
+        "what stays near passes the budget"
+    );
     assert!(damaged(&|layout| layout.fetches[0].from = "moon".to_owned()).contains(&Kind::Fetch));
     assert!(damaged(&|layout| layout.fetches[0].bytes += 1).contains(&Kind::Fetch));
     assert!(damaged(&|layout| layout.fetches[0].step = layout.schedule.len() as u64).contains(&Kind::Fetch));
-    assert!(damaged(&|layout| layout.fetches[0].tensor = layout.fetches[1].tensor.clone()).contains(&Kind::Fetch));
+    assert!(
+        damaged(&|layout| layout.fetches[0].tensor = layout.fetches[1].tensor.clone()).contains(&Kind::Fetch)
+    );
     assert!(damaged(&|layout| layout.fetches[1] = layout.fetches[0].clone()).contains(&Kind::Fetch));
 }
 
@@ -154,7 +167,8 @@ fn with_state() -> (ModelFile, Planned) {
 #[test]
 fn an_updated_value_takes_the_storage_of_the_old_one() {
     let (file, optimized) = with_state();
-    let pairs: Vec<(&str, &str)> = optimized.layout.state.iter().map(|row| (row.tensor.as_str(), row.result.as_str())).collect();
+    let pairs: Vec<(&str, &str)> =
+        optimized.layout.state.iter().map(|row| (row.tensor.as_str(), row.result.as_str())).collect();
     assert_eq!(pairs.len(), 12);
     assert!(pairs.iter().all(|(old, new)| *new == format!("new.{old}")), "{pairs:?}");
     assert_eq!(kinds(&file, &optimized, &optimized.layout), []);
@@ -176,8 +190,14 @@ fn rows_of_state_that_are_wrong_are_found() {
         layout.state[m].result = std::mem::replace(&mut layout.state[w].result, other);
     });
     assert!(crossed.contains(&Kind::State), "{crossed:?}");
-    assert!(damaged(&|layout| layout.state[0].result = "gw0".to_owned()).contains(&Kind::State), "no graph output");
+    assert!(
+        damaged(&|layout| layout.state[0].result = "gw0".to_owned()).contains(&Kind::State),
+        "no graph output"
+    );
     assert!(damaged(&|layout| layout.state[0].tensor = "x".to_owned()).contains(&Kind::State), "no state");
-    assert!(damaged(&|layout| layout.state[1] = layout.state[0].clone()).contains(&Kind::State), "listed twice");
+    assert!(
+        damaged(&|layout| layout.state[1] = layout.state[0].clone()).contains(&Kind::State),
+        "listed twice"
+    );
     assert!(damaged(&|layout| layout.state[0].tensor = "nobody".to_owned()).contains(&Kind::State));
 }

@@ -54,7 +54,10 @@ fn wrong_tables_of_kinds_are_refused() {
     let folder = folder("times-wrong");
     let base = folder.memc("targets cpu").done().out;
     for (table, says) in [
-        ("[machine.kinds.kernel]\nerror = 0.1\n", "no kind of kernel named `kernel`: the kinds are product, "),
+        (
+            "[machine.kinds.kernel]\nerror = 0.1\n",
+            "no kind of kernel named `kernel`: the kinds are product, ",
+        ),
         ("[machine.kinds.conv]\noverhead_ns = 1\n", "missing field `error`"),
         ("[machine.kinds.conv]\nerror = -0.1\n", "`error` is -0.1, but must be a share from 0 to 100"),
         ("[machine.kinds.conv]\nerror = 0.1\nflops_per_second = 0\n", "`flops_per_second` is 0, but must be"),
@@ -70,7 +73,11 @@ fn wrong_tables_of_kinds_are_refused() {
 /// A folder with a model whose wide values can be made in parts, which takes time.
 fn wide(name: &str) -> Folder {
     let folder = Folder::new(name);
-    let nodes = vec![node("MatMul", &["x", "in"], &["a"]), node("Relu", &["a"], &["b"]), node("MatMul", &["b", "out"], &["y"])];
+    let nodes = vec![
+        node("MatMul", &["x", "in"], &["a"]),
+        node("Relu", &["a"], &["b"]),
+        node("MatMul", &["b", "out"], &["y"]),
+    ];
     let model = with(nodes, |graph| {
         graph.input = vec![fixed("x", &[512, 16])];
         graph.output = vec![fixed("y", &[512, 16])];
@@ -117,10 +124,23 @@ fn a_time_that_no_plan_keeps_is_refused_with_the_front() {
     folder.memc(&format!("optimize in.onnx -o out.onnx --effort fast --slo {slo}")).done();
     fs::remove_file(folder.path("out.onnx")).unwrap();
     // The smallest plan of the front takes longer than the fastest one.
-    let least = front.last().unwrap().split("a plan of ").nth(1).unwrap().split(" B").next().unwrap().replace(',', "");
-    let ran = folder.memc(&format!("optimize in.onnx -o out.onnx --effort fast --slo {slo} --budget {least}"));
+    let least = front
+        .last()
+        .unwrap()
+        .split("a plan of ")
+        .nth(1)
+        .unwrap()
+        .split(" B")
+        .next()
+        .unwrap()
+        .replace(',', "");
+    let ran =
+        folder.memc(&format!("optimize in.onnx -o out.onnx --effort fast --slo {slo} --budget {least}"));
     let ran = ran.refused(3, "E0314");
-    assert!(ran.err.contains("and needs at most ") && ran.err.contains("with this budget, or `--budget "), "{ran:#?}");
+    assert!(
+        ran.err.contains("and needs at most ") && ran.err.contains("with this budget, or `--budget "),
+        "{ran:#?}"
+    );
     assert!(!folder.path("out.onnx").exists());
     for wrong in ["--slo 20", "--slo 0ms", "--slo fast", "--slo 20ms --slowdown 1%"] {
         let ran = folder.memc(&format!("optimize in.onnx -o out.onnx {wrong}"));
@@ -144,7 +164,10 @@ mod measured {
         assert_eq!(profile["schema"], "memc.profile/2");
         for row in profile["nodes"].as_array().unwrap() {
             let (cpu, wall) = (row["cpu_ns"].as_u64().unwrap(), row["wall_ns"].as_u64().unwrap());
-            assert!(row["disturbed"].is_boolean() && KernelKind::named(row["kind"].as_str().unwrap()).is_some(), "{row:#}");
+            assert!(
+                row["disturbed"].is_boolean() && KernelKind::named(row["kind"].as_str().unwrap()).is_some(),
+                "{row:#}"
+            );
             // Clocks are read one after the other, so that short kernels may differ.
             assert!(cpu <= wall + 20_000 && cpu < 1_000_000_000, "{row:#}");
         }
@@ -169,15 +192,26 @@ mod measured {
         }
         let lacking = [KernelKind::ConvGradient, KernelKind::Copy, KernelKind::View, KernelKind::Other];
         for (name, kind) in KernelKind::ALL {
-            assert!(kinds.get(&kind).is_some_and(|count| *count >= 8) || lacking.contains(&kind), "{name}: {kinds:?}");
+            assert!(
+                kinds.get(&kind).is_some_and(|count| *count >= 8) || lacking.contains(&kind),
+                "{name}: {kinds:?}"
+            );
         }
-        let pools = probes.iter().find(|file| file.graph().node.iter().any(|node| node.op_type() == "MaxPool")).unwrap();
+        let pools = probes
+            .iter()
+            .find(|file| file.graph().node.iter().any(|node| node.op_type() == "MaxPool"))
+            .unwrap();
         let planned = memc::plan(pools, &Request::new().passes("view,in-place,place")).unwrap();
         let written = Model::from_bytes(planned.model_bytes().unwrap()).unwrap();
         let runtime = Runtime::load(&memc_ort::library::find(None).unwrap()).unwrap();
-        let mut player =
-            Player::with_weights_in(&runtime, &written, &planned.layout, PlayOptions::default(), std::path::Path::new(""))
-                .unwrap();
+        let mut player = Player::with_weights_in(
+            &runtime,
+            &written,
+            &planned.layout,
+            PlayOptions::default(),
+            std::path::Path::new(""),
+        )
+        .unwrap();
         let inputs = Seeded::new(&written, &planned.layout, 0).unwrap();
         let rows = player.profile(&inputs, 1, Clocks { wall: clock, processor: clock }).unwrap();
         assert_eq!(rows.len(), planned.layout.schedule.len());
@@ -193,7 +227,10 @@ mod measured {
         assert_eq!((row["name"].as_str(), table["models"].as_array().unwrap().len()), (Some("in"), 1));
         // Modelled times are milliseconds, and the kernels take microseconds.
         let ratio = row["modelled_ns"].as_f64().unwrap() / row["cpu_ns"].as_f64().unwrap();
-        assert!(ratio > 3.0 && (table["mean_error"].as_f64().unwrap() - (ratio - 1.0)).abs() < 1e-6, "{table:#}");
+        assert!(
+            ratio > 3.0 && (table["mean_error"].as_f64().unwrap() - (ratio - 1.0)).abs() < 1e-6,
+            "{table:#}"
+        );
         assert_eq!(table["spread"], 1.0);
         let ran = folder.memc("calibrate --target mine.toml --check in.onnx in.onnx --repeat 1").done();
         assert!(ran.out.contains("mean error ") && ran.out.contains("product"), "{ran:#?}");
@@ -221,10 +258,16 @@ mod measured {
         ] {
             let ran = folder.memc(words);
             let errors = ran.err.matches("error[").count();
-            assert!(ran.code == Some(exit) && errors == 1 && ran.err.contains(&format!("error[{code}]")), "{ran:#?}");
+            assert!(
+                ran.code == Some(exit) && errors == 1 && ran.err.contains(&format!("error[{code}]")),
+                "{ran:#?}"
+            );
         }
-        for words in ["calibrate --check", "calibrate --check in.onnx -o a.toml --target mine.toml", "calibrate --json -o a.toml"]
-        {
+        for words in [
+            "calibrate --check",
+            "calibrate --check in.onnx -o a.toml --target mine.toml",
+            "calibrate --json -o a.toml",
+        ] {
             let ran = folder.memc(words);
             assert!(ran.code == Some(2) && ran.out.is_empty(), "{ran:#?}");
         }
@@ -246,7 +289,10 @@ mod measured {
         assert!(rows.iter().all(|row| row.as_object().unwrap().keys().eq(row_keys.keys())), "{table:#}");
         let chosen: Vec<&Value> = rows.iter().filter(|row| row["state"] == "chosen").collect();
         assert_eq!((chosen.len(), table["schema"].as_str()), (1, Some("memc.tune/1")));
-        assert!(chosen[0]["cpu_ns"]["n"].as_u64() > Some(0) && table["runs"].as_u64() <= Some(60), "{table:#}");
+        assert!(
+            chosen[0]["cpu_ns"]["n"].as_u64() > Some(0) && table["runs"].as_u64() <= Some(60),
+            "{table:#}"
+        );
         let unmeasured = rows.iter().filter(|row| row["state"] == "equal" || row["state"] == "dominated");
         assert!(unmeasured.into_iter().all(|row| row["cpu_ns"].is_null()), "{table:#}");
         // The command makes the same file without a clock.

@@ -13,8 +13,9 @@ use models_made::{bytes, floats, node, with};
 /// Plans `in.onnx` of a folder, repeats the plan by its trace alone, and compares the files.
 fn repeats(folder: &Folder, input: &Path, options: &str) -> String {
     let name = input.display();
-    let plan =
-        |output: &str, more: &str| folder.memc(&format!("optimize {name} -o {output} --effort fast {options} {more}")).done();
+    let plan = |output: &str, more: &str| {
+        folder.memc(&format!("optimize {name} -o {output} --effort fast {options} {more}")).done()
+    };
     plan("out.onnx", "");
     let layout: serde_json::Value = serde_json::from_str(&folder.read("out.layout.json")).unwrap();
     let trace = layout["trace"]["passes"].as_str().unwrap().to_owned();
@@ -26,7 +27,8 @@ fn repeats(folder: &Folder, input: &Path, options: &str) -> String {
 
 fn files(folder: &str) -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
-    let mut all: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut all: Vec<PathBuf> =
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     all.retain(|path| path.extension().is_some_and(|extension| extension == "onnx"));
     all.sort();
     all
@@ -45,19 +47,25 @@ fn traces_of_all_test_models_repeat_their_plans() {
 fn traces_name_the_passes_before_and_after_the_search() {
     let folder = Folder::new("traces-passes");
     // Two equal weights.
-    let tied = with(vec![node("MatMul", &["x", "w"], &["a"]), node("MatMul", &["a", "v"], &["y"])], |graph| {
-        graph.initializer.extend([floats("w", &[64, 64]), floats("v", &[64, 64])]);
-        graph.input[0] = models_made::fixed("x", &[8, 64]);
-        graph.output[0] = models_made::fixed("y", &[8, 64]);
-    });
+    let tied =
+        with(vec![node("MatMul", &["x", "w"], &["a"]), node("MatMul", &["a", "v"], &["y"])], |graph| {
+            graph.initializer.extend([floats("w", &[64, 64]), floats("v", &[64, 64])]);
+            graph.input[0] = models_made::fixed("x", &[8, 64]);
+            graph.output[0] = models_made::fixed("y", &[8, 64]);
+        });
     let input = folder.write("in.onnx", bytes(&tied));
     assert!(repeats(&folder, &input, "").starts_with("tie,"));
-    assert!(std::fs::metadata(folder.path("out.onnx")).unwrap().len() < 2 * 64 * 64 * 4, "equal weights are kept once");
+    assert!(
+        std::fs::metadata(folder.path("out.onnx")).unwrap().len() < 2 * 64 * 64 * 4,
+        "equal weights are kept once"
+    );
     // Ranges.
     let input = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/models/bert_base_dynamic.onnx");
     assert!(repeats(&folder, &input, "--dim batch=1..4 --dim seq=1..64").ends_with(",settle"));
     // Caches, with and without ranges.
-    for (free_rows, options) in [(false, "--dim past=7"), (true, "--dim past=0..7 --dim seq=1..2 --dim total=past+seq")] {
+    for (free_rows, options) in
+        [(false, "--dim past=7"), (true, "--dim past=0..7 --dim seq=1..2 --dim total=past+seq")]
+    {
         let decoder = Decoder {
             seed: 1,
             opset: 17,

@@ -30,8 +30,9 @@ fn perceptron() -> PathBuf {
 
 /// Runs a script of `tests/train` with the command and a folder; returns what it printed.
 fn script(name: &str, folder: &Folder, more: &[&Path]) -> String {
-    let python = std::env::var("MEMC_PYTHON")
-        .expect("MEMC_PYTHON names no Python with onnx and onnxruntime: run the tests with `cargo xtask test`");
+    let python = std::env::var("MEMC_PYTHON").expect(
+        "MEMC_PYTHON names no Python with onnx and onnxruntime: run the tests with `cargo xtask test`",
+    );
     let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/train");
     let mut command = Command::new(python);
     command.arg(scripts.join(name)).arg(env!("CARGO_BIN_EXE_memc")).arg(folder.path("")).args(more);
@@ -100,7 +101,10 @@ fn statistics_of_batches_are_trained_on_request() {
     };
     // Running statistics are never trainable; they change with statistics of batches.
     assert_eq!(outputs("").0, ["loss", "new.w", "new.scale", "new.shift"]);
-    assert_eq!(outputs("--norms train").0, ["loss", "new.w", "new.scale", "new.shift", "new.mean", "new.variance"]);
+    assert_eq!(
+        outputs("--norms train").0,
+        ["loss", "new.w", "new.scale", "new.shift", "new.mean", "new.variance"]
+    );
     // A frozen normalization keeps its running statistics.
     assert_eq!(outputs("--norms train --freeze scale --freeze shift").0, ["loss", "new.w"]);
     // Without one there is nothing to train, and a remark says so.
@@ -132,7 +136,11 @@ fn a_convolutional_net_learns_digits() {
 #[test]
 fn a_character_model_learns_the_book_and_is_baked() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    script("trainer.py", &Folder::new("trainer"), &[&root.join("docs/src"), &root.join("python/memc/train.py")]);
+    script(
+        "trainer.py",
+        &Folder::new("trainer"),
+        &[&root.join("docs/src"), &root.join("python/memc/train.py")],
+    );
 }
 
 #[test]
@@ -149,9 +157,10 @@ fn trained_values_that_do_not_fit_are_refused() {
         all.extend(vec![0u8; bytes]);
         all
     };
-    for (name, dims, bytes, words) in
-        [("fc1.bias", "31", 124, "it is f32[31], and the model has f32[32]"), ("fc1.bia", "32", 128, "did you mean `fc1.bias`?")]
-    {
+    for (name, dims, bytes, words) in [
+        ("fc1.bias", "31", 124, "it is f32[31], and the model has f32[32]"),
+        ("fc1.bia", "32", 128, "did you mean `fc1.bias`?"),
+    ] {
         let file = format!("{name}.npy");
         folder.write(&file, array(dims, bytes));
         let ran = folder.memc(&format!("train in.onnx --bake {file} -o out.onnx")).refused(2, "E0336");
@@ -162,7 +171,10 @@ fn trained_values_that_do_not_fit_are_refused() {
     folder.memc("train in.onnx --bake fc2.bias.npy -o out.onnx").done();
     let baked = read(&folder, "out.onnx").graph.unwrap();
     let given = read(&folder, "in.onnx").graph.unwrap();
-    assert_eq!((baked.node.len(), &baked.input, &baked.output), (given.node.len(), &given.input, &given.output));
+    assert_eq!(
+        (baked.node.len(), &baked.input, &baked.output),
+        (given.node.len(), &given.input, &given.output)
+    );
     let bias = baked.initializer.iter().find(|tensor| tensor.name() == "fc2.bias").unwrap();
     assert_eq!(bias.raw_data(), [0; 40]);
 }
@@ -195,7 +207,8 @@ fn the_interface_is_that_of_the_documentation() {
     let defaults: BTreeSet<&str> = step.initializer.iter().map(|tensor| tensor.name()).collect();
     assert!(defaults.contains("fc1.weight") && defaults.contains("v.fc2.bias") && !defaults.contains("lr"));
     let given = read(&folder, "in.onnx").graph.unwrap();
-    let weight = |tensors: &[TensorProto]| tensors.iter().find(|tensor| tensor.name() == "fc1.weight").cloned();
+    let weight =
+        |tensors: &[TensorProto]| tensors.iter().find(|tensor| tensor.name() == "fc1.weight").cloned();
     assert_eq!(weight(&step.initializer), weight(&given.initializer));
     // An evaluation keeps the outputs of the model and its weights as constants.
     let eval = read(&folder, "eval.onnx").graph.unwrap();
@@ -221,7 +234,9 @@ fn a_step_is_planned_by_the_options_of_optimize() {
     // The plan is that of two commands.
     folder.memc("train in.onnx -o step.onnx --loss cross-entropy --labels labels --optimizer adamw").done();
     folder.memc("optimize step.onnx -o two.onnx --alias-state --budget 80%").done();
-    assert!(std::fs::read(folder.path("two.onnx")).unwrap() == std::fs::read(folder.path("out.onnx")).unwrap());
+    assert!(
+        std::fs::read(folder.path("two.onnx")).unwrap() == std::fs::read(folder.path("out.onnx")).unwrap()
+    );
     // Without a plan nothing is written.
     let refused = Folder::new("train-too-small");
     std::fs::copy(perceptron(), refused.path("in.onnx")).unwrap();
@@ -234,11 +249,12 @@ fn a_step_is_planned_by_the_options_of_optimize() {
 #[test]
 fn large_states_share_one_file_of_zeros() {
     let folder = Folder::new("train-zeros");
-    let model = with(vec![node("MatMul", &["x", "w"], &["h"]), node("MatMul", &["h", "v"], &["y"])], |graph| {
-        graph.input = vec![fixed("x", &[2, 640])];
-        graph.output = vec![fixed("y", &[2, 512])];
-        graph.initializer = vec![floats("w", &[640, 640]), floats("v", &[640, 512])];
-    });
+    let model =
+        with(vec![node("MatMul", &["x", "w"], &["h"]), node("MatMul", &["h", "v"], &["y"])], |graph| {
+            graph.input = vec![fixed("x", &[2, 640])];
+            graph.output = vec![fixed("y", &[2, 512])];
+            graph.initializer = vec![floats("w", &[640, 640]), floats("v", &[640, 512])];
+        });
     folder.write("in.onnx", bytes(&model));
     folder.memc("train in.onnx -o step.onnx --loss mse --labels t --optimizer adam").done();
     assert_eq!(folder.names(), ["in.onnx", "step.onnx", "step.zeros"]);
@@ -250,7 +266,8 @@ fn large_states_share_one_file_of_zeros() {
     folder.memc("optimize step.onnx -o planned.onnx --alias-state --effort fast --runtime ort").done();
     folder.memc("verify step.onnx planned.onnx -n 1").done();
     // A request that is refused leaves neither.
-    let refused = folder.memc("train in.onnx -o out.onnx --loss mse --labels t --optimizer adam --budget 1KiB");
+    let refused =
+        folder.memc("train in.onnx -o out.onnx --loss mse --labels t --optimizer adam --budget 1KiB");
     assert_eq!(refused.code, Some(3), "{}", refused.err);
     assert!(folder.names().iter().all(|name| !name.starts_with("out.")), "{:?}", folder.names());
 }
@@ -260,7 +277,9 @@ fn equal_requests_give_equal_bytes() {
     let folder = Folder::new("train-again");
     std::fs::copy(perceptron(), folder.path("in.onnx")).unwrap();
     for name in ["a.onnx", "b.onnx"] {
-        folder.memc(&format!("train in.onnx -o {name} --loss cross-entropy --labels labels --optimizer adamw")).done();
+        folder
+            .memc(&format!("train in.onnx -o {name} --loss cross-entropy --labels labels --optimizer adamw"))
+            .done();
     }
     assert!(std::fs::read(folder.path("a.onnx")).unwrap() == std::fs::read(folder.path("b.onnx")).unwrap());
 }
@@ -270,7 +289,9 @@ fn no_node_of_a_frozen_branch_is_emitted() {
     let folder = Folder::new("train-frozen");
     std::fs::copy(perceptron(), folder.path("in.onnx")).unwrap();
     let count = |options: &str, op: &str| {
-        folder.memc(&format!("train in.onnx -o step.onnx --loss cross-entropy --labels labels {options}")).done();
+        folder
+            .memc(&format!("train in.onnx -o step.onnx --loss cross-entropy --labels labels {options}"))
+            .done();
         read(&folder, "step.onnx").graph.unwrap().node.iter().filter(|node| node.op_type() == op).count()
     };
     // Two products forward, and backward one for each weight and one for the hidden values.
@@ -320,7 +341,14 @@ fn bad_requests_are_refused_and_nothing_is_written() {
     refuse("no output", &good, "--loss mse:of=z --labels t", 2, "E0334", "it has y");
     refuse("no scalar", &good, "--loss output:y", 2, "E0334", "more than one element");
     refuse("label inside", &good, "--loss mse --labels y", 2, "E0334", "inside of the model");
-    refuse("label of another shape", &good, "--loss mse --labels w --trainable w", 2, "E0334", "the labels must be f32[2,3]");
+    refuse(
+        "label of another shape",
+        &good,
+        "--loss mse --labels w --trainable w",
+        2,
+        "E0334",
+        "the labels must be f32[2,3]",
+    );
     let two = small(vec![node("MatMul", &["x", "w"], &["h"]), node("Neg", &["x"], &["y"])]);
     refuse("independent", &two, mse, 2, "E0331", "does not depend");
     let rounded = small(vec![node("MatMul", &["x", "w"], &["h"]), node("Round", &["h"], &["y"])]);
@@ -340,7 +368,9 @@ fn bad_requests_are_refused_and_nothing_is_written() {
     ];
     let mut unknown = small(foreign);
     unknown.graph.as_mut().unwrap().value_info = vec![fixed("b", &[2, 3]), fixed("d", &[2, 3])];
-    unknown.opset_import.push(memc_onnx_proto::onnx::OperatorSetIdProto { domain: Some("own".into()), version: Some(1) });
+    unknown
+        .opset_import
+        .push(memc_onnx_proto::onnx::OperatorSetIdProto { domain: Some("own".into()), version: Some(1) });
     refuse("missing rules", &unknown, mse, 1, "E0332", "own::Strange");
     refuse(
         "all at once",
@@ -368,7 +398,12 @@ fn bad_requests_are_refused_and_nothing_is_written() {
         model
     };
     refuse("unknown extents", &open, mse, 2, "E0334", "are not known");
-    for wrong in ["--loss nonsense", "--loss mse --optimizer adagrad", "--loss mse --clip 1", "--loss mse --weight-decay x"] {
+    for wrong in [
+        "--loss nonsense",
+        "--loss mse --optimizer adagrad",
+        "--loss mse --clip 1",
+        "--loss mse --weight-decay x",
+    ] {
         folder.write("in.onnx", bytes(&good));
         let ran = folder.memc(&format!("train in.onnx -o step.onnx --labels t {wrong}"));
         assert_eq!(ran.code, Some(2), "{}", ran.err);
@@ -376,7 +411,9 @@ fn bad_requests_are_refused_and_nothing_is_written() {
     }
     folder.memc("train in.onnx -o - --loss mse --labels t").refused(2, "E0306");
     folder.memc("train in.onnx").refused(2, "E0306");
-    folder.memc("train in.onnx -o step.onnx --loss mse --labels t --emit gradients --accumulate 2").refused(2, "E0306");
+    folder
+        .memc("train in.onnx -o step.onnx --loss mse --labels t --emit gradients --accumulate 2")
+        .refused(2, "E0306");
     assert!(!folder.names().contains(&"step.onnx".to_owned()));
     folder.memc("train in.onnx second.onnx --loss mse --labels t").done();
     assert!(folder.names().contains(&"second.onnx".to_owned()));
@@ -390,7 +427,8 @@ fn layers_and_bodies_that_are_not_unrolled_are_refused_by_name() {
     let layer = |attributes: Vec<_>, steps: Option<i64>| {
         let mut attributes = attributes;
         attributes.push(int("hidden_size", 3));
-        let nodes = vec![stated(node("LSTM", &["x", "w", "r"], &["s"]), attributes), node("Relu", &["s"], &["y"])];
+        let nodes =
+            vec![stated(node("LSTM", &["x", "w", "r"], &["s"]), attributes), node("Relu", &["s"], &["y"])];
         let mut model = with(nodes, |graph| {
             graph.input = vec![fixed("x", &[steps.unwrap_or(4), 2, 3])];
             if steps.is_none() {
@@ -411,12 +449,20 @@ fn layers_and_bodies_that_are_not_unrolled_are_refused_by_name() {
         (vec![], None, "the number of its steps is not known"),
     ] {
         let ran = layer(attributes, steps).refused(1, "E0332");
-        assert!(ran.err.contains("LSTM") && ran.err.contains("Relu") && ran.err.contains(words), "{}", ran.err);
+        assert!(
+            ran.err.contains("LSTM") && ran.err.contains("Relu") && ran.err.contains(words),
+            "{}",
+            ran.err
+        );
         assert!(!folder.names().contains(&"step.onnx".to_owned()));
     }
     // A Loop on the way is refused with its path.
     let branch = models_made::branch(vec![node("Neg", &["h"], &["n"])], "n");
-    let nodes = vec![node("MatMul", &["x", "w"], &["h"]), models_made::either(&branch, "e"), node("Add", &["e", "h"], &["y"])];
+    let nodes = vec![
+        node("MatMul", &["x", "w"], &["h"]),
+        models_made::either(&branch, "e"),
+        node("Add", &["e", "h"], &["y"]),
+    ];
     let mut model = small(nodes);
     model.graph.as_mut().unwrap().input.push(models_made::flag());
     folder.write("in.onnx", bytes(&model));
@@ -445,7 +491,9 @@ fn caches_of_a_decoder_are_not_trained() {
     assert_eq!(names(&step.output), ["loss", "grad.w", "grad.v"]);
     assert!(names(&step.input).contains(&"past"));
     std::fs::remove_file(folder.path("step.onnx")).unwrap();
-    let ran = folder.memc("train in.onnx -o out.onnx --loss mse --labels t --state present*=past*").refused(2, "E0306");
+    let ran = folder
+        .memc("train in.onnx -o out.onnx --loss mse --labels t --state present*=past*")
+        .refused(2, "E0306");
     assert!(ran.err.contains("`--state present*=past*`") && ran.err.contains("no caches"), "{}", ran.err);
     assert_eq!(folder.names(), ["in.onnx"]);
     // Pairs of the step itself are planned.
@@ -455,11 +503,12 @@ fn caches_of_a_decoder_are_not_trained() {
 #[test]
 fn a_value_with_a_name_of_the_step_makes_room() {
     let folder = Folder::new("train-names");
-    let model = with(vec![node("MatMul", &["x", "w"], &["loss"]), node("Relu", &["loss"], &["new.w"])], |graph| {
-        graph.input = vec![fixed("x", &[2, 3])];
-        graph.output = vec![fixed("new.w", &[2, 3])];
-        graph.initializer = vec![floats("w", &[3, 3])];
-    });
+    let model =
+        with(vec![node("MatMul", &["x", "w"], &["loss"]), node("Relu", &["loss"], &["new.w"])], |graph| {
+            graph.input = vec![fixed("x", &[2, 3])];
+            graph.output = vec![fixed("new.w", &[2, 3])];
+            graph.initializer = vec![floats("w", &[3, 3])];
+        });
     folder.write("in.onnx", bytes(&model));
     folder.memc("train in.onnx -o step.onnx --loss mse --labels t").done();
     let step = read(&folder, "step.onnx").graph.unwrap();
@@ -472,7 +521,8 @@ fn a_value_with_a_name_of_the_step_makes_room() {
 fn a_dropout_is_drawn_once_and_its_mask_serves_the_gradient() {
     let folder = Folder::new("train-dropout");
     let make = |ratio: f32| {
-        let nodes = vec![node("MatMul", &["x", "w"], &["h"]), node("Dropout", &["h", "ratio", "train"], &["y"])];
+        let nodes =
+            vec![node("MatMul", &["x", "w"], &["h"]), node("Dropout", &["h", "ratio", "train"], &["y"])];
         let mut model = small(nodes);
         let graph = model.graph.as_mut().unwrap();
         graph.initializer.push(models_made::raw("ratio", &[], &ratio.to_le_bytes()));

@@ -35,12 +35,16 @@ type Damage = (&'static str, &'static [&'static str], fn(&mut Layout));
 #[test]
 fn false_claims_on_added_outputs_are_refused() {
     let file = Model::open(MODEL).unwrap();
-    let planned = memc::plan(&file, &Request::new().transform(&ROW).passes("norms,view,schedule,in-place,place")).unwrap();
+    let planned =
+        memc::plan(&file, &Request::new().transform(&ROW).passes("norms,view,schedule,in-place,place"))
+            .unwrap();
     let written = Model::from_bytes(planned.model_bytes().unwrap()).unwrap();
     assert_eq!(verdict(&file, &written, &planned.layout), Vec::<&str>::new());
     let damages: [Damage; 6] = [
         ("no claims", &["interface", "cost"], |layout| layout.added_outputs.clear()),
-        ("another operator", &["unproven"], |layout| layout.added_outputs[0].nodes[0].op = "ReduceSum".into()),
+        ("another operator", &["unproven"], |layout| {
+            layout.added_outputs[0].nodes[0].op = "ReduceSum".into()
+        }),
         ("another operand", &["unproven"], |layout| {
             let other = layout.added_outputs[1].nodes[0].inputs.clone();
             layout.added_outputs[0].nodes[0].inputs = other;
@@ -51,7 +55,9 @@ fn false_claims_on_added_outputs_are_refused() {
         ("an operand of nobody", &["added-output", "interface", "cost"], |layout| {
             layout.added_outputs[0].nodes[0].inputs[0] = "nobody".into()
         }),
-        ("another name", &["added-output", "interface", "cost"], |layout| layout.added_outputs[0].name = "other".into()),
+        ("another name", &["added-output", "interface", "cost"], |layout| {
+            layout.added_outputs[0].name = "other".into()
+        }),
     ];
     for (what, expected, damage) in damages {
         let mut layout = planned.layout.clone();

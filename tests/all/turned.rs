@@ -11,7 +11,9 @@ use memc_onnx_proto::onnx::{ModelProto, NodeProto};
 
 /// Channels last between two transpositions; `last` brings them back.
 fn channels_last(between: Vec<NodeProto>, last: &[i64]) -> ModelProto {
-    let turn = |from: &str, to: &str, order: &[i64]| stated(node("Transpose", &[from], &[to]), vec![ints("perm", order)]);
+    let turn = |from: &str, to: &str, order: &[i64]| {
+        stated(node("Transpose", &[from], &[to]), vec![ints("perm", order)])
+    };
     let mut nodes = vec![turn("x", "t", &[0, 2, 3, 1])];
     nodes.extend(between);
     nodes.extend([turn("u", "v", last), node("Abs", &["v"], &["y"])]);
@@ -21,7 +23,11 @@ fn channels_last(between: Vec<NodeProto>, last: &[i64]) -> ModelProto {
         let mut halves = raw("halves", &[2], &[2i64.to_le_bytes(), 2i64.to_le_bytes()].concat());
         halves.data_type = Some(DataType::Int64 as i32);
         let long = |name: &str, numbers: &[i64]| {
-            let mut made = raw(name, &[numbers.len() as i64], &numbers.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<u8>>());
+            let mut made = raw(
+                name,
+                &[numbers.len() as i64],
+                &numbers.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<u8>>(),
+            );
             made.data_type = Some(DataType::Int64 as i32);
             made
         };
@@ -49,8 +55,11 @@ fn kinds() -> Vec<Vec<NodeProto>> {
         node("Neg", &["p"], &["n"]),
         stated(node("Concat", &["n", "q"], &["u"]), axis(-1)),
     ];
-    let rows =
-        vec![node("Reshape", &["t", "flat"], &["f"]), node("Relu", &["f"], &["g"]), node("Reshape", &["g", "back"], &["u"])];
+    let rows = vec![
+        node("Reshape", &["t", "flat"], &["f"]),
+        node("Relu", &["f"], &["g"]),
+        node("Reshape", &["g", "back"], &["u"]),
+    ];
     vec![by_place, parts, rows]
 }
 
@@ -75,7 +84,10 @@ fn transpositions_that_meet_are_proven_to_cancel() {
         let out = ModelFile::from_bytes(planned.model.to_vec()).unwrap();
         let operators: Vec<&str> = out.graph().node.iter().map(|node| node.op_type()).collect();
         assert!(!operators.contains(&"Transpose") && is_proven(&planned, &model), "{operators:?}");
-        assert!(!is_proven(&planned, &channels_last(between.clone(), &[0, 3, 2, 1])), "height and width change places");
+        assert!(
+            !is_proven(&planned, &channels_last(between.clone(), &[0, 3, 2, 1])),
+            "height and width change places"
+        );
         let mut other = between.clone();
         other.last_mut().unwrap().op_type = Some("Exp".to_owned());
         other.last_mut().unwrap().input.truncate(1);
@@ -85,7 +97,8 @@ fn transpositions_that_meet_are_proven_to_cancel() {
     let model = channels_last(kinds().remove(0), &[0, 3, 1, 2]);
     let planned = exact(&model);
     let mut other = model.clone();
-    let scale = other.graph.as_mut().unwrap().initializer.iter_mut().find(|tensor| tensor.name() == "scale").unwrap();
+    let scale =
+        other.graph.as_mut().unwrap().initializer.iter_mut().find(|tensor| tensor.name() == "scale").unwrap();
     let mut changed = scale.raw_data.take().unwrap().to_vec();
     changed[0] ^= 1;
     scale.raw_data = Some(changed.into());

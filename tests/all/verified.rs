@@ -46,7 +46,8 @@ fn near_zero() -> ModelProto {
     with(nodes, |graph| {
         graph.input = vec![fixed("x", &[1, 3, 16, 16])];
         graph.output = vec![fixed("y", &[1, 256])];
-        graph.initializer = vec![floats("v", &[8, 3, 3, 3]), floats("w", &[1, 8, 3, 3]), raw("b", &[1], &shift)];
+        graph.initializer =
+            vec![floats("v", &[8, 3, 3, 3]), floats("w", &[1, 8, 3, 3]), raw("b", &[1], &shift)];
         graph.initializer.push(numbers("n", &[1.1, 0.7, 0.9, 0.8, 1.2, 1.3, 0.6, 1.4]));
     })
 }
@@ -80,7 +81,10 @@ fn rewrites_before_roundings_to_integers_suggest_exact() {
     folder.write("in.onnx", bytes(&rounded()));
     let ran = folder.memc("optimize in.onnx -o out.onnx").done();
     assert!(ran.err.contains("rewritten by"), "nothing to say: {ran:#?}");
-    assert!(ran.err.contains("(DynamicQuantizeLinear)") && ran.err.contains("`--exact` keeps every bit"), "{ran:#?}");
+    assert!(
+        ran.err.contains("(DynamicQuantizeLinear)") && ran.err.contains("`--exact` keeps every bit"),
+        "{ran:#?}"
+    );
     let ran = folder.memc("optimize in.onnx -o out.onnx --exact").done();
     assert!(!ran.err.contains("keeps every bit"), "{ran:#?}");
     folder.write("in.onnx", bytes(&near_zero()));

@@ -119,8 +119,9 @@ fn words(text: &str) -> Vec<String> {
 fn fillers(words: &[String]) -> usize {
     let is_filler = |at: usize| {
         let is_as = words.get(at + 1).is_some_and(|next| next == "as");
-        let starts =
-            |filler: &&&[&str]| filler.iter().zip(&words[at..]).filter(|(one, other)| one == other).count() == filler.len();
+        let starts = |filler: &&&[&str]| {
+            filler.iter().zip(&words[at..]).filter(|(one, other)| one == other).count() == filler.len()
+        };
         FILLERS.iter().find(starts).is_some_and(|filler| filler[0] != "such" || !is_as)
     };
     (0..words.len()).filter(|at| is_filler(*at)).count()
@@ -148,7 +149,9 @@ fn has_filler(name: &str) -> bool {
 fn files(path: &Path) -> Vec<PathBuf> {
     let name = path.file_name().unwrap().to_string_lossy().into_owned();
     if path.is_dir() {
-        if name.starts_with('.') || ["target", "gen", "filetests", "snapshots", "results"].contains(&name.as_str()) {
+        if name.starts_with('.')
+            || ["target", "gen", "filetests", "snapshots", "results"].contains(&name.as_str())
+        {
             return Vec::new();
         }
         let entries = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
@@ -181,8 +184,14 @@ fn comments_and_pages_name_things() {
         assert!(total > 50, "{room} has {total} words: is it counted?");
         let rate = 1000.0 * hits as f64 / total as f64;
         if rate > MAX_FILLERS {
-            wrong.push(format!("{room}: {hits} fillers in {total} words, {rate:.1} per 1,000; {MAX_FILLERS} are allowed"));
-            wrong.extend(worst.iter().map(|((file, line), text)| format!("  {}:{line}: {}", file.display(), text.trim())));
+            wrong.push(format!(
+                "{room}: {hits} fillers in {total} words, {rate:.1} per 1,000; {MAX_FILLERS} are allowed"
+            ));
+            wrong.extend(
+                worst
+                    .iter()
+                    .map(|((file, line), text)| format!("  {}:{line}: {}", file.display(), text.trim())),
+            );
         }
     }
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
@@ -224,7 +233,9 @@ fn functions_are_found_and_names_with_fillers_are_counted() {
     let text = "fn one() {\n    pub(crate) fn at_once(\n// a fn two()\n\"a fn three()\"\nf: fn(u8)\n";
     assert_eq!(functions(text), [(1, "one".to_owned()), (2, "at_once".to_owned())]);
     assert!(["what_is_kept", "as_many_axes", "keeps_the_same", "nobody_asks"].into_iter().all(has_filler));
-    assert!(!["whatnot", "as_bytes", "so_far", "the_copy", "operators_such_as_conv"].into_iter().any(has_filler));
+    assert!(
+        !["whatnot", "as_bytes", "so_far", "the_copy", "operators_such_as_conv"].into_iter().any(has_filler)
+    );
 }
 
 #[test]
@@ -235,5 +246,8 @@ fn fillers_are_counted_and_nouns_are_not() {
     assert_eq!(count("Such a part"), 1);
     assert_eq!(comments("let at = \"// what\"; // what\n/// Where `what` is").len(), 1);
     assert_eq!(fillers(&words(&comments("/// Where `what` is")[0].text)), 1);
-    assert_eq!(page("what\n```\nwhat\n```\n| what |").iter().map(|line| fillers(&words(&line.text))).sum::<usize>(), 2);
+    assert_eq!(
+        page("what\n```\nwhat\n```\n| what |").iter().map(|line| fillers(&words(&line.text))).sum::<usize>(),
+        2
+    );
 }

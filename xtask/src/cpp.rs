@@ -13,10 +13,12 @@ use crate::{Failure, root};
 const HEADERS: &str = "com.github.asus4.onnxruntime@0.4.9";
 
 /// Hash of that package.
-const HEADERS_HASH: &str = "sha512-BkzxduSZ9IkeDP6Q8lz2TFU2ie7hSSvS7ZIfzMooExoq0CNzJnuuGaUJ7IsojBgqO4ouD1jXah8OYyJbCN29Fg==";
+const HEADERS_HASH: &str =
+    "sha512-BkzxduSZ9IkeDP6Q8lz2TFU2ie7hSSvS7ZIfzMooExoq0CNzJnuuGaUJ7IsojBgqO4ouD1jXah8OYyJbCN29Fg==";
 
 /// The Python package with nlohmann-json's headers, as a line of pip's requirements.
-const JSON: &str = "nlohmann-json==3.12.0 --hash=sha256:5f6132720fb25d0d70bf0742f8397b49a540dcc193e7312a914f6aa49f054810\n";
+const JSON: &str =
+    "nlohmann-json==3.12.0 --hash=sha256:5f6132720fb25d0d70bf0742f8397b49a540dcc193e7312a914f6aa49f054810\n";
 
 /// Unpacks the headers of a package.
 const UNPACK: &str = include_str!("headers.py");
@@ -29,7 +31,12 @@ pub(crate) fn set_up(environment: &Environment) -> Result<Option<PathBuf>, Failu
     let stamp = folder.join("packages.txt");
     let wanted = format!("{HEADERS}\n{JSON}");
     if fs::read_to_string(&stamp).ok().as_ref() != Some(&wanted) {
-        if !Command::new("npm").arg("--version").stdout(Stdio::null()).status().is_ok_and(|status| status.success()) {
+        if !Command::new("npm")
+            .arg("--version")
+            .stdout(Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success())
+        {
             return Ok(None);
         }
         eprintln!("xtask: unpacking headers of {HEADERS} into {}", folder.display());
@@ -49,7 +56,10 @@ pub(crate) fn set_up(environment: &Environment) -> Result<Option<PathBuf>, Failu
 fn headers(environment: &Environment, folder: &Path) -> Result<(), Failure> {
     let download = folder.join("download");
     fs::create_dir_all(&download)?;
-    run(Command::new("npm").args(["pack", "--silent", HEADERS]).current_dir(&download).stdout(Stdio::null()))?;
+    run(Command::new("npm")
+        .args(["pack", "--silent", HEADERS])
+        .current_dir(&download)
+        .stdout(Stdio::null()))?;
     let package = fs::read_dir(&download)?.next().ok_or("npm packed nothing")??.path();
     let mut unpack = Command::new(&environment.python);
     unpack.args(["-c", UNPACK]).arg(package).arg(HEADERS_HASH).arg(folder.join("include"));

@@ -70,19 +70,24 @@ fn set_up(all: bool) -> Result<(), Failure> {
 /// Arguments before `--` are cargo's and choose binaries; those after it are the harness's and choose tests.
 fn test(arguments: &[String]) -> Result<(), Failure> {
     let environment = setup::python()?;
-    let mut variables = vec![("MEMC_PYTHON", environment.python.clone()), ("ORT_DYLIB_PATH", environment.library.clone())];
+    let mut variables =
+        vec![("MEMC_PYTHON", environment.python.clone()), ("ORT_DYLIB_PATH", environment.library.clone())];
     let mut left_out = Vec::new();
     match browser::find() {
         Some(browser) => variables.push(("MEMC_CHROMIUM", browser)),
         None => {
-            eprintln!("xtask: no Chromium here and none could be installed: the test of the report page is left out");
+            eprintln!(
+                "xtask: no Chromium here and none could be installed: the test of the report page is left out"
+            );
             left_out.push("the_page_fills_itself_in_a_browser");
         }
     }
     match cpp::set_up(&environment)? {
         Some(headers) => variables.push(("MEMC_CPP", headers)),
         None => {
-            eprintln!("xtask: no npm here, which fetches ONNX Runtime's headers: the tests of the C++ program are left out");
+            eprintln!(
+                "xtask: no npm here, which fetches ONNX Runtime's headers: the tests of the C++ program are left out"
+            );
             left_out.push("the_cpp_program");
         }
     }
@@ -91,7 +96,8 @@ fn test(arguments: &[String]) -> Result<(), Failure> {
     let kinds = if arguments.is_empty() { &["--lib", "--bins", "--tests"][..] } else { &[] };
     let all = binaries::build(cargo().args(["test", "--workspace"]).args(kinds).args(of_cargo))?;
     let skipped = left_out.iter().flat_map(|name| ["--skip".to_owned(), (*name).to_owned()]);
-    let (times, passed) = binaries::run(&all, &of_harness.iter().cloned().chain(skipped).collect::<Vec<_>>(), &variables)?;
+    let (times, passed) =
+        binaries::run(&all, &of_harness.iter().cloned().chain(skipped).collect::<Vec<_>>(), &variables)?;
     times.print(&root()?.join("target/test-times.csv"))?;
     if !passed {
         return Err("tests failed".into());
@@ -123,10 +129,23 @@ fn soak(arguments: &[String]) -> Result<(), Failure> {
         _ => (SOAK_CASES, arguments),
     };
     let seed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_nanos() as u32;
-    let narrow: &[&str] = if arguments.is_empty() { &["-p", "memc-plan", "-p", "memc-solve", "-p", "memc-passes"] } else { &[] };
+    let narrow: &[&str] = if arguments.is_empty() {
+        &["-p", "memc-plan", "-p", "memc-solve", "-p", "memc-passes"]
+    } else {
+        &[]
+    };
     let mut cargo = cargo();
-    cargo.args(["test", "--release", "--config", "profile.release.debug-assertions=true"]).args(narrow).args(arguments);
+    cargo
+        .args(["test", "--release", "--config", "profile.release.debug-assertions=true"])
+        .args(narrow)
+        .args(arguments);
     cargo.env("PROPTEST_CASES", cases).env("PROPTEST_RNG_SEED", seed.to_string());
-    eprintln!("xtask: {cases} cases of each random test; PROPTEST_CASES={cases} PROPTEST_RNG_SEED={seed} repeats them");
-    if cargo.status()?.success() { Ok(()) } else { Err(format!("a random test failed with PROPTEST_RNG_SEED={seed}").into()) }
+    eprintln!(
+        "xtask: {cases} cases of each random test; PROPTEST_CASES={cases} PROPTEST_RNG_SEED={seed} repeats them"
+    );
+    if cargo.status()?.success() {
+        Ok(())
+    } else {
+        Err(format!("a random test failed with PROPTEST_RNG_SEED={seed}").into())
+    }
 }

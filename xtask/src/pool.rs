@@ -9,7 +9,10 @@ use crate::Failure;
 ///
 /// # Errors
 /// The first error of `work`; a worker that meets one takes no other item.
-pub(crate) fn each<T: Sync>(items: &[T], work: impl Fn(&T) -> Result<(), String> + Sync) -> Result<(), Failure> {
+pub(crate) fn each<T: Sync>(
+    items: &[T],
+    work: impl Fn(&T) -> Result<(), String> + Sync,
+) -> Result<(), Failure> {
     let waiting = Mutex::new(items.iter());
     let run = || {
         loop {
@@ -20,7 +23,9 @@ pub(crate) fn each<T: Sync>(items: &[T], work: impl Fn(&T) -> Result<(), String>
     let workers = thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let ended: Result<(), String> = thread::scope(|scope| {
         let workers: Vec<_> = (0..workers).map(|_| scope.spawn(run)).collect();
-        workers.into_iter().try_for_each(|worker| worker.join().unwrap_or_else(|_| Err("a worker panicked".to_owned())))
+        workers
+            .into_iter()
+            .try_for_each(|worker| worker.join().unwrap_or_else(|_| Err("a worker panicked".to_owned())))
     });
     ended.map_err(Failure::from)
 }
@@ -32,7 +37,8 @@ mod tests {
     #[test]
     fn each_item_is_worked_on_once_until_one_fails() {
         let seen = Mutex::new(Vec::new());
-        let note = |item: &u32| seen.lock().map(|mut seen| seen.push(*item)).map_err(|error| error.to_string());
+        let note =
+            |item: &u32| seen.lock().map(|mut seen| seen.push(*item)).map_err(|error| error.to_string());
         assert!(each(&[1, 2, 3, 4, 5], note).is_ok());
         let mut seen = seen.into_inner().unwrap_or_default();
         seen.sort_unstable();

@@ -62,7 +62,8 @@ pub(crate) fn tools(root: &Path, name: &str, packages: &[&str]) -> Result<PathBu
 
 /// Finds ONNX Runtime's library in the installed wheel.
 fn library(python: &Path) -> Result<PathBuf, Failure> {
-    let script = "import importlib.util as u; print(u.find_spec('onnxruntime').submodule_search_locations[0])";
+    let script =
+        "import importlib.util as u; print(u.find_spec('onnxruntime').submodule_search_locations[0])";
     let output = Command::new(python).args(["-c", script]).output()?;
     let package = PathBuf::from(String::from_utf8(output.stdout)?.trim());
     let mut found: Vec<PathBuf> = fs::read_dir(package.join("capi"))?

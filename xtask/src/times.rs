@@ -21,7 +21,11 @@ struct Row {
 impl Times {
     /// Adds the tests of which a binary of this package printed times.
     pub(crate) fn add(&mut self, package: &str, printed: &str) {
-        let row = |(test, seconds): (&str, f64)| Row { package: package.to_owned(), test: test.to_owned(), seconds };
+        let row = |(test, seconds): (&str, f64)| Row {
+            package: package.to_owned(),
+            test: test.to_owned(),
+            seconds,
+        };
         self.0.extend(printed.lines().filter_map(read).map(row));
     }
 
@@ -37,12 +41,16 @@ impl Times {
         packages.dedup();
         println!("\ntests  seconds  package");
         for package in packages {
-            let of: Vec<f64> = self.0.iter().filter(|row| row.package == package).map(|row| row.seconds).collect();
+            let of: Vec<f64> =
+                self.0.iter().filter(|row| row.package == package).map(|row| row.seconds).collect();
             println!("{:5}  {:7.1}  {package}", of.len(), of.iter().sum::<f64>());
         }
         self.0.sort_by(|left, right| right.seconds.total_cmp(&left.seconds));
         println!("\nseconds  slowest tests ({} has all)", table.display());
-        self.0.iter().take(SLOWEST).for_each(|row| println!("{:7.1}  {} {}", row.seconds, row.package, row.test));
+        self.0
+            .iter()
+            .take(SLOWEST)
+            .for_each(|row| println!("{:7.1}  {} {}", row.seconds, row.package, row.test));
         Ok(())
     }
 }

@@ -80,7 +80,8 @@ pub(crate) fn test() -> Result<(), Failure> {
         eprint!("{name}: {}", String::from_utf8_lossy(&output.stderr));
         if output.status.success() { Ok(()) } else { Err(format!("{name} failed")) }
     };
-    let (alone, others): (Vec<String>, Vec<String>) = suites(&tests)?.into_iter().partition(|name| ALONE.contains(&&**name));
+    let (alone, others): (Vec<String>, Vec<String>) =
+        suites(&tests)?.into_iter().partition(|name| ALONE.contains(&&**name));
     pool::each(&alone, run_suite)?;
     let emx = tools(root, "emx", &EMX)?.join("bin/python");
     tools(root, "mpi", &MPI)?;
@@ -93,7 +94,8 @@ pub(crate) fn test() -> Result<(), Failure> {
 fn suites(folder: &Path) -> Result<Vec<String>, Failure> {
     let entries = fs::read_dir(folder)?.collect::<Result<Vec<_>, _>>()?;
     let names = entries.into_iter().filter_map(|entry| entry.file_name().into_string().ok());
-    let mut suites: Vec<String> = names.filter(|name| name.starts_with("test_") && name.ends_with(".py")).collect();
+    let mut suites: Vec<String> =
+        names.filter(|name| name.starts_with("test_") && name.ends_with(".py")).collect();
     suites.sort_unstable();
     Ok(suites)
 }
@@ -152,13 +154,16 @@ fn environment(packages: &Path, folder: &Path, wheel: &Path) -> Result<PathBuf, 
 /// Lets an environment import the packages of other ones, without copies; the first one with a package
 /// counts.
 fn share(packages: &[&Path], python: &Path) -> Result<(), Failure> {
-    let folders: Vec<String> = packages.iter().map(|packages| site_packages(packages)).collect::<Result<_, _>>()?;
+    let folders: Vec<String> =
+        packages.iter().map(|packages| site_packages(packages)).collect::<Result<_, _>>()?;
     fs::write(Path::new(&site_packages(python)?).join("packages.pth"), folders.join("\n"))?;
     Ok(())
 }
 
 /// Returns the folder of an interpreter's packages.
 fn site_packages(python: &Path) -> Result<String, Failure> {
-    let output = Command::new(python).args(["-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]).output()?;
+    let output = Command::new(python)
+        .args(["-c", "import sysconfig; print(sysconfig.get_path('purelib'))"])
+        .output()?;
     Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }

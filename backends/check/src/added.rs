@@ -20,18 +20,22 @@ pub(crate) fn extended(given: &ModelFile, layout: &Layout, findings: &mut Findin
         return None;
     }
     let pieces = (0..given.graph().node.len()).map(NodePiece::original);
-    let nodes = layout.added_outputs.iter().flat_map(|row| &row.nodes).map(|node| NodePiece::New(proto(node)));
+    let nodes =
+        layout.added_outputs.iter().flat_map(|row| &row.nodes).map(|node| NodePiece::New(proto(node)));
     let graph = GraphEdit {
         nodes: Some(pieces.chain(nodes).collect()),
         new_outputs: layout.added_outputs.iter().map(entry).collect(),
         ..GraphEdit::default()
     };
-    let made = ModelSplice::new(given, &ModelEdit { graph, ..ModelEdit::default() }).map_err(|error| error.to_string());
-    let read = made.and_then(|splice| ModelFile::from_bytes(splice.to_vec()).map_err(|error| error.to_string()));
+    let made = ModelSplice::new(given, &ModelEdit { graph, ..ModelEdit::default() })
+        .map_err(|error| error.to_string());
+    let read =
+        made.and_then(|splice| ModelFile::from_bytes(splice.to_vec()).map_err(|error| error.to_string()));
     match read {
         Ok(file) => Some(file),
         Err(why) => {
-            let message = format!("the input model cannot be extended by the nodes of `added_outputs`: {why}");
+            let message =
+                format!("the input model cannot be extended by the nodes of `added_outputs`: {why}");
             findings.add(Kind::AddedOutput, At::tensor(&first.name), message);
             None
         }
@@ -44,12 +48,15 @@ fn misnamed(given: &ModelFile, rows: &[AddedOutput]) -> Option<(String, String)>
     let inputs = graph.input.iter().map(|input| input.name());
     let constants = graph.initializer.iter().map(|constant| constant.name());
     let results = graph.node.iter().flat_map(|node| &node.output).map(String::as_str);
-    let mut known: BTreeSet<&str> = inputs.chain(constants).chain(results).filter(|name| !name.is_empty()).collect();
+    let mut known: BTreeSet<&str> =
+        inputs.chain(constants).chain(results).filter(|name| !name.is_empty()).collect();
     let mut outputs: BTreeSet<&str> = graph.output.iter().map(|output| output.name()).collect();
     for row in rows {
         let refuse = |why: String| Some((row.name.clone(), why));
         for node in &row.nodes {
-            if let Some(name) = node.inputs.iter().find(|name| !name.is_empty() && !known.contains(name.as_str())) {
+            if let Some(name) =
+                node.inputs.iter().find(|name| !name.is_empty() && !known.contains(name.as_str()))
+            {
                 return refuse(format!("reads `{name}`, which is no value before it"));
             }
             for name in node.outputs.iter().filter(|name| !name.is_empty()) {

@@ -20,7 +20,10 @@ pub(crate) fn resolve(ctx: &mut Ctx<'_>, findings: &mut Findings) {
             Some(of) if ctx.value_of[index].is_some() => ctx.target[index] = Some(of),
             Some(_) => {}
             None => {
-                let message = format!("`{}` is an alias of `{}`, which is not a value with an entry", tensor.name, alias.of);
+                let message = format!(
+                    "`{}` is an alias of `{}`, which is not a value with an entry",
+                    tensor.name, alias.of
+                );
                 findings.add(Kind::AliasTarget, At::tensor(&tensor.name), message);
             }
         }
@@ -138,7 +141,9 @@ pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
 fn begins_at(ctx: &Ctx<'_>, alias: &Alias, first: &DimExpr) -> bool {
     match (first.as_constant(), &alias.alias_offset_expr) {
         (Some(first), None) => u64::try_from(first) == Ok(alias.alias_offset),
-        (None, Some(text)) => first.quoted() == *text && ctx.out.extents.at_most(first, alias.alias_offset.into()),
+        (None, Some(text)) => {
+            first.quoted() == *text && ctx.out.extents.at_most(first, alias.alias_offset.into())
+        }
         _ => false,
     }
 }

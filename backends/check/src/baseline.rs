@@ -47,7 +47,9 @@ pub(crate) fn derive(ctx: &Ctx<'_>) -> BaselineSummary {
     }
     let aliased: Vec<Held> = families
         .into_iter()
-        .flat_map(|(root, ranges)| crate::liveness::joined(ranges).into_iter().map(move |steps| (root, steps)))
+        .flat_map(|(root, ranges)| {
+            crate::liveness::joined(ranges).into_iter().map(move |steps| (root, steps))
+        })
         .map(|(root, steps)| Held { steps, bytes: bytes(root) })
         .collect();
     // Upper bound: some runtimes keep a result without readers until the end of the run.
@@ -56,11 +58,18 @@ pub(crate) fn derive(ctx: &Ctx<'_>) -> BaselineSummary {
         let unread = side.producer[*value].is_some() && !read.contains(value);
         if unread { (range.0, steps as u64) } else { *range }
     };
-    let all: Vec<Held> =
-        own.iter().map(|(value, range)| Held { steps: longest(value, range), bytes: most_bytes(*value) }).collect();
+    let all: Vec<Held> = own
+        .iter()
+        .map(|(value, range)| Held { steps: longest(value, range), bytes: most_bytes(*value) })
+        .collect();
     // Only the layout states the sizes that the user gave.
-    let assumed: BTreeSet<&str> =
-        ctx.layout.stated.iter().filter(|row| row.by == StatedBy::User).map(|row| row.tensor.as_str()).collect();
+    let assumed: BTreeSet<&str> = ctx
+        .layout
+        .stated
+        .iter()
+        .filter(|row| row.by == StatedBy::User)
+        .map(|row| row.tensor.as_str())
+        .collect();
     let assumed: Vec<Held> = (side.values.iter())
         .filter(|value| side.known[**value].is_none())
         .filter_map(|value| {
@@ -73,7 +82,9 @@ pub(crate) fn derive(ctx: &Ctx<'_>) -> BaselineSummary {
     let parts = parts(side);
     let least: Vec<Held> = own
         .iter()
-        .filter(|(value, _)| !computed.contains(value) && !parts.contains(value) && side.elements(**value).is_none())
+        .filter(|(value, _)| {
+            !computed.contains(value) && !parts.contains(value) && side.elements(**value).is_none()
+        })
         // Leave out results of nodes with bodies: only a planner that examines the bodies may know
         // their sizes.
         .filter(|(value, _)| !has_bodies(side, **value))
@@ -81,7 +92,8 @@ pub(crate) fn derive(ctx: &Ctx<'_>) -> BaselineSummary {
         .collect();
     // Workspace: of known kernels, and of the plan's nodes.
     let kernels = workspace(side);
-    let row_named: BTreeMap<&str, usize> = (0..side.rows.len()).map(|row| (side.node_name(row), row)).collect();
+    let row_named: BTreeMap<&str, usize> =
+        (0..side.rows.len()).map(|row| (side.node_name(row), row)).collect();
     let named_row = |tensor: &Tensor| {
         let (node, _) = tensor.name.strip_prefix("scratch:")?.rsplit_once(':')?;
         row_named.get(node).copied()
@@ -105,7 +117,9 @@ pub(crate) fn derive(ctx: &Ctx<'_>) -> BaselineSummary {
 pub(crate) fn weights(ctx: &Ctx<'_>) -> (u64, u64) {
     let side = ctx.given;
     let bytes = |value: Value| side.known[value].as_ref().map_or(0, |known| known.bytes());
-    let of = |values: &mut dyn Iterator<Item = Value>| values.fold(0u64, |sum, value| sum.saturating_add(bytes(value)));
+    let of = |values: &mut dyn Iterator<Item = Value>| {
+        values.fold(0u64, |sum, value| sum.saturating_add(bytes(value)))
+    };
     let least = of(&mut side.values.iter().copied().filter(|value| side.is_initializer(*value)));
     let sources = side.rows.iter().filter(|row| row.reads.is_empty());
     let made = of(&mut sources.flat_map(|row| side.module.node(row.node).results()));
@@ -129,12 +143,18 @@ fn sum(peaks: &BTreeMap<String, u64>) -> u64 {
 fn held(ctx: &Ctx<'_>, value: Value) -> bool {
     let side = ctx.given;
     // If the plan classifies the value of this name as a constant, neither model needs a place for it.
-    if side.known[value].is_none() || side.is_initializer(value) || class(ctx, value) == Some(Class::Constant) {
+    if side.known[value].is_none() || side.is_initializer(value) || class(ctx, value) == Some(Class::Constant)
+    {
         return false;
     }
     let output = side.is_output[value];
     match side.producer[value] {
-        None => ctx.layout.io == Io::Arena && !output && is_read(side, value) && class(ctx, value) != Some(Class::State),
+        None => {
+            ctx.layout.io == Io::Arena
+                && !output
+                && is_read(side, value)
+                && class(ctx, value) != Some(Class::State)
+        }
         Some(_) => !(output && ctx.layout.io == Io::External),
     }
 }
@@ -192,7 +212,11 @@ fn owners(side: &Side<'_>) -> BTreeMap<Value, Value> {
             let root = owner.get(&whole).copied().unwrap_or(whole);
             // A graph output that views a caller's value needs its own bytes.
             let forced = side.is_output[part] && side.producer[root].is_none();
-            if side.producer[part] == Some(row) && part != whole && !forced && !offsets(side, part, whole).is_empty() {
+            if side.producer[part] == Some(row)
+                && part != whole
+                && !forced
+                && !offsets(side, part, whole).is_empty()
+            {
                 owner.insert(part, root);
             }
         }

@@ -15,10 +15,16 @@ use crate::rows::is_onnx;
 
 /// Returns the largest sum of bytes live at one step of a body, in its own order. Values of a body share no
 /// bytes; those of unknown size are left out.
-pub(crate) fn least(module: &Module, body: GraphId, extents: &BTreeMap<String, u64>, kernels: Kernels) -> u64 {
+pub(crate) fn least(
+    module: &Module,
+    body: GraphId,
+    extents: &BTreeMap<String, u64>,
+    kernels: Kernels,
+) -> u64 {
     let graph = module.graph(body);
     let steps = graph.nodes.len();
-    let mut live: HashMap<Value, (usize, usize)> = graph.inputs.iter().map(|input| (*input, (0, 1))).collect();
+    let mut live: HashMap<Value, (usize, usize)> =
+        graph.inputs.iter().map(|input| (*input, (0, 1))).collect();
     let mut held: Vec<Held> = Vec::new();
     // The importer limits the nesting depth of bodies.
     for (step, node) in graph.nodes.iter().enumerate() {
@@ -28,7 +34,12 @@ pub(crate) fn least(module: &Module, body: GraphId, extents: &BTreeMap<String, u
             }
         }
         live.extend(module.node(*node).results().map(|value| (value, (step, step + 1))));
-        let inner = module.node(*node).bodies().map(|(_, inner)| least(module, inner, extents, kernels)).max().unwrap_or(0);
+        let inner = module
+            .node(*node)
+            .bodies()
+            .map(|(_, inner)| least(module, inner, extents, kernels))
+            .max()
+            .unwrap_or(0);
         let own = kernels::least(module, *node, extents, kernels).unwrap_or(0);
         held.push(Held { steps: (step as u64, step as u64 + 1), bytes: own.saturating_add(inner) });
     }
@@ -70,14 +81,21 @@ fn is_over_rows(module: &Module, body: GraphId) -> bool {
 
 /// Returns the values of a body that may be in the bytes of others, each with the value whose bytes they are;
 /// `None` for parts of a value, and for rows of operands of the Scan.
-fn shared(module: &Module, body: GraphId, live: &HashMap<Value, (usize, usize)>) -> Vec<(Value, Option<Value>)> {
+fn shared(
+    module: &Module,
+    body: GraphId,
+    live: &HashMap<Value, (usize, usize)>,
+) -> Vec<(Value, Option<Value>)> {
     let graph = module.graph(body);
     let mut found: Vec<(Value, Option<Value>)> = graph.inputs.iter().map(|row| (*row, None)).collect();
     for (step, node) in graph.nodes.iter().enumerate() {
         let data = module.node(*node);
         let Some(info) = lookup(&data.operator) else { continue };
-        let (first, result) = (data.inputs.first().copied().flatten(), data.outputs.first().copied().flatten());
-        let dies = |value: &Value| live.get(value).is_some_and(|(_, end)| *end == step + 1) && !graph.outputs.contains(value);
+        let (first, result) =
+            (data.inputs.first().copied().flatten(), data.outputs.first().copied().flatten());
+        let dies = |value: &Value| {
+            live.get(value).is_some_and(|(_, end)| *end == step + 1) && !graph.outputs.contains(value)
+        };
         match info.view {
             View::Reshape | View::SameType => found.extend(result.map(|result| (result, first))),
             View::Slice | View::Split => found.extend(data.results().map(|part| (part, None))),

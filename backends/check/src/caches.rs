@@ -26,16 +26,32 @@ pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
     for row in &ctx.layout.caches {
         let at = || At::tensor(&row.input);
         if !seen.insert(&row.input) || !seen.insert(&row.output) {
-            findings.add(Kind::Cache, at(), format!("another row of `caches` names `{}` or `{}`", row.input, row.output));
+            findings.add(
+                Kind::Cache,
+                at(),
+                format!("another row of `caches` names `{}` or `{}`", row.input, row.output),
+            );
         } else if let Err(why) = pair(ctx, row) {
-            findings.add(Kind::Cache, at(), format!("`{}` is no buffer for `{}`: {why}", row.input, row.output));
+            findings.add(
+                Kind::Cache,
+                at(),
+                format!("`{}` is no buffer for `{}`: {why}", row.input, row.output),
+            );
         } else if let Err(why) = place(ctx, row) {
             let message = format!("new rows of `{}` are not written at `{}`: {why}", row.output, row.count);
             findings.add(Kind::CachePlace, at(), message);
         } else if let Err(why) = grown(ctx, row) {
             findings.add(Kind::Cache, at(), format!("`grows` of `{}` is wrong: {why}", row.input));
-        } else if !ctx.layout.state.iter().any(|state| state.tensor == row.input && state.result == row.output) {
-            let message = format!("`{}` does not have the storage of `{}`: no row of `state` names both", row.output, row.input);
+        } else if !ctx
+            .layout
+            .state
+            .iter()
+            .any(|state| state.tensor == row.input && state.result == row.output)
+        {
+            let message = format!(
+                "`{}` does not have the storage of `{}`: no row of `state` names both",
+                row.output, row.input
+            );
             findings.add(Kind::CacheTwice, at(), message);
         }
     }
@@ -62,7 +78,8 @@ fn pair(ctx: &Ctx<'_>, row: &Cache) -> Result<(), String> {
         let fits = if is_input { side.is_input(value) } else { side.is_output[value] };
         let known = side.known[value].clone().filter(|known| fits && axis < known.dims.len());
         let dims = known.and_then(|known| Some((known.element, known.dim_exprs()?)));
-        dims.map(|dims| (value, dims)).ok_or_else(|| format!("`{name}` is no graph input or output with axis {}", row.axis))
+        dims.map(|dims| (value, dims))
+            .ok_or_else(|| format!("`{name}` is no graph input or output with axis {}", row.axis))
     };
     let ((old, before), (new, after)) = (end(given, &row.input, true)?, end(given, &row.output, false)?);
     let ((_, buffer), (_, result)) = (end(out, &row.input, true)?, end(out, &row.output, false)?);
@@ -84,7 +101,11 @@ fn pair(ctx: &Ctx<'_>, row: &Cache) -> Result<(), String> {
         let own = memc_ops::normalize_axis(node.int("axis", 0), after.1.len());
         is_onnx(node, "Concat") && own == Some(axis) && node.inputs.len() == 2 && node.inputs[0] == Some(old)
     });
-    if joins { Ok(()) } else { Err("Concat of the input and new rows does not compute the output in the input model".to_owned()) }
+    if joins {
+        Ok(())
+    } else {
+        Err("Concat of the input and new rows does not compute the output in the input model".to_owned())
+    }
 }
 
 /// Checks the dimensions that grow: they are dimensions of the input model with their extents for a full
@@ -93,7 +114,12 @@ fn grown(ctx: &Ctx<'_>, row: &Cache) -> Result<(), String> {
     let model = &ctx.layout.model;
     let open = memc_onnx_import::open_dimensions(ctx.given.file).unwrap_or_default();
     for (name, stated) in &row.grows {
-        let equal = || ctx.given.extents.highest(ctx.given.extents.equal(name)?).and_then(|most| u64::try_from(most).ok());
+        let equal = || {
+            ctx.given
+                .extents
+                .highest(ctx.given.extents.equal(name)?)
+                .and_then(|most| u64::try_from(most).ok())
+        };
         if model.dims.get(name).copied().or_else(equal) != Some(*stated) || !open.contains(name) {
             return Err(format!("`{name}` is no dimension of the input model with an extent of {stated}"));
         }
@@ -109,7 +135,9 @@ fn grown(ctx: &Ctx<'_>, row: &Cache) -> Result<(), String> {
 /// Returns the symbol of a dimension as the file states it; `None` for a number or another expression.
 fn symbol(info: &ValueInfoProto, axis: usize) -> Option<String> {
     let TypeKind::TensorType(tensor) = info.r#type.as_ref()?.value.as_ref()? else { return None };
-    let Dimension::DimParam(text) = tensor.shape.as_ref()?.dim.get(axis)?.value.as_ref()? else { return None };
+    let Dimension::DimParam(text) = tensor.shape.as_ref()?.dim.get(axis)?.value.as_ref()? else {
+        return None;
+    };
     let of = DimExpr::parse(text).unwrap_or_else(|| DimExpr::symbol(text));
     of.as_symbol().map(str::to_owned)
 }
@@ -130,11 +158,15 @@ fn place(ctx: &Ctx<'_>, row: &Cache) -> Result<(), String> {
     let out = ctx.out;
     let count = out.named.get(&row.count).copied().filter(|value| out.is_input(*value));
     let count = count.ok_or("it is no graph input of the output model")?;
-    let is_scalar = out.known[count].as_ref().is_some_and(|known| known.element == ElementType::Int64 && known.dims.is_empty());
+    let is_scalar = out.known[count]
+        .as_ref()
+        .is_some_and(|known| known.element == ElementType::Int64 && known.dims.is_empty());
     if !is_scalar || out.is_initializer(count) || ctx.given.named.contains_key(&row.count) {
         return Err("it is not a new 64-bit integer without axes and without a default".to_owned());
     }
-    let (Some(old), Some(new)) = (out.named.get(&row.input), out.named.get(&row.output)) else { return Ok(()) };
+    let (Some(old), Some(new)) = (out.named.get(&row.input), out.named.get(&row.output)) else {
+        return Ok(());
+    };
     let writer = out.producer[*new].ok_or("no node computes the output")?;
     let node = out.module.node(out.rows[writer].node);
     let operand = |position: usize| node.inputs.get(position).copied().flatten();
@@ -146,9 +178,12 @@ fn place(ctx: &Ctx<'_>, row: &Cache) -> Result<(), String> {
         true => (operand(2), operand(1)),
         false => (operand(1), operand(2)),
     };
-    let added = added.and_then(|value| out.known[value].as_ref()?.dim_exprs()).ok_or("the new rows have no known extents")?;
+    let added = added
+        .and_then(|value| out.known[value].as_ref()?.dim_exprs())
+        .ok_or("the new rows have no known extents")?;
     let is_written = added.get(axis) == Some(&appended(ctx, row)?);
-    let count_of = |dims: &[DimExpr]| dims.iter().try_fold(1u64, |all, extent| all.checked_mul(most(out, extent)?));
+    let count_of =
+        |dims: &[DimExpr]| dims.iter().try_fold(1u64, |all, extent| all.checked_mul(most(out, extent)?));
     if !is_written || count_of(&added[..=axis]).is_none_or(|all| all > MAX_PLACES) {
         return Err("the number of new rows is another one, or too large".to_owned());
     }
@@ -163,14 +198,18 @@ fn place(ctx: &Ctx<'_>, row: &Cache) -> Result<(), String> {
         return Err(format!("{} does not replace rows", node.operator));
     }
     let places = places.ok_or("it has no places")?;
-    let known: Option<Vec<u64>> = added.iter().map(|extent| u64::try_from(extent.as_constant()?).ok()).collect();
+    let known: Option<Vec<u64>> =
+        added.iter().map(|extent| u64::try_from(extent.as_constant()?).ok()).collect();
     let is_right = match known {
         None => rows::are_after(out, places, count, &added, if is_scatter { None } else { Some(axis) }),
         Some(added) => {
             let places = linear(out, places, count, MAX_DEPTH).ok_or("their places do not follow from it")?;
             places
                 == match is_scatter {
-                    true => Linear { dims: vec![added[0]], items: vec![(1, 0); usize::try_from(added[0]).unwrap_or(0)] },
+                    true => Linear {
+                        dims: vec![added[0]],
+                        items: vec![(1, 0); usize::try_from(added[0]).unwrap_or(0)],
+                    },
                     false => indices(&added, axis),
                 }
         }
@@ -216,7 +255,8 @@ fn indices(dims: &[u64], axis: usize) -> Linear {
 /// Returns the elements of a value as linear functions of `count`; `None` if they are not.
 fn linear(side: &Side<'_>, value: Value, count: Value, depth: u32) -> Option<Linear> {
     let known = side.known[value].as_ref().filter(|known| known.free.is_none())?;
-    (known.dims.iter().fold(1, |product: u64, extent| product.saturating_mul(*extent)) <= MAX_PLACES).then_some(())?;
+    (known.dims.iter().fold(1, |product: u64, extent| product.saturating_mul(*extent)) <= MAX_PLACES)
+        .then_some(())?;
     let dims = known.dims.clone();
     if value == count {
         return Some(Linear { dims, items: vec![(1, 0)] });
@@ -232,7 +272,8 @@ fn linear(side: &Side<'_>, value: Value, count: Value, depth: u32) -> Option<Lin
             let (left, right) = (own(0)?.broadcast(&dims)?, own(1)?.broadcast(&dims)?);
             let is_sum = &*node.operator.name == "Add";
             let pairs = left.items.into_iter().zip(right.items);
-            let items: Option<Vec<(i64, i64)>> = pairs.map(|(a, b)| if is_sum { add(a, b) } else { multiply(a, b) }).collect();
+            let items: Option<Vec<(i64, i64)>> =
+                pairs.map(|(a, b)| if is_sum { add(a, b) } else { multiply(a, b) }).collect();
             Some(Linear { dims, items: items? })
         }
         "Expand" => own(0)?.broadcast(&dims),

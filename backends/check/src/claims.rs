@@ -62,11 +62,18 @@ fn owners<'a>(ctx: &Ctx<'a>, live: impl Fn(usize) -> Vec<Steps>) -> BTreeMap<&'a
     spaces
 }
 
-fn space_summary(ctx: &Ctx<'_>, space: &str, stated: &[Held], needed: &[Held], order_bound: u64) -> SpaceSummary {
+fn space_summary(
+    ctx: &Ctx<'_>,
+    space: &str,
+    stated: &[Held],
+    needed: &[Held],
+    order_bound: u64,
+) -> SpaceSummary {
     let level = levels(stated, ctx.steps());
     let peak = highest(&level);
     let ends = ctx.layout.tensors.iter().filter(|tensor| tensor.space.as_deref() == Some(space));
-    let arena = ends.filter_map(|tensor| Some(tensor.offset?.saturating_add(tensor.bytes))).max().unwrap_or(0);
+    let arena =
+        ends.filter_map(|tensor| Some(tensor.offset?.saturating_add(tensor.bytes))).max().unwrap_or(0);
     let placement_bound = highest(&levels(needed, ctx.steps()));
     let peak_step = level.iter().position(|bytes| *bytes == peak).unwrap_or(0) as u64;
     SpaceSummary { arena, peak, peak_step, placement_bound, order_bound }
@@ -81,11 +88,13 @@ fn peak(ctx: &Ctx<'_>, space: &str, stated: &[Held], found: SpaceSummary, findin
     let claim = ctx.layout.peak.get(space);
     let right = claim.is_some_and(|claim| {
         let there = usize::try_from(claim.step).ok().and_then(|step| level.get(step)).copied();
-        let is_covered = claim.at_most.is_none_or(|most| most >= claim.bytes && !ctx.layout.unplanned.is_empty());
+        let is_covered =
+            claim.at_most.is_none_or(|most| most >= claim.bytes && !ctx.layout.unplanned.is_empty());
         claim.bytes == found.peak && (found.peak == 0 || there == Some(found.peak)) && is_covered
     });
     if !right {
-        let said = claim.map_or("nothing".to_owned(), |claim| format!("{} at step {}", exact(claim.bytes), claim.step));
+        let said = claim
+            .map_or("nothing".to_owned(), |claim| format!("{} at step {}", exact(claim.bytes), claim.step));
         let (peak, step) = (exact(found.peak), found.peak_step);
         let message = format!("the peak of `{space}` is {peak} at step {step}; the layout states {said}");
         findings.add(Kind::Peak, At::default(), message);
@@ -98,7 +107,14 @@ fn peak(ctx: &Ctx<'_>, space: &str, stated: &[Held], found: SpaceSummary, findin
     }
 }
 
-fn bounds(ctx: &Ctx<'_>, space: &str, found: SpaceSummary, stated: &[Held], changed: bool, findings: &mut Findings) {
+fn bounds(
+    ctx: &Ctx<'_>,
+    space: &str,
+    found: SpaceSummary,
+    stated: &[Held],
+    changed: bool,
+    findings: &mut Findings,
+) {
     let mut refuse = |why: String| findings.add(Kind::LowerBound, At::default(), format!("`{space}`: {why}"));
     let Some(claim) = ctx.layout.lower_bound.get(space) else {
         refuse("the layout states no lower bound".to_owned());
@@ -147,7 +163,8 @@ fn bounds(ctx: &Ctx<'_>, space: &str, found: SpaceSummary, stated: &[Held], chan
         Some(_) => {}
     }
     // Compare the placement bound with the bounds derived here.
-    let alignment = ctx.layout.arenas.iter().find(|arena| arena.space == space).map_or(1, |arena| arena.alignment);
+    let alignment =
+        ctx.layout.arenas.iter().find(|arena| arena.space == space).map_or(1, |arena| arena.alignment);
     let derived = aligned_bound(stated, ctx.steps(), alignment);
     if claim.placement > derived && claim.placement <= size {
         findings.remark(format!(
@@ -181,18 +198,25 @@ fn counts(ctx: &Ctx<'_>, recomputed: u64, findings: &mut Findings, summary: &mut
     ];
     for (key, claimed, found) in expected {
         if claimed != found {
-            findings.add(Kind::Cost, At::default(), format!("cost.{key} is {found}; the layout states {claimed}"));
+            findings.add(
+                Kind::Cost,
+                At::default(),
+                format!("cost.{key} is {found}; the layout states {claimed}"),
+            );
         }
     }
     let tensors = &ctx.layout.tensors;
-    let aliases =
-        |kind| tensors.iter().filter(|tensor| tensor.alias.as_ref().is_some_and(|alias| alias.kind == kind)).count() as u64;
+    let aliases = |kind| {
+        tensors.iter().filter(|tensor| tensor.alias.as_ref().is_some_and(|alias| alias.kind == kind)).count()
+            as u64
+    };
     let swaps = (0..ctx.out.rows.len()).filter(|row| ctx.out.is_transfer(*row)).count() as i64;
     summary.nodes_before = inlined;
     summary.nodes = ctx.steps() as u64;
     summary.recomputed_nodes = recomputed;
     summary.anchors = ctx.layout.schedule.iter().filter(|entry| entry.anchor).count() as u64;
-    summary.extra_nodes = ctx.steps() as i64 - inlined as i64 - recomputed as i64 - swaps - summary.anchors as i64;
+    summary.extra_nodes =
+        ctx.steps() as i64 - inlined as i64 - recomputed as i64 - swaps - summary.anchors as i64;
     summary.tensors = tensors.len() as u64;
     summary.views = aliases(AliasKind::View);
     summary.in_place = aliases(AliasKind::InPlace);
@@ -203,22 +227,29 @@ fn counts(ctx: &Ctx<'_>, recomputed: u64, findings: &mut Findings, summary: &mut
 }
 
 fn weights(ctx: &Ctx<'_>, findings: &mut Findings, summary: &mut Summary) {
-    let constants = ctx.layout.tensors.iter().filter(|tensor| tensor.class == Class::Constant && tensor.alias.is_none());
-    let found = constants.fold(bodies::constants(&ctx.out.module), |sum, tensor| sum.saturating_add(tensor.bytes));
+    let constants =
+        ctx.layout.tensors.iter().filter(|tensor| tensor.class == Class::Constant && tensor.alias.is_none());
+    let found =
+        constants.fold(bodies::constants(&ctx.out.module), |sum, tensor| sum.saturating_add(tensor.bytes));
     if found != ctx.layout.weights {
-        let message = format!("the constants have {}; the layout states {}", exact(found), exact(ctx.layout.weights));
+        let message =
+            format!("the constants have {}; the layout states {}", exact(found), exact(ctx.layout.weights));
         findings.add(Kind::Weights, At::default(), message);
     }
     let (least, most) = baseline::weights(ctx);
     let claimed = ctx.layout.baseline.weights;
     if claimed > 0 && !(least..=most).contains(&claimed) {
-        let message =
-            format!("the constants of the input model have {}; the layout states {}", between(least, most), exact(claimed));
+        let message = format!(
+            "the constants of the input model have {}; the layout states {}",
+            between(least, most),
+            exact(claimed)
+        );
         findings.add(Kind::Weights, At::default(), message);
     }
     summary.weights = found;
     let module = &ctx.out.module;
-    let outside = ctx.out.values.iter().filter_map(|value| module.value(*value).default.or(module.constant_of(*value)));
+    let outside =
+        ctx.out.values.iter().filter_map(|value| module.value(*value).default.or(module.constant_of(*value)));
     summary.external_constants = outside
         .filter(|id| matches!(module.constant(*id).payload, Payload::External { .. }))
         .filter(|id| !ctx.out.outside.contains_key(&id.index()))
@@ -256,7 +287,9 @@ fn baseline(ctx: &Ctx<'_>, findings: &mut Findings, summary: &mut Summary) {
             exact(found.derived)
         ));
     }
-    if (bounded && found.claimed_own > found.most_own) || (found.claimed_own < found.least && found.claimed_own > 0) {
+    if (bounded && found.claimed_own > found.most_own)
+        || (found.claimed_own < found.least && found.claimed_own > 0)
+    {
         let message = format!(
             "the layout states an own_peak of {}; the input model needs {}",
             exact(found.claimed_own),

@@ -145,7 +145,9 @@ impl Codec {
                 let ty = computed.ty()?;
                 self.widened(*code, &ty).or_else(|| self.positions(*code, &ty))
             }
-            ("Greater", [spread, threshold]) if computed.is_plain() => self.bits(*spread, *threshold, &computed.ty()?),
+            ("Greater", [spread, threshold]) if computed.is_plain() => {
+                self.bits(*spread, *threshold, &computed.ty()?)
+            }
             _ => self.given_back(computed, false),
         }
     }
@@ -176,7 +178,11 @@ impl Codec {
     /// Whether a cast of a value to a type changes no element.
     fn keeps(&self, number: u32, to: ElementType) -> bool {
         let Some(from) = self.element(number) else { return false };
-        let fits = || self.range(number).zip(whole(to)).is_some_and(|(range, room)| room.0 <= range.0 && range.1 <= room.1);
+        let fits = || {
+            self.range(number)
+                .zip(whole(to))
+                .is_some_and(|(range, room)| room.0 <= range.0 && range.1 <= room.1)
+        };
         from == to || widens(from, to) || fits()
     }
 
@@ -198,7 +204,9 @@ impl Codec {
     /// Returns the boolean value of type `ty` whose elements a byte each of a code holds. `spread` is the
     /// code multiplied by a power of two in each row, so that one bit is the highest.
     fn bits(&self, spread: u32, threshold: u32, ty: &Known) -> Option<u32> {
-        let (Made::Mul(a, b), [rows, columns]) = (self.made(spread)?, ty.dims.as_slice()) else { return None };
+        let (Made::Mul(a, b), [rows, columns]) = (self.made(spread)?, ty.dims.as_slice()) else {
+            return None;
+        };
         self.dims_of(spread, ElementType::Uint8).filter(|dims| *dims == ty.dims)?;
         let (code, factors) = if self.raw(*b).is_some() { (*a, *b) } else { (*b, *a) };
         // The code: a product of weights with the elements, as a byte each.
@@ -214,13 +222,17 @@ impl Codec {
             (raw.bytes.len() as u64 == *rows).then_some(&raw.bytes)
         };
         let (weights, factors) = (bytes(*weights, [1, *rows])?, bytes(factors, [*rows, 1])?);
-        let threshold = self.raw(threshold).filter(|raw| raw.element == ElementType::Uint8 && raw.bytes.len() == 1)?.bytes[0];
+        let threshold = self
+            .raw(threshold)
+            .filter(|raw| raw.element == ElementType::Uint8 && raw.bytes.len() == 1)?
+            .bytes[0];
         bits_return(weights, factors, threshold).then_some(*of)
     }
 
     /// Returns the positions of maxima that the sum of a code and constants restores.
     fn positions(&self, sum: u32, ty: &Known) -> Option<u32> {
-        let dims = |number: u32, element: ElementType| self.dims_of(number, element).filter(|dims| *dims == ty.dims);
+        let dims =
+            |number: u32, element: ElementType| self.dims_of(number, element).filter(|dims| *dims == ty.dims);
         // Decoding: a code of bytes, plus constants.
         dims(sum, ElementType::Int32)?;
         let (wide, added) = self.without_constants(sum, |made| match made {
@@ -243,7 +255,11 @@ impl Codec {
 
     /// Follows a chain of operators whose second operands, or either operands of a sum, are constants.
     /// Returns its start and the constants.
-    fn without_constants(&self, number: u32, operands: impl Fn(&Made) -> Option<(u32, u32)>) -> Option<(u32, Vec<&Raw>)> {
+    fn without_constants(
+        &self,
+        number: u32,
+        operands: impl Fn(&Made) -> Option<(u32, u32)>,
+    ) -> Option<(u32, Vec<&Raw>)> {
         let (mut now, mut terms) = (number, Vec::new());
         while let Some((a, b)) = operands(self.made(now)?) {
             let is_sum = matches!(self.made(now)?, Made::Add(..));
@@ -310,7 +326,9 @@ fn whole(element: ElementType) -> Option<Range> {
 /// Whether every number of a floating-point type is one of the other type.
 fn widens(from: ElementType, to: ElementType) -> bool {
     match from {
-        ElementType::Float16 | ElementType::Bfloat16 => matches!(to, ElementType::Float | ElementType::Double),
+        ElementType::Float16 | ElementType::Bfloat16 => {
+            matches!(to, ElementType::Float | ElementType::Double)
+        }
         ElementType::Float => to == ElementType::Double,
         _ => false,
     }
@@ -341,7 +359,10 @@ mod tests {
 
     #[test]
     fn casts_keep_numbers_that_fit() {
-        assert!(widens(ElementType::Float16, ElementType::Float) && !widens(ElementType::Float, ElementType::Float16));
+        assert!(
+            widens(ElementType::Float16, ElementType::Float)
+                && !widens(ElementType::Float, ElementType::Float16)
+        );
         assert!(!widens(ElementType::Float16, ElementType::Bfloat16));
         assert_eq!(whole(ElementType::Float16), Some((-2048, 2048)));
         assert_eq!(whole(ElementType::Int8), Some((-128, 127)));

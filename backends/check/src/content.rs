@@ -19,7 +19,13 @@ pub(crate) enum Content {
     /// Bytes, little-endian and packed.
     Raw(Raw),
     /// Data outside the model file: the location stands for the bytes, unless the check was given them.
-    External { element: ElementType, dims: Option<Vec<u64>>, location: String, offset: u64, length: Option<u64> },
+    External {
+        element: ElementType,
+        dims: Option<Vec<u64>>,
+        location: String,
+        offset: u64,
+        length: Option<u64>,
+    },
     /// Encoded message without its name, for constants without raw bytes (strings, large typed arrays).
     Message(Vec<u8>),
     /// Unknown content, equal only to itself.
@@ -37,8 +43,11 @@ pub(crate) struct Raw {
 
 impl PartialEq for Raw {
     fn eq(&self, other: &Self) -> bool {
-        let is_one_slice = self.bytes.as_ptr() == other.bytes.as_ptr() && self.bytes.len() == other.bytes.len();
-        self.element == other.element && self.dims == other.dims && (is_one_slice || self.bytes == other.bytes)
+        let is_one_slice =
+            self.bytes.as_ptr() == other.bytes.as_ptr() && self.bytes.len() == other.bytes.len();
+        self.element == other.element
+            && self.dims == other.dims
+            && (is_one_slice || self.bytes == other.bytes)
     }
 }
 
@@ -59,25 +68,35 @@ pub(crate) fn content(side: &Side<'_>, model: usize, id: ConstId) -> Content {
     let data = side.module.constant(id);
     let dims = data.ty.known_dims();
     match (&data.payload, dims) {
-        (Payload::Raw(bytes), Some(dims)) => Content::Raw(Raw { element: data.ty.element, dims, bytes: bytes.clone() }),
+        (Payload::Raw(bytes), Some(dims)) => {
+            Content::Raw(Raw { element: data.ty.element, dims, bytes: bytes.clone() })
+        }
         (Payload::External { .. }, Some(dims)) if side.outside.contains_key(&id.index()) => {
             let bytes = side.outside.get(&id.index()).cloned().unwrap_or_default();
             Content::Raw(Raw { element: data.ty.element, dims, bytes })
         }
-        (Payload::External { location, offset, length }, dims) => {
-            Content::External { element: data.ty.element, dims, location: location.clone(), offset: *offset, length: *length }
-        }
+        (Payload::External { location, offset, length }, dims) => Content::External {
+            element: data.ty.element,
+            dims,
+            location: location.clone(),
+            offset: *offset,
+            length: *length,
+        },
         _ => message(side, data).map_or(Content::Private { model, constant: id.index() }, Content::Message),
     }
 }
 
 fn message(side: &Side<'_>, data: &ConstData) -> Option<Vec<u8>> {
-    let nameless = |tensor: TensorProto| TensorProto { name: None, doc_string: None, ..tensor }.encode_to_vec();
+    let nameless =
+        |tensor: TensorProto| TensorProto { name: None, doc_string: None, ..tensor }.encode_to_vec();
     match data.origin {
-        ConstOrigin::Initializer(index) => side.file.graph().initializer.get(index as usize).cloned().map(nameless),
+        ConstOrigin::Initializer(index) => {
+            side.file.graph().initializer.get(index as usize).cloned().map(nameless)
+        }
         ConstOrigin::SparseInitializer(index) => {
             let mut sparse = side.file.graph().sparse_initializer.get(index as usize)?.clone();
-            sparse.values = sparse.values.map(|values| TensorProto { name: None, doc_string: None, ..values });
+            sparse.values =
+                sparse.values.map(|values| TensorProto { name: None, doc_string: None, ..values });
             Some(sparse.encode_to_vec())
         }
         ConstOrigin::Message { start, end } => {

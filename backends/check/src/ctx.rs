@@ -72,7 +72,11 @@ impl<'a> Ctx<'a> {
         let mut tensor_of: SecondaryMap<Value, Option<usize>> = SecondaryMap::default();
         for (index, tensor) in layout.tensors.iter().enumerate() {
             if named.contains_key(tensor.name.as_str()) {
-                findings.add(Kind::TensorTwice, At::tensor(&tensor.name), format!("`{}` is listed twice", tensor.name));
+                findings.add(
+                    Kind::TensorTwice,
+                    At::tensor(&tensor.name),
+                    format!("`{}` is listed twice", tensor.name),
+                );
                 value_of.push(None);
                 continue;
             }
@@ -145,14 +149,19 @@ impl<'a> Ctx<'a> {
     /// Returns the size of an entry as an expression over free dimensions.
     pub(crate) fn bytes_expr(&self, index: usize) -> Option<DimExpr> {
         let known = self.value_of[index].and_then(|value| self.out.known[value].as_ref());
-        known.map_or_else(|| i64::try_from(self.tensor(index).bytes).ok().map(DimExpr::constant), |known| known.bytes_expr())
+        known.map_or_else(
+            || i64::try_from(self.tensor(index).bytes).ok().map(DimExpr::constant),
+            |known| known.bytes_expr(),
+        )
     }
     /// Whether two entries have provably equal sizes for all extents.
     pub(crate) fn same_size(&self, a: usize, b: usize) -> bool {
         let known = |index: usize| self.value_of[index].and_then(|value| self.out.known[value].as_deref());
         match (self.bytes_expr(a), self.bytes_expr(b)) {
             (Some(one), Some(other)) => one == other,
-            _ => known(a).zip(known(b)).is_some_and(|(a, b)| a.element.bits() == b.element.bits() && a.same_elements(b)),
+            _ => known(a)
+                .zip(known(b))
+                .is_some_and(|(a, b)| a.element.bits() == b.element.bits() && a.same_elements(b)),
         }
     }
     /// Whether two entries of one owner begin and end at equal bytes for all extents. For entries without
@@ -160,8 +169,12 @@ impl<'a> Ctx<'a> {
     pub(crate) fn same_place(&self, a: usize, b: usize) -> bool {
         let (one, other) = (self.tensor(a), self.tensor(b));
         let is_free = one.shape_expr.is_some() || other.shape_expr.is_some();
-        let moves_alike =
-            || self.root[a] == self.root[b] && self.first[a].is_some() && self.first[a] == self.first[b] && self.same_size(a, b);
+        let moves_alike = || {
+            self.root[a] == self.root[b]
+                && self.first[a].is_some()
+                && self.first[a] == self.first[b]
+                && self.same_size(a, b)
+        };
         one.offset == other.offset && one.bytes == other.bytes && (!is_free || moves_alike())
     }
     /// Returns the bytes of an arena that an entry may take at some extents: first byte, and the byte after
@@ -172,7 +185,8 @@ impl<'a> Ctx<'a> {
         let owner = self.root[index].and_then(|root| self.tensor(root).offset);
         // A sub-view begins earlier at smaller extents.
         let free = self.first[index].as_ref().filter(|first| first.as_constant().is_none());
-        let least = free.map(|first| self.out.extents.lowest(first).and_then(|least| u64::try_from(least.max(0)).ok()));
+        let least = free
+            .map(|first| self.out.extents.lowest(first).and_then(|least| u64::try_from(least.max(0)).ok()));
         let low = least.zip(owner).map(|(least, owner)| owner.saturating_add(least.unwrap_or(0)));
         Some((low.unwrap_or(offset).min(offset), high))
     }

@@ -33,7 +33,10 @@ pub const TAKE_EMPTY: &[(&str, &str)] = &[
          QLinearLeakyRelu QLinearMul QLinearSigmoid QuickGelu RotaryEmbedding SkipLayerNormalization \
          SkipSimplifiedLayerNormalization",
     ),
-    ("com.microsoft.nchwc", "AveragePool Conv GlobalAveragePool GlobalMaxPool MaxPool ReorderInput ReorderOutput Upsample"),
+    (
+        "com.microsoft.nchwc",
+        "AveragePool Conv GlobalAveragePool GlobalMaxPool MaxPool ReorderInput ReorderOutput Upsample",
+    ),
 ];
 
 /// Operators whose kernels make a result with elements of operands without: sums over nothing, joins, and
@@ -52,14 +55,18 @@ pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
     let mut known = HashMap::new();
     for (step, row) in ctx.order.iter().enumerate() {
         let data = ctx.out.module.node(ctx.out.rows[*row].node);
-        let is_given = data.results().next().is_none_or(|result| ctx.given.named.contains_key(ctx.out.name(result)));
+        let is_given =
+            data.results().next().is_none_or(|result| ctx.given.named.contains_key(ctx.out.name(result)));
         let mut may_be_empty = |value: Value| may_be_empty(ctx, value, &mut known);
         let is_own = !is_given && !ctx.out.is_transfer(*row);
-        let Some(operand) = data.operands().find(|operand| is_own && may_be_empty(*operand)) else { continue };
+        let Some(operand) = data.operands().find(|operand| is_own && may_be_empty(*operand)) else {
+            continue;
+        };
         let makes_some = data.results().any(|result| !may_be_empty(result));
         let is_listed = has(if makes_some { TAKE_SOME_EMPTY } else { TAKE_EMPTY }, &data.operator);
         if !is_listed || !makes_some && forgets_axes(ctx, data) {
-            let (name, operator, operand) = (ctx.node_at(step), ctx.out.operator(*row), ctx.out.name(operand));
+            let (name, operator, operand) =
+                (ctx.node_at(step), ctx.out.operator(*row), ctx.out.name(operand));
             let message = format!(
                 "step {step}: `{operand}` may have no elements, and the kernel of `{name}` ({operator}) is not known to take that"
             );
@@ -80,7 +87,9 @@ fn forgets_axes(ctx: &Ctx<'_>, node: &NodeData) -> bool {
 /// Whether a value may have no elements at some extents, although every free dimension has positions there.
 fn may_be_empty(ctx: &Ctx<'_>, value: Value, known: &mut HashMap<DimExpr, bool>) -> bool {
     let free = ctx.out.known[value].as_ref().and_then(|known| known.free.as_ref());
-    free.is_some_and(|free| free.dims.iter().any(|dim| *known.entry(dim.clone()).or_insert_with(|| is_short(ctx, dim))))
+    free.is_some_and(|free| {
+        free.dims.iter().any(|dim| *known.entry(dim.clone()).or_insert_with(|| is_short(ctx, dim)))
+    })
 }
 
 fn is_short(ctx: &Ctx<'_>, dim: &DimExpr) -> bool {
@@ -91,5 +100,7 @@ fn is_short(ctx: &Ctx<'_>, dim: &DimExpr) -> bool {
 }
 
 fn has(table: &[(&str, &str)], operator: &Operator) -> bool {
-    table.iter().any(|(domain, names)| **domain == *operator.domain && names.split(' ').any(|name| *name == *operator.name))
+    table.iter().any(|(domain, names)| {
+        **domain == *operator.domain && names.split(' ').any(|name| *name == *operator.name)
+    })
 }

@@ -40,11 +40,16 @@ pub(crate) fn pairs<'a>(ctx: &Ctx<'a>, findings: &mut Findings) -> Vec<Pair<'a>>
     let mut pairs = Vec::new();
     let mut named = BTreeSet::new();
     for row in &ctx.layout.encodings {
-        let found = if named.insert(&row.decoded) { pair(ctx, row) } else { Err("is decoded in two rows".to_owned()) };
+        let found = if named.insert(&row.decoded) {
+            pair(ctx, row)
+        } else {
+            Err("is decoded in two rows".to_owned())
+        };
         match found {
             Ok(pair) => pairs.push(pair),
             Err(why) => {
-                let message = format!("the row of `{}`, encoded as {}: `{}` {why}", row.of, row.form, row.decoded);
+                let message =
+                    format!("the row of `{}`, encoded as {}: `{}` {why}", row.of, row.form, row.decoded);
                 findings.add(Kind::Encoding, At::tensor(&row.decoded), message);
             }
         }
@@ -55,7 +60,9 @@ pub(crate) fn pairs<'a>(ctx: &Ctx<'a>, findings: &mut Findings) -> Vec<Pair<'a>>
 /// Returns the pair of a row, or the fault of the decoded value.
 fn pair<'a>(ctx: &Ctx<'a>, row: &'a Encoding) -> Result<Pair<'a>, String> {
     let out = ctx.out;
-    let value = |name: &String| out.named.get(name).copied().ok_or_else(|| format!("belongs to `{name}`, which is no value"));
+    let value = |name: &String| {
+        out.named.get(name).copied().ok_or_else(|| format!("belongs to `{name}`, which is no value"))
+    };
     let (of, decoded) = (value(&row.of)?, value(&row.decoded)?);
     if row.form == INVERSE {
         return inverse(ctx, row, of, decoded);
@@ -71,7 +78,9 @@ fn pair<'a>(ctx: &Ctx<'a>, row: &'a Encoding) -> Result<Pair<'a>, String> {
         return Err("has another type than the wide value".to_owned());
     }
     let elements = code.iter().map(|value| out.known[*value].as_ref().map(|known| known.element));
-    let holds = |of: &[ElementType]| elements.clone().any(|element| element.is_some_and(|element| of.contains(&element)));
+    let holds = |of: &[ElementType]| {
+        elements.clone().any(|element| element.is_some_and(|element| of.contains(&element)))
+    };
     let is_form = row.exact
         || match row.form.as_str() {
             "f16" => holds(&[ElementType::Float16]),
@@ -83,13 +92,15 @@ fn pair<'a>(ctx: &Ctx<'a>, row: &'a Encoding) -> Result<Pair<'a>, String> {
         return Err("has no code of this form".to_owned());
     }
     // From the decoded value to the code, then from the code to the wide value.
-    let decoding = path(ctx, &[decoded], &code).filter(|path| code.iter().all(|value| path.ends.contains(value)));
+    let decoding =
+        path(ctx, &[decoded], &code).filter(|path| code.iter().all(|value| path.ends.contains(value)));
     if decoding.is_none_or(|path| path.steps.is_empty()) {
         return Err("is not computed from the code and constants alone".to_owned());
     }
     let encoding = path(ctx, &code, &[of]).filter(|path| path.ends.contains(&of));
-    let encoding =
-        encoding.ok_or_else(|| "has a code that is not computed from the wide value and constants alone".to_owned())?;
+    let encoding = encoding.ok_or_else(|| {
+        "has a code that is not computed from the wide value and constants alone".to_owned()
+    })?;
     let reads = |step: &usize| out.rows[ctx.order[*step]].reads.contains(&of);
     let encoded_at = encoding.steps.iter().copied().find(reads).unwrap_or_default();
     Ok(Pair { row, of, decoded, encoded_at, encoding: encoding.steps })
@@ -112,14 +123,22 @@ fn inverse<'a>(ctx: &Ctx<'a>, row: &'a Encoding, of: Value, decoded: Value) -> R
 
 /// Checks that values which return rounded follow from results of nodes that read them, and that the rows
 /// state the error. `numbers` take rounded values for the wide ones.
-pub(crate) fn rounding(ctx: &Ctx<'_>, pairs: &[Pair<'_>], numbers: &Numbers, codec: &Codec, findings: &mut Findings) {
+pub(crate) fn rounding(
+    ctx: &Ctx<'_>,
+    pairs: &[Pair<'_>],
+    numbers: &Numbers,
+    codec: &Codec,
+    findings: &mut Findings,
+) {
     for pair in pairs.iter().filter(|pair| !pair.row.exact && pair.row.form == INVERSE) {
         let Some(row) = ctx.out.producer[pair.decoded] else { continue };
-        let computed = Computed { side: ctx.out, row, value: pair.decoded, operands: &numbers.parts[row].operands };
+        let computed =
+            Computed { side: ctx.out, row, value: pair.decoded, operands: &numbers.parts[row].operands };
         let is_product = computed.operator() == Some("Mul");
         let is_given_back = codec.given_back(computed, true) == Some(numbers.values[pair.of]);
         if !is_given_back || !may_state(pair.row.error, is_product) {
-            let what = if is_given_back { "does not have the stated error" } else { "is not provably given back" };
+            let what =
+                if is_given_back { "does not have the stated error" } else { "is not provably given back" };
             let message = format!("`{}`, in place of `{}`, {what}", pair.row.decoded, pair.row.of);
             findings.add(Kind::EncodingUnproven, At::tensor(&pair.row.decoded), message);
         }
@@ -170,8 +189,10 @@ pub(crate) fn check(ctx: &Ctx<'_>, pairs: &[Pair<'_>], numbers: &Numbers, findin
         let at = At::tensor(&row.decoded);
         if row.exact {
             if numbers.values[pair.of] != numbers.values[pair.decoded] {
-                let message =
-                    format!("`{}` is not provably equal to `{}`, which was encoded as {}", row.decoded, row.of, row.form);
+                let message = format!(
+                    "`{}` is not provably equal to `{}`, which was encoded as {}",
+                    row.decoded, row.of, row.form
+                );
                 findings.add(Kind::EncodingUnproven, at, message);
             }
             continue;
@@ -187,7 +208,9 @@ pub(crate) fn check(ctx: &Ctx<'_>, pairs: &[Pair<'_>], numbers: &Numbers, findin
 /// Checks that the decoded value has no reader that precedes, in the input model, the last reader of the
 /// wide value before the encoding. Recomputed copies and views do not count as readers.
 fn early(ctx: &Ctx<'_>, pair: &Pair<'_>, findings: &mut Findings) {
-    let wide = readers(ctx, pair.of).into_iter().filter(|step| *step < pair.encoded_at && !pair.encoding.contains(step));
+    let wide = readers(ctx, pair.of)
+        .into_iter()
+        .filter(|step| *step < pair.encoded_at && !pair.encoding.contains(step));
     let Some((last, first)) = wide.filter_map(|step| Some((step, place(ctx, step)?))).max() else { return };
     for step in readers(ctx, pair.decoded) {
         if place(ctx, step).is_some_and(|place| place < first) {

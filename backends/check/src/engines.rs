@@ -37,7 +37,9 @@ fn engines(ctx: &Ctx<'_>, findings: &mut Findings) -> Option<Vec<usize>> {
         None
     };
     if !(2..=MAX_ENGINES).contains(&count) {
-        return refuse(format!("the plan has {count} engines; a plan with waits or engines has 2 to {MAX_ENGINES}"));
+        return refuse(format!(
+            "the plan has {count} engines; a plan with waits or engines has 2 to {MAX_ENGINES}"
+        ));
     }
     let numbers = rows.iter().map(|row| usize::try_from(row.engine?).ok());
     let Some(engines) = numbers.collect::<Option<Vec<usize>>>() else {
@@ -86,7 +88,9 @@ fn unsupported(ctx: &Ctx<'_>, findings: &mut Findings) {
     }
     for step in (0..ctx.steps()).filter(|step| has_side_effect(ctx, *step)) {
         let name = ctx.node_at(step);
-        let message = format!("step {step}: `{name}` may do more than make its results, so several engines cannot run this plan");
+        let message = format!(
+            "step {step}: `{name}` may do more than make its results, so several engines cannot run this plan"
+        );
         findings.add(Kind::Engine, At::node(step, name), message);
     }
 }
@@ -121,8 +125,11 @@ impl Order {
     /// waits * engines).
     fn new(engine: Vec<usize>, sync: &[Sync]) -> Self {
         let count = engine.iter().max().map_or(0, |largest| largest + 1);
-        let mut order =
-            Self { position: Vec::with_capacity(engine.len()), ended: Vec::with_capacity(engine.len()), engine: Vec::new() };
+        let mut order = Self {
+            position: Vec::with_capacity(engine.len()),
+            ended: Vec::with_capacity(engine.len()),
+            engine: Vec::new(),
+        };
         // Steps that have ended once the last step of each engine so far has.
         let mut last = vec![vec![0u32; count]; count];
         let mut waits = sync.iter().peekable();
@@ -154,7 +161,9 @@ impl Order {
 fn operands(ctx: &Ctx<'_>, order: &Order, findings: &mut Findings) {
     for (step, row) in ctx.order.iter().enumerate() {
         for value in &ctx.out.rows[*row].reads {
-            let Some(maker) = ctx.produced_at(*value).filter(|maker| !order.is_before(*maker, step)) else { continue };
+            let Some(maker) = ctx.produced_at(*value).filter(|maker| !order.is_before(*maker, step)) else {
+                continue;
+            };
             let (name, value) = (ctx.node_at(step), ctx.out.name(*value));
             let message = format!(
                 "step {step}: `{name}` may start before step {maker} (`{}`) on engine {} has made `{value}`",
@@ -172,7 +181,11 @@ fn states(ctx: &Ctx<'_>, order: &Order, findings: &mut Findings) {
         let [old, new] = [&row.tensor, &row.result].map(|name| ctx.named.get(name.as_str()).copied());
         let writer = new.and_then(|new| ctx.produced_at(ctx.value_of[new]?));
         let (Some(old), Some(writer)) = (old, writer) else { continue };
-        let readers = ctx.views_of(old).iter().filter_map(|view| ctx.value_of[*view]).flat_map(|value| &ctx.readers[value]);
+        let readers = ctx
+            .views_of(old)
+            .iter()
+            .filter_map(|view| ctx.value_of[*view])
+            .flat_map(|value| &ctx.readers[value]);
         for reader in readers.filter(|reader| **reader != writer && !order.is_before(**reader, writer)) {
             let message = format!(
                 "step {writer} may write `{}` over `{}` while step {reader} (`{}`) reads it",
@@ -205,7 +218,9 @@ impl Uses {
         let entry = ctx.tensor(tensor);
         let (first, readers, is_kept) = match ctx.value_of[tensor] {
             Some(value) => (ctx.produced_at(value), ctx.readers[value].as_slice(), ctx.out.is_output[value]),
-            None if entry.class == Class::Scratch => (entry.step.and_then(|step| usize::try_from(step).ok()), &[][..], false),
+            None if entry.class == Class::Scratch => {
+                (entry.step.and_then(|step| usize::try_from(step).ok()), &[][..], false)
+            }
             None => return None,
         };
         let mut until = vec![0; order.ended.first().map_or(0, Vec::len)];
@@ -236,7 +251,8 @@ fn is_over(ctx: &Ctx<'_>, result: usize, tensor: usize) -> bool {
 /// Checks that two tensors share bytes only if all uses of one of them end before the other is written. Takes
 /// time in proportion to the pairs that share bytes.
 fn shared_bytes(ctx: &Ctx<'_>, order: &Order, findings: &mut Findings) {
-    let mut all: Vec<Uses> = (0..ctx.layout.tensors.len()).filter_map(|tensor| Uses::of(ctx, order, tensor)).collect();
+    let mut all: Vec<Uses> =
+        (0..ctx.layout.tensors.len()).filter_map(|tensor| Uses::of(ctx, order, tensor)).collect();
     all.sort_by_key(|uses| (uses.low, uses.tensor));
     for (position, one) in all.iter().enumerate() {
         for other in all[position + 1..].iter().take_while(|other| other.low < one.high) {

@@ -74,7 +74,11 @@ pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
             Some(index) => entry(ctx, index, *value, findings),
             None if ctx.out.known[*value].is_some() => {
                 let bytes = ctx.out.known[*value].as_ref().map_or(0, |known| known.bytes());
-                findings.add(Kind::MissingTensor, At::tensor(name), format!("`{name}` ({}) has no entry", exact(bytes)));
+                findings.add(
+                    Kind::MissingTensor,
+                    At::tensor(name),
+                    format!("`{name}` ({}) has no entry", exact(bytes)),
+                );
             }
             None if !unplanned.contains(name) => {
                 let message = format!("`{name}` is neither in `tensors` nor in `unplanned`");
@@ -90,21 +94,24 @@ fn entry(ctx: &Ctx<'_>, index: usize, value: Value, findings: &mut Findings) {
     let tensor = ctx.tensor(index);
     let at = At::tensor(&tensor.name);
     let Some(claimed) = stated(tensor) else {
-        let message = format!("`{}`: {}{:?} is not a type with a size", tensor.name, tensor.dtype, tensor.shape);
+        let message =
+            format!("`{}`: {}{:?} is not a type with a size", tensor.name, tensor.dtype, tensor.shape);
         let kind = if element(&tensor.dtype).is_none() { Kind::Schema } else { Kind::Type };
         findings.add(kind, at, message);
         return;
     };
     let known = ctx.out.known[value].as_deref();
     let free = known.and_then(|known| known.free.as_ref());
-    let is_sized = if free.is_some() { tensor.bytes <= claimed.bytes() } else { tensor.bytes == claimed.bytes() };
+    let is_sized =
+        if free.is_some() { tensor.bytes <= claimed.bytes() } else { tensor.bytes == claimed.bytes() };
     if !is_sized {
         let (size, stated) = (exact(claimed.bytes()), exact(tensor.bytes));
         let message = format!("`{}` has {size}; its entry states {stated}", tensor.name);
         findings.add(Kind::Bytes, at, message);
     }
     expressions(tensor, free.map(Arc::as_ref), at, findings);
-    let known_element = ctx.out.module.ty(value).tensor().map(|ty| ty.element).filter(|element| element.bits().is_some());
+    let known_element =
+        ctx.out.module.ty(value).tensor().map(|ty| ty.element).filter(|element| element.bits().is_some());
     let has_type = match (known, free) {
         (Some(known), Some(free)) => {
             bounds(ctx, tensor, free, at, findings);
@@ -113,14 +120,24 @@ fn entry(ctx: &Ctx<'_>, index: usize, value: Value, findings: &mut Findings) {
         _ => known == Some(&claimed),
     };
     if !has_type || known_element.is_some_and(|element| element != claimed.element) {
-        let message =
-            format!("`{}` is {}; its entry states {}{:?}", tensor.name, ctx.out.module.ty(value), tensor.dtype, tensor.shape);
+        let message = format!(
+            "`{}` is {}; its entry states {}{:?}",
+            tensor.name,
+            ctx.out.module.ty(value),
+            tensor.dtype,
+            tensor.shape
+        );
         findings.add(Kind::Type, at, message);
     }
     let classes = classes(ctx, value);
     if !classes.contains(&tensor.class) {
         let expected: Vec<&str> = classes.iter().map(|class| class.as_str()).collect();
-        let message = format!("`{}` is {}; its entry states {}", tensor.name, expected.join(" or "), tensor.class.as_str());
+        let message = format!(
+            "`{}` is {}; its entry states {}",
+            tensor.name,
+            expected.join(" or "),
+            tensor.class.as_str()
+        );
         findings.add(Kind::Class, at, message);
     }
 }
@@ -135,7 +152,9 @@ fn expressions(tensor: &Tensor, free: Option<&Free>, at: At<'_>, findings: &mut 
     let own = |shape: &Option<Vec<String>>, bytes: &Option<String>| match (shape, bytes) {
         (None, None) => "no expressions".to_owned(),
         (shape, bytes) => {
-            let shape = shape.as_ref().map_or_else(|| "no shape".to_owned(), |shape| format!("[{}]", shape.join(",")));
+            let shape = shape
+                .as_ref()
+                .map_or_else(|| "no shape".to_owned(), |shape| format!("[{}]", shape.join(",")));
             format!("{shape} and {} bytes", bytes.as_deref().unwrap_or("no"))
         }
     };
@@ -158,7 +177,8 @@ fn bounds(ctx: &Ctx<'_>, tensor: &Tensor, free: &Free, at: At<'_>, findings: &mu
     let most = stated(tensor).map_or(u64::MAX, |claimed| claimed.bytes());
     if !free.bytes.as_ref().map_or(tensor.bytes == most, is_bounded) {
         let size = free.bytes.as_ref().map_or_else(|| "its shape".to_owned(), ToString::to_string);
-        let message = format!("`{}`: its size of {size} is not provably at most {}", tensor.name, exact(tensor.bytes));
+        let message =
+            format!("`{}`: its size of {size} is not provably at most {}", tensor.name, exact(tensor.bytes));
         findings.add(Kind::UpperBound, at, message);
     }
 }
@@ -187,7 +207,11 @@ fn classes(ctx: &Ctx<'_>, value: Value) -> &'static [Class] {
 /// contradiction for the same value: its type there may be less complete.
 fn conflicts(ctx: &Ctx<'_>, findings: &mut Findings) {
     let conflicts = |side: &Side<'_>| -> BTreeSet<String> {
-        side.diagnostics.iter().filter(|found| found.code == "W0101").map(|found| found.message.clone()).collect()
+        side.diagnostics
+            .iter()
+            .filter(|found| found.code == "W0101")
+            .map(|found| found.message.clone())
+            .collect()
     };
     let value = |message: &str| message.split('`').nth(1).map(str::to_owned);
     let (ours, theirs) = (conflicts(ctx.out), conflicts(ctx.given));

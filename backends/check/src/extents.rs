@@ -59,12 +59,18 @@ impl Extents {
         let mut wrong: Vec<String> = Vec::new();
         let mut extents = Self::default();
         for (name, given) in ranges {
-            let distance = given.max.checked_sub(given.min).and_then(|distance| distance.checked_rem(given.step));
+            let distance =
+                given.max.checked_sub(given.min).and_then(|distance| distance.checked_rem(given.step));
             let is_countable = i64::try_from(given.max).is_ok();
             if distance != Some(0) || !is_countable || dims.contains_key(name) {
-                wrong.push(format!("the range of `{name}`, from {} to {} by {}", given.min, given.max, given.step));
+                wrong.push(format!(
+                    "the range of `{name}`, from {} to {} by {}",
+                    given.min, given.max, given.step
+                ));
             }
-            extents.ranges.insert(name.clone(), Range { min: given.min, max: Some(given.max), step: given.step });
+            extents
+                .ranges
+                .insert(name.clone(), Range { min: given.min, max: Some(given.max), step: given.step });
         }
         for limit in limits.iter().take(MAX_LIMITS) {
             match DimExpr::parse_quoted(&limit.of) {
@@ -82,7 +88,11 @@ impl Extents {
             }
         }
         for what in &wrong {
-            findings.add(Kind::Extents, At::default(), format!("{file} states extents that are not possible: {what}"));
+            findings.add(
+                Kind::Extents,
+                At::default(),
+                format!("{file} states extents that are not possible: {what}"),
+            );
         }
         wrong.is_empty().then_some(extents)
     }
@@ -145,7 +155,10 @@ impl Extents {
             ranges.insert(other.to_owned(), others).is_none().then_some(())?;
         }
         let sum = DimExpr::symbol(before).add(&DimExpr::constant(1))?.add(&DimExpr::symbol(after))?;
-        Some((Self { ranges, limits: self.limits.clone(), equal: self.equal.clone(), ..Self::default() }, sum))
+        Some((
+            Self { ranges, limits: self.limits.clone(), equal: self.equal.clone(), ..Self::default() },
+            sum,
+        ))
     }
 
     /// Returns the domain of a module with these extents.
@@ -160,11 +173,16 @@ impl Extents {
 
     /// Returns the smallest and the largest extents, where these keep the limits.
     pub(crate) fn ends(&self) -> Vec<BTreeMap<String, u64>> {
-        let point = |choose: fn(&Range) -> u64| self.ranges.iter().map(|(name, range)| (name.clone(), choose(range))).collect();
-        let ends: [BTreeMap<String, u64>; 2] = [point(|range| range.min), point(|range| range.max.unwrap_or(range.min))];
+        let point = |choose: fn(&Range) -> u64| {
+            self.ranges.iter().map(|(name, range)| (name.clone(), choose(range))).collect()
+        };
+        let ends: [BTreeMap<String, u64>; 2] =
+            [point(|range| range.min), point(|range| range.max.unwrap_or(range.min))];
         let keeps = |point: &BTreeMap<String, u64>| {
             let value = |limit: &Limit| limit.of.bind(point).and_then(|value| value.as_constant());
-            self.limits.iter().all(|limit| value(limit).is_some_and(|value| i128::from(value) <= limit.most.into()))
+            self.limits
+                .iter()
+                .all(|limit| value(limit).is_some_and(|value| i128::from(value) <= limit.most.into()))
         };
         let mut ends: Vec<_> = ends.into_iter().filter(keeps).collect();
         ends.dedup();
@@ -187,7 +205,8 @@ impl Extents {
 
     /// Returns the box of all extents.
     fn sides(&self) -> Sides<'_> {
-        let side = |range: &Range| (range.min.into(), range.max.unwrap_or(range.min).into(), range.step.into());
+        let side =
+            |range: &Range| (range.min.into(), range.max.unwrap_or(range.min).into(), range.step.into());
         self.ranges.iter().map(|(name, range)| (name.as_str(), side(range))).collect()
     }
 
@@ -208,7 +227,8 @@ impl Extents {
         let mut reached = i128::MIN;
         // Two corners of each symbol, for at most eight symbols; the others stay at their smallest extent.
         for corner in 0..1u32 << symbols.len().min(8) {
-            let mut point: Sides<'_> = sides.iter().map(|(name, side)| (*name, (side.0, side.0, 1))).collect();
+            let mut point: Sides<'_> =
+                sides.iter().map(|(name, side)| (*name, (side.0, side.0, 1))).collect();
             for (bit, symbol) in symbols.iter().enumerate().take(8) {
                 if let Some((name, side)) = sides.get_key_value(symbol.as_ref())
                     && corner >> bit & 1 == 1
@@ -247,12 +267,18 @@ impl Extents {
             if highest.min(bounded.unwrap_or(highest)) <= most {
                 continue;
             }
-            let is_possible = |limit: &Limit| interval(&limit.of, &sides).is_none_or(|(least, _)| least <= limit.most.into());
+            let is_possible = |limit: &Limit| {
+                interval(&limit.of, &sides).is_none_or(|(least, _)| least <= limit.most.into())
+            };
             if !self.limits.iter().all(is_possible) {
                 continue;
             }
             left = left.saturating_sub(1);
-            let unsure = self.limits.iter().filter(|limit| !holds_within(limit, &sides)).flat_map(|limit| limit.of.symbols());
+            let unsure = self
+                .limits
+                .iter()
+                .filter(|limit| !holds_within(limit, &sides))
+                .flat_map(|limit| limit.of.symbols());
             let symbols: BTreeSet<_> = of.symbols().into_iter().chain(unsure).collect();
             let count = |(least, most, step): (i128, i128, i128)| (most - least) / step.max(1);
             let widest = symbols.iter().filter_map(|symbol| sides.get_key_value(symbol.as_ref()));
@@ -289,7 +315,8 @@ fn holds_within(limit: &Limit, sides: &Sides<'_>) -> bool {
 fn below_limit(of: &DimExpr, limit: &Limit, sides: &Sides<'_>) -> Option<i128> {
     let mut product = limit.of.terms();
     let (factors, value) = product.next().filter(|(_, value)| *value > 0)?;
-    let is_product = product.next().is_none() && factors.iter().all(|factor| matches!(factor, Factor::Symbol(_)));
+    let is_product =
+        product.next().is_none() && factors.iter().all(|factor| matches!(factor, Factor::Symbol(_)));
     let most = i128::from(limit.most).checked_div(value.into()).filter(|_| is_product)?;
     of.terms().try_fold(0i128, |sum, (all, value)| {
         let mut rest = all.to_vec();
@@ -317,7 +344,9 @@ fn turned(of: &DimExpr) -> Option<DimExpr> {
             Atom::Min(operands) => DimExpr::min_of(operands.clone()),
             Atom::Max(operands) => DimExpr::max_of(operands.clone()),
             Atom::Floor { of, by } => {
-                let Some(rest) = by.as_constant().and_then(|by| by.checked_sub(1)) else { return of.floor_div(by) };
+                let Some(rest) = by.as_constant().and_then(|by| by.checked_sub(1)) else {
+                    return of.floor_div(by);
+                };
                 is_turned = true;
                 let rest = DimExpr::constant(rest);
                 of.sub(&of.mul(&rest)?.add(&rest)?.floor_div(by)?)
@@ -326,7 +355,8 @@ fn turned(of: &DimExpr) -> Option<DimExpr> {
     };
     let mut sum = DimExpr::constant(0);
     for (factors, value) in of.terms() {
-        let product = factors.iter().try_fold(DimExpr::constant(value), |product, own| product.mul(&factor(own)?))?;
+        let product =
+            factors.iter().try_fold(DimExpr::constant(value), |product, own| product.mul(&factor(own)?))?;
         sum = sum.add(&product)?;
     }
     is_turned.then_some(sum)
@@ -390,7 +420,10 @@ mod tests {
 
     fn extents(ranges: &[(&str, &str)], limits: &[&str]) -> Extents {
         Extents {
-            ranges: ranges.iter().filter_map(|(name, range)| Some(((*name).to_owned(), range.parse().ok()?))).collect(),
+            ranges: ranges
+                .iter()
+                .filter_map(|(name, range)| Some(((*name).to_owned(), range.parse().ok()?)))
+                .collect(),
             limits: limits.iter().filter_map(|limit| limit.parse().ok()).collect(),
             ..Extents::default()
         }
@@ -402,12 +435,18 @@ mod tests {
             let range = extents.ranges[name];
             (range.min..=range.max.unwrap_or(0)).step_by(usize::try_from(range.step).unwrap_or(1))
         };
-        let points = all("h").flat_map(|h| all("w").map(move |w| BTreeMap::from([("h".to_owned(), h), ("w".to_owned(), w)])));
+        let points = all("h")
+            .flat_map(|h| all("w").map(move |w| BTreeMap::from([("h".to_owned(), h), ("w".to_owned(), w)])));
         let keeps = |point: &BTreeMap<String, u64>| {
             let value = |limit: &Limit| limit.of.bind(point).and_then(|value| value.as_constant());
-            extents.limits.iter().all(|limit| value(limit).is_some_and(|value| i128::from(value) <= limit.most.into()))
+            extents
+                .limits
+                .iter()
+                .all(|limit| value(limit).is_some_and(|value| i128::from(value) <= limit.most.into()))
         };
-        let value = |point: BTreeMap<String, u64>| of.bind(&point).and_then(|value| value.as_constant()).map(i128::from);
+        let value = |point: BTreeMap<String, u64>| {
+            of.bind(&point).and_then(|value| value.as_constant()).map(i128::from)
+        };
         points.filter(keeps).filter_map(value).collect()
     }
 
@@ -463,7 +502,8 @@ mod tests {
 
     #[test]
     fn hard_proofs_end() {
-        let domain = extents(&[("a", "0..1000000"), ("b", "0..1000000"), ("c", "0..1000000")], &["a*b+c<=999"]);
+        let domain =
+            extents(&[("a", "0..1000000"), ("b", "0..1000000"), ("c", "0..1000000")], &["a*b+c<=999"]);
         let of = DimExpr::parse("a*b*b-c*b+floor(a/7)*c").unwrap_or_else(|| DimExpr::constant(0));
         assert!(!domain.at_most(&of, 12));
     }

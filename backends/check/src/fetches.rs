@@ -26,7 +26,10 @@ pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
     for row in &ctx.layout.fetches {
         let at = At::tensor(&row.result);
         let mut refuse = |why: &str| {
-            let message = format!("`{}` is not a valid fetch of `{}` at step {}: {why}", row.result, row.tensor, row.step);
+            let message = format!(
+                "`{}` is not a valid fetch of `{}` at step {}: {why}",
+                row.result, row.tensor, row.step
+            );
             findings.add(Kind::Fetch, at, message);
         };
         match copy(ctx, row) {
@@ -49,8 +52,10 @@ pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
 /// Returns the step of the row's node, or the reason that the node is not the stated copy of the
 /// constant.
 fn copy(ctx: &Ctx<'_>, row: &Fetch) -> Result<usize, &'static str> {
-    let step =
-        usize::try_from(row.step).ok().filter(|step| *step < ctx.steps()).ok_or("the schedule has no step of this number")?;
+    let step = usize::try_from(row.step)
+        .ok()
+        .filter(|step| *step < ctx.steps())
+        .ok_or("the schedule has no step of this number")?;
     let row_of = ctx.order[step];
     let data = ctx.out.module.node(ctx.out.rows[row_of].node);
     let [Some(result)] = &data.outputs[..] else { return Err("its node has other results") };
@@ -93,13 +98,21 @@ fn whole(data: &NodeData, constant: &Tensor) -> Result<u64, &'static str> {
 
 /// Returns the size of a copy of a part: the node is a Slice of the stated positions of one axis, and of all
 /// positions of the other axes.
-fn part(ctx: &Ctx<'_>, row: usize, [constant, near]: [&Tensor; 2], stated: &FetchedPart) -> Result<u64, &'static str> {
+fn part(
+    ctx: &Ctx<'_>,
+    row: usize,
+    [constant, near]: [&Tensor; 2],
+    stated: &FetchedPart,
+) -> Result<u64, &'static str> {
     let data = ctx.out.module.node(ctx.out.rows[row].node);
     if !is_onnx(data, "Slice") {
         return Err("its node is not a Slice");
     }
-    let Some(place) = sliced(ctx.out, row) else { return Err("the positions of its Slice are unknown, or have steps") };
-    let axis = usize::try_from(stated.axis).ok().filter(|axis| *axis < place.len()).ok_or("it has no such axis")?;
+    let Some(place) = sliced(ctx.out, row) else {
+        return Err("the positions of its Slice are unknown, or have steps");
+    };
+    let axis =
+        usize::try_from(stated.axis).ok().filter(|axis| *axis < place.len()).ok_or("it has no such axis")?;
     let is_stated = |(own, (range, extent)): (usize, (&Range<u64>, &u64))| match own == axis {
         true => *range == (stated.start..stated.end),
         false => *range == (0..*extent),
@@ -116,7 +129,12 @@ fn part(ctx: &Ctx<'_>, row: usize, [constant, near]: [&Tensor; 2], stated: &Fetc
 }
 
 /// Returns the size of a copy of rows: the node is a Gather of the stated number of positions of axis 0.
-fn rows(ctx: &Ctx<'_>, data: &NodeData, constant: &Tensor, stated: &FetchedRows) -> Result<u64, &'static str> {
+fn rows(
+    ctx: &Ctx<'_>,
+    data: &NodeData,
+    constant: &Tensor,
+    stated: &FetchedRows,
+) -> Result<u64, &'static str> {
     let ([_, Some(indices)], true) = (&data.inputs[..], is_onnx(data, "Gather")) else {
         return Err("its node is not a Gather");
     };
@@ -146,7 +164,9 @@ fn missing(ctx: &Ctx<'_>, steps: &BTreeSet<usize>, findings: &mut Findings) {
     let given: BTreeSet<&str> = (0..ctx.given.rows.len()).map(|row| ctx.given.node_name(row)).collect();
     for step in (0..ctx.steps()).filter(|step| !steps.contains(step) && !given.contains(ctx.node_at(*step))) {
         let data = ctx.out.module.node(ctx.out.rows[ctx.order[step]].node);
-        let ([Some(operand)], [Some(result)], true) = (&data.inputs[..], &data.outputs[..], is_onnx(data, "Identity")) else {
+        let ([Some(operand)], [Some(result)], true) =
+            (&data.inputs[..], &data.outputs[..], is_onnx(data, "Identity"))
+        else {
             continue;
         };
         let is_copy = ctx.tensor_of[*result].is_some_and(|index| {
@@ -182,15 +202,18 @@ fn room(ctx: &Ctx<'_>, homes: &BTreeMap<&str, &str>, findings: &mut Findings) {
     let near = ctx.layout.fetches.first().map(|row| row.to.as_str()).or_else(|| Some(first()?.name.as_str()));
     let Some(near) = near else { return };
     let tensors = ctx.layout.tensors.iter();
-    let stays = tensors
-        .filter(|tensor| tensor.class == Class::Constant && tensor.alias.is_none() && !homes.contains_key(tensor.name.as_str()));
+    let stays = tensors.filter(|tensor| {
+        tensor.class == Class::Constant && tensor.alias.is_none() && !homes.contains_key(tensor.name.as_str())
+    });
     let kept = stays.fold(0u64, |sum, tensor| sum.saturating_add(tensor.bytes));
     let arena = ctx.layout.arenas.iter().find(|arena| arena.space == near).map_or(0, |arena| arena.size);
-    let capacity = ctx.layout.target.spaces.iter().find(|space| space.name == near).and_then(|space| space.capacity);
+    let capacity =
+        ctx.layout.target.spaces.iter().find(|space| space.name == near).and_then(|space| space.capacity);
     let limit = ctx.layout.budget.get(near).copied().into_iter().chain(capacity).min();
     if let Some(limit) = limit.filter(|limit| arena.saturating_add(kept) > *limit) {
         let (arena, kept, limit) = (exact(arena), exact(kept), exact(limit));
-        let message = format!("`{near}` holds an arena of {arena} and constants of {kept}, together more than {limit}");
+        let message =
+            format!("`{near}` holds an arena of {arena} and constants of {kept}, together more than {limit}");
         findings.add(Kind::Fetch, At::default(), message);
     }
 }

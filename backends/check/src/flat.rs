@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use memc_ir::{
-    Attribute, ConstData, ConstOrigin, ElementType, GraphId, Module, NewNode, Node, NodeData, Operator, Origin, Payload,
-    Rewriter, SecondaryMap, TensorType, Value,
+    Attribute, ConstData, ConstOrigin, ElementType, GraphId, Module, NewNode, Node, NodeData, Operator,
+    Origin, Payload, Rewriter, SecondaryMap, TensorType, Value,
 };
 use memc_ops::Data;
 
@@ -90,7 +90,8 @@ fn runs(module: &Module, elements: &Elements, node: Node) -> Option<Runs> {
 fn replace(rewriter: &mut Rewriter<'_>, node: Node, runs: &Runs) -> Option<()> {
     let data = rewriter.module().node(node).clone();
     let carried: Option<Vec<Value>> = data.inputs.iter().skip(2).copied().collect();
-    let is_whole = |body: GraphId, more: usize| rewriter.module().graph(body).outputs.len() == data.outputs.len() + more;
+    let is_whole =
+        |body: GraphId, more: usize| rewriter.module().graph(body).outputs.len() == data.outputs.len() + more;
     match runs {
         Runs::Branch(body) => is_whole(*body, 0),
         Runs::Once(body) => is_whole(*body, 1),
@@ -111,7 +112,8 @@ fn replace(rewriter: &mut Rewriter<'_>, node: Node, runs: &Runs) -> Option<()> {
             let carried = carried?;
             let collected = data.outputs.iter().enumerate().skip(carried.len());
             let collected = collected.filter_map(|(position, result)| Some((position, (*result)?)));
-            let empty = collected.map(|(position, result)| Some((position, empty(rewriter.module(), result)?)));
+            let empty =
+                collected.map(|(position, result)| Some((position, empty(rewriter.module(), result)?)));
             let empty: Vec<(usize, ConstData)> = empty.collect::<Option<_>>()?;
             let mut values: Vec<Option<Value>> = carried.into_iter().map(Some).collect();
             values.resize(values.len().max(data.outputs.len()), None);
@@ -142,11 +144,18 @@ fn empty(module: &Module, value: Value) -> Option<ConstData> {
 fn formals(rewriter: &mut Rewriter<'_>, data: &NodeData, body: GraphId, carried: &[Value]) -> Option<()> {
     let formals = rewriter.module().graph(body).inputs.clone();
     (formals.len() == carried.len() + 2).then_some(())?;
-    let dims = |rewriter: &Rewriter<'_>, value: Value| rewriter.module().ty(value).tensor().and_then(TensorType::known_dims);
-    let (count, flag) = (dims(rewriter, formals[0]).unwrap_or_default(), dims(rewriter, formals[1]).unwrap_or_default());
+    let dims = |rewriter: &Rewriter<'_>, value: Value| {
+        rewriter.module().ty(value).tensor().and_then(TensorType::known_dims)
+    };
+    let (count, flag) =
+        (dims(rewriter, formals[0]).unwrap_or_default(), dims(rewriter, formals[1]).unwrap_or_default());
     let mut constant = |name: &str, ty: TensorType, bytes: Vec<u8>| {
         let name = rewriter.fresh_name(name);
-        rewriter.initializer(data.graph, &name, ConstData { ty, payload: Payload::Raw(bytes.into()), origin: ConstOrigin::New })
+        rewriter.initializer(
+            data.graph,
+            &name,
+            ConstData { ty, payload: Payload::Raw(bytes.into()), origin: ConstOrigin::New },
+        )
     };
     let first = constant("first", TensorType::fixed(ElementType::Int64, &count), vec![0; 8]);
     let starts = constant("starts", TensorType::fixed(ElementType::Bool, &flag), vec![1]);
@@ -176,7 +185,12 @@ fn stacked(rewriter: &mut Rewriter<'_>, data: &NodeData, node: Node, value: Valu
     rewriter.module().node(new).outputs[0].unwrap_or(value)
 }
 
-fn made(data: &NodeData, name: &str, inputs: Vec<Option<Value>>, attributes: Vec<(String, Attribute)>) -> NewNode {
+fn made(
+    data: &NodeData,
+    name: &str,
+    inputs: Vec<Option<Value>>,
+    attributes: Vec<(String, Attribute)>,
+) -> NewNode {
     let origin = Origin::Inlined { call: data.name.clone() };
     NewNode::new(Operator::onnx(name, 1), inputs, attributes, origin).named(data.name.clone())
 }

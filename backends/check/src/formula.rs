@@ -46,9 +46,14 @@ fn wrong_rows(layout: &Layout, space: &SpaceCurve, rows: &[FormulaRow]) -> Optio
     let mut position: BTreeMap<&str, usize> = BTreeMap::new();
     let (mut ends, mut below): (Vec<u64>, Vec<Vec<usize>>) = (Vec::new(), Vec::new());
     for row in rows {
-        let Some(owner) = owners.get(row.tensor.as_str()) else { return Some(format!("`{}` owns no bytes there", row.tensor)) };
-        let under: Option<Vec<usize>> = row.above.iter().map(|name| position.get(name.as_str()).copied()).collect();
-        let Some(under) = under else { return Some(format!("`{}` lies on a tensor without an earlier row", row.tensor)) };
+        let Some(owner) = owners.get(row.tensor.as_str()) else {
+            return Some(format!("`{}` owns no bytes there", row.tensor));
+        };
+        let under: Option<Vec<usize>> =
+            row.above.iter().map(|name| position.get(name.as_str()).copied()).collect();
+        let Some(under) = under else {
+            return Some(format!("`{}` lies on a tensor without an earlier row", row.tensor));
+        };
         let top = under.iter().filter_map(|at| ends.get(*at)).copied().max().unwrap_or(0);
         let start = top.checked_next_multiple_of(arena.alignment.max(1)).unwrap_or(u64::MAX);
         ends.push(start.saturating_add(owner.bytes));
@@ -74,10 +79,15 @@ fn wrong_rows(layout: &Layout, space: &SpaceCurve, rows: &[FormulaRow]) -> Optio
         Ok(ranked) => ranked,
         Err(name) => return Some(format!("`{name}` has no row")),
     };
-    let events = ranked.iter().flat_map(|(at, live)| live.iter().map(move |range| (range.start, range.end, *at)));
+    let events =
+        ranked.iter().flat_map(|(at, live)| live.iter().map(move |range| (range.start, range.end, *at)));
     let apart = unconnected(events.collect(), &is_under)?;
     let name = |at: usize| rows.get(at).map_or("", |row| row.tensor.as_str());
-    Some(format!("`{}` and `{}` are live at one step, and no chain of rows connects them", name(apart.0), name(apart.1)))
+    Some(format!(
+        "`{}` and `{}` are live at one step, and no chain of rows connects them",
+        name(apart.0),
+        name(apart.1)
+    ))
 }
 
 /// Returns the rows below each row, directly or not.
@@ -94,7 +104,10 @@ fn chains(below: &[Vec<usize>]) -> Vec<BTreeSet<usize>> {
 }
 
 /// Returns neighbors that are live at one step and not connected. `events` are start, end and row.
-fn unconnected(mut events: Vec<(u64, u64, usize)>, is_under: &dyn Fn(usize, usize) -> bool) -> Option<(usize, usize)> {
+fn unconnected(
+    mut events: Vec<(u64, u64, usize)>,
+    is_under: &dyn Fn(usize, usize) -> bool,
+) -> Option<(usize, usize)> {
     events.sort_unstable();
     let mut live: BTreeMap<usize, u64> = BTreeMap::new();
     let mut steps: BTreeSet<u64> = events.iter().map(|(start, ..)| *start).collect();
@@ -115,7 +128,9 @@ fn unconnected(mut events: Vec<(u64, u64, usize)>, is_under: &dyn Fn(usize, usiz
 
 /// Returns the reason why fixed offsets for smaller extents do not hold.
 fn wrong_bucket(layout: &Layout, extents: &Extents, curve: &LiveCurve, bucket: &Bucket) -> Option<String> {
-    let Some(extents) = extents.up_to(&bucket.dims) else { return Some("one of them is no free dimension".to_owned()) };
+    let Some(extents) = extents.up_to(&bucket.dims) else {
+        return Some("one of them is no free dimension".to_owned());
+    };
     for space in curve.spaces.iter().filter(|space| !space.owners.is_empty()) {
         let arena = bucket.arenas.iter().find(|arena| arena.space == space.space);
         let Some(arena) = arena else { return Some(format!("space `{}` has no arena", space.space)) };
@@ -123,12 +138,16 @@ fn wrong_bucket(layout: &Layout, extents: &Extents, curve: &LiveCurve, bucket: &
         for owner in &space.owners {
             let Some(tensor) = layout.tensors.get(owner.tensor) else { continue };
             let place = bucket.offsets.get(&tensor.name).copied().zip(most(tensor, &extents));
-            let Some((offset, bytes)) = place else { return Some(format!("`{}` has no place or no size", tensor.name)) };
+            let Some((offset, bytes)) = place else {
+                return Some(format!("`{}` has no place or no size", tensor.name));
+            };
             let end = offset.saturating_add(bytes.min(tensor.bytes));
             if end > arena.size && bytes > 0 || offset.checked_rem(arena.alignment) != Some(0) {
                 return Some(format!("`{}` lies outside the arena or is not aligned", tensor.name));
             }
-            placed.extend(owner.live.iter().filter(|_| end > offset).map(|range| (range.start, range.end, offset, end)));
+            placed.extend(
+                owner.live.iter().filter(|_| end > offset).map(|range| (range.start, range.end, offset, end)),
+            );
         }
         if overlaps(placed) {
             return Some(format!("two tensors of space `{}` share bytes at one step", space.space));
@@ -172,14 +191,19 @@ mod tests {
     /// Makes the shared fixture a plan for a range, with its formula and one bucket.
     fn ranged() -> Layout {
         let mut layout = read(include_str!("../../layout/tests/data/residual_block.layout.json")).unwrap();
-        layout.model.ranges = BTreeMap::from([("n m".to_owned(), memc_layout::Extents { min: 0, max: 8, step: 1 })]);
+        layout.model.ranges =
+            BTreeMap::from([("n m".to_owned(), memc_layout::Extents { min: 0, max: 8, step: 1 })]);
         for tensor in layout.tensors.iter_mut().filter(|tensor| tensor.bytes % 8 == 0) {
             tensor.bytes_expr = Some(format!("{}*\"n m\"", tensor.bytes / 8));
         }
         layout.formula = formula(&layout);
         let owners = layout.tensors.iter().filter(|tensor| tensor.alias.is_none());
         let offsets = owners.filter_map(|tensor| Some((tensor.name.clone(), tensor.offset?))).collect();
-        layout.layouts = vec![Bucket { dims: BTreeMap::from([("n m".to_owned(), 5)]), arenas: layout.arenas.clone(), offsets }];
+        layout.layouts = vec![Bucket {
+            dims: BTreeMap::from([("n m".to_owned(), 5)]),
+            arenas: layout.arenas.clone(),
+            offsets,
+        }];
         layout
     }
 
@@ -232,7 +256,8 @@ mod tests {
         };
         let zero: &dyn Fn(&mut Bucket) = &|bucket| bucket.offsets.values_mut().for_each(|offset| *offset = 0);
         let shift: &dyn Fn(&mut Bucket) = &|bucket| *bucket.offsets.values_mut().last().unwrap() += 1;
-        let small: &dyn Fn(&mut Bucket) = &|bucket| bucket.arenas.iter_mut().for_each(|arena: &mut Arena| arena.size /= 4);
+        let small: &dyn Fn(&mut Bucket) =
+            &|bucket| bucket.arenas.iter_mut().for_each(|arena: &mut Arena| arena.size /= 4);
         let lost: &dyn Fn(&mut Bucket) = &|bucket| drop(bucket.offsets.pop_first());
         let dims: &dyn Fn(&mut Bucket) = &|bucket| bucket.dims.extend([("other".to_owned(), 3)]);
         for change in [zero, shift, small, lost, dims] {

@@ -13,7 +13,9 @@ use crate::findings::{At, Findings};
 
 /// Compares the hashes of the files with those that the layout states.
 pub(crate) fn hashes(given: &ModelFile, out: &ModelFile, layout: &Layout, findings: &mut Findings) {
-    for (which, stated, file) in [("input", &layout.model.input_sha256, given), ("output", &layout.model.output_sha256, out)] {
+    for (which, stated, file) in
+        [("input", &layout.model.input_sha256, given), ("output", &layout.model.output_sha256, out)]
+    {
         let found = sha256(file.bytes());
         if !stated.eq_ignore_ascii_case(&found) {
             findings.add(
@@ -28,12 +30,17 @@ pub(crate) fn hashes(given: &ModelFile, out: &ModelFile, layout: &Layout, findin
 /// Checks the form of the layout, and its statements about versions.
 pub(crate) fn check(out: &ModelFile, layout: &Layout, findings: &mut Findings) {
     if layout.schema.split('.').take(2).collect::<Vec<_>>().join(".") != VERSION {
-        findings.add(Kind::Schema, At::default(), format!("the schema is `{}`, not `{VERSION}`", layout.schema));
+        findings.add(
+            Kind::Schema,
+            At::default(),
+            format!("the schema is `{}`, not `{VERSION}`", layout.schema),
+        );
     }
     versions(out, layout, findings);
     for tensor in &layout.tensors {
         if tensor.space.is_some() != tensor.offset.is_some() {
-            let message = format!("`{}` has a space without an offset, or an offset without a space", tensor.name);
+            let message =
+                format!("`{}` has a space without an offset, or an offset without a space", tensor.name);
             findings.add(Kind::Schema, At::tensor(&tensor.name), message);
         }
     }
@@ -57,12 +64,19 @@ fn versions(out: &ModelFile, layout: &Layout, findings: &mut Findings) {
         })
         .collect();
     if found != stated {
-        let message = format!("the layout states opset_imports {}; the output model has {}", listed(&stated), listed(&found));
+        let message = format!(
+            "the layout states opset_imports {}; the output model has {}",
+            listed(&stated),
+            listed(&found)
+        );
         findings.add(Kind::ModelHeader, At::default(), message);
     }
     let ir_version = model.ir_version.unwrap_or(0);
     if i64::try_from(layout.model.ir_version) != Ok(ir_version) {
-        let message = format!("the layout states ir_version {}; the output model has {ir_version}", layout.model.ir_version);
+        let message = format!(
+            "the layout states ir_version {}; the output model has {ir_version}",
+            layout.model.ir_version
+        );
         findings.add(Kind::ModelHeader, At::default(), message);
     }
 }

@@ -49,7 +49,12 @@ pub(crate) fn check(ctx: &Ctx<'_>, index: usize, of: usize, is_view: bool, findi
 }
 
 fn positions(data: &NodeData, operand: Value) -> Vec<usize> {
-    data.inputs.iter().enumerate().filter(|(_, input)| **input == Some(operand)).map(|(position, _)| position).collect()
+    data.inputs
+        .iter()
+        .enumerate()
+        .filter(|(_, input)| **input == Some(operand))
+        .map(|(position, _)| position)
+        .collect()
 }
 
 fn same_box(a: Option<&Known>, b: Option<&Known>) -> bool {
@@ -69,11 +74,17 @@ fn other_operands(
 ) {
     let tensor = ctx.tensor(index);
     for (position, input) in data.inputs.iter().enumerate() {
-        let Some(other) = input.filter(|value| *value != operand).and_then(|value| ctx.tensor_of[value]) else { continue };
+        let Some(other) = input.filter(|value| *value != operand).and_then(|value| ctx.tensor_of[value])
+        else {
+            continue;
+        };
         let entry = ctx.tensor(other);
         let in_step = legal.contains(&position) && ctx.same_place(index, other);
         if ctx.bytes_meet(index, other) && !in_step {
-            let message = format!("`{}` overwrites part of `{}` before `{}` has read it", tensor.name, entry.name, data.name);
+            let message = format!(
+                "`{}` overwrites part of `{}` before `{}` has read it",
+                tensor.name, entry.name, data.name
+            );
             findings.add(Kind::InPlaceOperand, at, message);
         }
     }
@@ -89,7 +100,11 @@ fn kept(ctx: &Ctx<'_>, of: usize, step: usize, at: At<'_>, findings: &mut Findin
         }
         let fixed = matches!(tensor.class, Class::Constant | Class::Output) || ctx_output(ctx, *member);
         if fixed || (is_callers(tensor.class) && tensor.offset.is_none()) {
-            let message = format!("step {step}: `{}` ({}) is overwritten, but must be kept", tensor.name, tensor.class.as_str());
+            let message = format!(
+                "step {step}: `{}` ({}) is overwritten, but must be kept",
+                tensor.name,
+                tensor.class.as_str()
+            );
             findings.add(Kind::InPlaceCaller, at, message);
         }
         if let Some((_, end)) = ctx.derived[*member]

@@ -12,8 +12,10 @@ use memc_onnx_proto::onnx::type_proto::Value as Kind;
 /// with the dimension as written.
 pub(crate) fn unbound(file: &ModelFile, bound: &BTreeMap<String, u64>) -> Vec<(String, String)> {
     let graph = file.graph();
-    let results: BTreeSet<&str> = graph.node.iter().flat_map(|node| &node.output).map(String::as_str).collect();
-    let entries = graph.output.iter().chain(graph.value_info.iter().filter(|info| results.contains(info.name())));
+    let results: BTreeSet<&str> =
+        graph.node.iter().flat_map(|node| &node.output).map(String::as_str).collect();
+    let entries =
+        graph.output.iter().chain(graph.value_info.iter().filter(|info| results.contains(info.name())));
     let open = entries.filter_map(|info| Some((info.name().to_owned(), bound_symbol(info, bound)?)));
     if bound.is_empty() { Vec::new() } else { open.collect() }
 }

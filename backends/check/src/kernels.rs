@@ -32,7 +32,8 @@ impl Kernels {
         let has = |name: &str| layout.options.contains_key(name);
         // Devices may have kernels without workspace; then no row states any.
         let is_row = |name: &str| name.starts_with("scratch:") && !name.ends_with(":body");
-        let has_rows = || layout.target.name == "cpu" || layout.tensors.iter().any(|tensor| is_row(&tensor.name));
+        let has_rows =
+            || layout.target.name == "cpu" || layout.tensors.iter().any(|tensor| is_row(&tensor.name));
         match layout.options.get("runtime").map(String::as_str) {
             _ if has("scratch") || has("profile") => Self::Unknown,
             Some("ort" | "player") => Self::All,
@@ -44,7 +45,12 @@ impl Kernels {
 
 /// Workspace of one kernel. `None` if the check has no formula for it, an extent is unknown, or the operands
 /// do not fit the operator: no kernel runs then.
-pub(crate) fn least(module: &Module, node: Node, extents: &BTreeMap<String, u64>, kernels: Kernels) -> Option<u64> {
+pub(crate) fn least(
+    module: &Module,
+    node: Node,
+    extents: &BTreeMap<String, u64>,
+    kernels: Kernels,
+) -> Option<u64> {
     if kernels == Kernels::Unknown || module.misfits.contains(&node) {
         return None;
     }
@@ -136,7 +142,8 @@ impl Kernel<'_> {
                     ([rows, own], [height, whole]) => own == whole || rows == height && *own == 1,
                     _ => false,
                 };
-                let is_direct = is_one || reads_rows && weights.get(1) == Some(&1) && self.all("dilations", 1);
+                let is_direct =
+                    is_one || reads_rows && weights.get(1) == Some(&1) && self.all("dilations", 1);
                 let groups = u64::try_from(self.data.int("group", 1)).ok()?;
                 let filters = weights.first()?.checked_div(groups)?;
                 match () {
@@ -154,7 +161,8 @@ impl Kernel<'_> {
 
     /// Columns of one group of one image.
     fn transposed(&self) -> Option<u64> {
-        let numbers = product(self.operand(1)?.get(1..)?)?.checked_mul(product(self.operand(0)?.get(2..)?)?)?;
+        let numbers =
+            product(self.operand(1)?.get(1..)?)?.checked_mul(product(self.operand(0)?.get(2..)?)?)?;
         numbers.checked_mul(width(self.element()?)?)
     }
 
@@ -171,22 +179,29 @@ impl Kernel<'_> {
     /// the node does not return.
     fn recurrent(&self) -> Option<u64> {
         let (data, weights, recurrence) = (self.operand(0)?, self.operand(1)?, self.operand(2)?);
-        let ([one, other, input], [directions, gated, _], [_, _, hidden]) = (&data[..], &weights[..], &recurrence[..]) else {
+        let ([one, other, input], [directions, gated, _], [_, _, hidden]) =
+            (&data[..], &weights[..], &recurrence[..])
+        else {
             return None;
         };
         let (steps, batch) = if self.data.int("layout", 0) == 0 { (one, other) } else { (other, one) };
         let width = width(self.element()?)?;
-        let buffer = |extents: &[u64]| product(extents)?.checked_mul(width)?.checked_next_multiple_of(ROUNDING);
+        let buffer =
+            |extents: &[u64]| product(extents)?.checked_mul(width)?.checked_next_multiple_of(ROUNDING);
         let gates = buffer(&[*gated, *steps, *batch])?;
         let state = buffer(&[*batch, *hidden])?;
-        let last = |result: usize| if self.wants(result) { Some(0) } else { buffer(&[*directions, *batch, *hidden]) };
+        let last = |result: usize| {
+            if self.wants(result) { Some(0) } else { buffer(&[*directions, *batch, *hidden]) }
+        };
         let sum = |parts: &[u64]| parts.iter().try_fold(0u64, |sum, part| sum.checked_add(*part));
         if &*self.data.operator.name == "RNN" {
             let all = if self.wants(0) { 0 } else { buffer(&[*steps, *directions, *batch, *hidden])? };
             return sum(&[gates, all, last(1)?]);
         }
         let turned = match self.data.string("direction") {
-            Some("reverse" | "bidirectional") => sum(&[buffer(&[*steps, *batch, *input])?, buffer(&[*steps, *batch, *hidden])?])?,
+            Some("reverse" | "bidirectional") => {
+                sum(&[buffer(&[*steps, *batch, *input])?, buffer(&[*steps, *batch, *hidden])?])?
+            }
             _ => 0,
         };
         let lengths = batch.checked_mul(4)?.checked_next_multiple_of(ROUNDING)?;
@@ -196,7 +211,10 @@ impl Kernel<'_> {
             (state.checked_mul(2 + biases + linear)?, last(1)?)
         } else {
             let vectors = 2 + if self.has(3) { 4 } else { 0 } + if self.has(7) { 3 } else { 0 };
-            (sum(&[state.checked_mul(3)?, buffer(&[*hidden])?.checked_mul(vectors)?])?, sum(&[last(1)?, last(2)?])?)
+            (
+                sum(&[state.checked_mul(3)?, buffer(&[*hidden])?.checked_mul(vectors)?])?,
+                sum(&[last(1)?, last(2)?])?,
+            )
         };
         sum(&[sum(&[gates, own, lengths])?.checked_mul(*directions)?, turned, last])
     }
@@ -238,7 +256,9 @@ impl Kernel<'_> {
 /// Returns the extents of two operands after broadcasting; extents of 1 repeat.
 fn spread(one: &[u64], other: &[u64]) -> Vec<u64> {
     let rank = one.len().max(other.len());
-    let extent = |dims: &[u64], axis: usize| (axis + dims.len()).checked_sub(rank).and_then(|own| dims.get(own).copied());
+    let extent = |dims: &[u64], axis: usize| {
+        (axis + dims.len()).checked_sub(rank).and_then(|own| dims.get(own).copied())
+    };
     let joined = |axis: usize| match (extent(one, axis).unwrap_or(1), extent(other, axis).unwrap_or(1)) {
         (1, other) => other,
         (own, _) => own,

@@ -37,7 +37,9 @@ pub fn with_last_rows(given: &ModelFile, layout: &Layout) -> Result<Option<Model
         edit.value_dims.extend(extents.map(|extents| (row.output.clone(), extents)));
     }
     let renamed = |all: &[String]| {
-        let name = |name: &String| names.get(name.as_str()).map_or_else(|| name.clone(), |whole| (*whole).to_owned());
+        let name = |name: &String| {
+            names.get(name.as_str()).map_or_else(|| name.clone(), |whole| (*whole).to_owned())
+        };
         let new: Vec<String> = all.iter().map(name).collect();
         (new != all).then_some(new)
     };
@@ -93,7 +95,9 @@ fn bodies(node: &NodeProto) -> impl Iterator<Item = &GraphProto> {
 
 /// Returns whether a body or one within it reads a value.
 fn reads(body: &GraphProto, name: &str) -> bool {
-    let is_read = |node: &NodeProto| node.input.iter().any(|input| input == name) || bodies(node).any(|body| reads(body, name));
+    let is_read = |node: &NodeProto| {
+        node.input.iter().any(|input| input == name) || bodies(node).any(|body| reads(body, name))
+    };
     body.output.iter().any(|output| output.name() == name) || body.node.iter().any(is_read)
 }
 
@@ -108,7 +112,8 @@ fn cut(row: &LastRow) -> Vec<NodeProto> {
             raw_data: Some(number.to_le_bytes().to_vec().into()),
             ..TensorProto::default()
         };
-        let mut value = AttributeProto { name: Some("value".to_owned()), t: Some(tensor), ..AttributeProto::default() };
+        let mut value =
+            AttributeProto { name: Some("value".to_owned()), t: Some(tensor), ..AttributeProto::default() };
         value.set_type(AttributeType::Tensor);
         NodeProto {
             op_type: Some("Constant".to_owned()),

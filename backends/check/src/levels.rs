@@ -81,8 +81,11 @@ mod tests {
 
     #[test]
     fn levels_add_up_and_the_bound_counts_alignment() {
-        let held =
-            [Held { steps: (0, 2), bytes: 10 }, Held { steps: (1, 3), bytes: 100 }, Held { steps: (2, 9), bytes: u64::MAX }];
+        let held = [
+            Held { steps: (0, 2), bytes: 10 },
+            Held { steps: (1, 3), bytes: 100 },
+            Held { steps: (2, 9), bytes: u64::MAX },
+        ];
         assert_eq!(levels(&held, 3), [10, 110, u64::MAX]);
         // 100 bytes at offset 0, 10 bytes at offset 128.
         assert_eq!(aligned_bound(&held[..2], 3, 64), 138);

@@ -147,7 +147,9 @@ pub fn check_with(
     });
     let given = cut.as_ref().unwrap_or(given);
     let extents = Extents::of(layout, &mut findings);
-    let sides = extents.as_ref().and_then(|extents| import(given, out, layout, extents, options.is_new, &mut findings));
+    let sides = extents
+        .as_ref()
+        .and_then(|extents| import(given, out, layout, extents, options.is_new, &mut findings));
     if let Some((mut given, mut out)) = sides {
         if !options.one_folder || !out.locations().is_subset(&given.locations()) {
             given.take_outside(|location, offset, length| weights(Which::Given, location, offset, length));
@@ -169,13 +171,18 @@ fn import<'f>(
     findings: &mut Findings,
 ) -> Option<(Side<'f>, Side<'f>)> {
     let dims = &layout.model.dims;
-    let open = |file: &'f ModelFile, dims: &BTreeMap<String, u64>, fits: bool| Side::open(file, dims, extents, fits);
+    let open =
+        |file: &'f ModelFile, dims: &BTreeMap<String, u64>, fits: bool| Side::open(file, dims, extents, fits);
     let unbound = |file: &ModelFile| {
         if dims.is_empty() {
             return Ok(BTreeMap::new());
         }
         let open = memc_onnx_import::open_dimensions(file)?;
-        Ok(dims.iter().filter(|(name, _)| open.contains(*name)).map(|(name, extent)| (name.clone(), *extent)).collect())
+        Ok(dims
+            .iter()
+            .filter(|(name, _)| open.contains(*name))
+            .map(|(name, extent)| (name.clone(), *extent))
+            .collect())
     };
     let given = open(given, dims, fits);
     // Report the open symbols, then continue with the extents that the plan bound.
@@ -201,7 +208,11 @@ fn import<'f>(
         Ok(side) => Some(side),
         Err(error) => {
             let cause = error.diagnostic();
-            findings.add(Kind::Model, At::default(), format!("the {which} model cannot be read: {}", cause.message));
+            findings.add(
+                Kind::Model,
+                At::default(),
+                format!("the {which} model cannot be read: {}", cause.message),
+            );
             None
         }
     };
@@ -210,14 +221,24 @@ fn import<'f>(
 }
 
 /// Runs all checks that need both models.
-fn run(given: &Side<'_>, out: &mut Side<'_>, layout: &Layout, options: Options, findings: &mut Findings, summary: &mut Summary) {
+fn run(
+    given: &Side<'_>,
+    out: &mut Side<'_>,
+    layout: &Layout,
+    options: Options,
+    findings: &mut Findings,
+    summary: &mut Summary,
+) {
     let Some(order) = schedule::order(out, layout, findings) else {
         findings.remark("stopped early: nothing more can be checked without a valid schedule".to_owned());
         return;
     };
     summary.unverified_shapes = entries::adopt_types(out, layout);
     if summary.unverified_shapes > 0 {
-        findings.remark(format!("{} shapes are taken from the layout: the model does not state them", summary.unverified_shapes));
+        findings.remark(format!(
+            "{} shapes are taken from the layout: the model does not state them",
+            summary.unverified_shapes
+        ));
     }
     let mut ctx = Ctx::new(given, out, layout, order, findings);
     schedule::check(&ctx, findings);

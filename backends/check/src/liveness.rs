@@ -51,7 +51,11 @@ pub(crate) fn check(ctx: &mut Ctx<'_>, findings: &mut Findings) {
                     ctx.node_at(start as usize),
                     ctx.node_at(last as usize),
                 );
-                findings.add(Kind::Live, At::node(last as usize, ctx.node_at(last as usize)).of(&tensor.name), message);
+                findings.add(
+                    Kind::Live,
+                    At::node(last as usize, ctx.node_at(last as usize)).of(&tensor.name),
+                    message,
+                );
             } else if placed && stated != [(start, end)] {
                 wider += 1;
             }
@@ -82,11 +86,19 @@ fn stated(ctx: &Ctx<'_>, index: usize, findings: &mut Findings) -> Vec<Steps> {
         sound = false;
     }
     if !sound {
-        let shown = pairs(&tensor.live.iter().take(8).map(|range| (range.start, range.end)).collect::<Vec<_>>());
-        let message = format!("`{}`: {shown} is not a range within steps [0,{steps}), or not sorted, or not one", tensor.name);
+        let shown =
+            pairs(&tensor.live.iter().take(8).map(|range| (range.start, range.end)).collect::<Vec<_>>());
+        let message = format!(
+            "`{}`: {shown} is not a range within steps [0,{steps}), or not sorted, or not one",
+            tensor.name
+        );
         findings.add(Kind::LiveForm, At::tensor(&tensor.name), message);
     }
-    let cut = tensor.live.iter().map(|range| (range.start, range.end.min(steps))).filter(|(start, end)| start < end);
+    let cut = tensor
+        .live
+        .iter()
+        .map(|range| (range.start, range.end.min(steps)))
+        .filter(|(start, end)| start < end);
     joined(cut.collect())
 }
 

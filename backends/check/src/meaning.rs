@@ -27,7 +27,8 @@ pub(crate) fn check(ctx: &Ctx<'_>, options: Options, findings: &mut Findings, su
     let mut numbering = Numbering::default();
     let given = flat.as_ref().unwrap_or(ctx.given);
     let theirs = numbering.model(given, 0, Names { original: &|_| None, wide: &|_| None, fixed: &|_| None });
-    let original = |value: Value| ctx.tensor_of[value].and_then(|index| ctx.tensor(index).recompute_of.as_deref());
+    let original =
+        |value: Value| ctx.tensor_of[value].and_then(|index| ctx.tensor(index).recompute_of.as_deref());
     let ours = numbering.model(ctx.out, 1, Names { original: &original, wide: &|_| None, fixed: &|_| None });
     let pairs = encodings::pairs(ctx, findings);
     encodings::check(ctx, &pairs, &ours, findings);
@@ -37,8 +38,8 @@ pub(crate) fn check(ctx: &Ctx<'_>, options: Options, findings: &mut Findings, su
         pairs.iter().filter(|pair| !pair.is_exact()).map(|pair| (pair.decoded, pair.of)).collect();
     summary.rounded = rounded.len() as u64;
     let wide = |value: Value| rounded.get(&value).copied();
-    let again =
-        (!rounded.is_empty()).then(|| numbering.model(ctx.out, 1, Names { original: &original, wide: &wide, fixed: &|_| None }));
+    let again = (!rounded.is_empty())
+        .then(|| numbering.model(ctx.out, 1, Names { original: &original, wide: &wide, fixed: &|_| None }));
     let near = again.as_ref().unwrap_or(&ours);
     encodings::rounding(ctx, &pairs, near, &numbering.codec, findings);
     let recomputed = copies(ctx, given, &theirs, near, findings);
@@ -55,7 +56,8 @@ pub(crate) fn check(ctx: &Ctx<'_>, options: Options, findings: &mut Findings, su
         // Kernels may add in another order if there are fewer rows.
         let moved = || {
             let mut numbering = Numbering::moving(Moves::Any);
-            let theirs = numbering.model(given, 0, Names { original: &|_| None, wide: &|_| None, fixed: &|_| None });
+            let theirs =
+                numbering.model(given, 0, Names { original: &|_| None, wide: &|_| None, fixed: &|_| None });
             let mut rewritten = rewrites(ctx, given, &theirs, &mut Findings::default());
             let number = |name: &str| given.named.get(name).map(|value| theirs.values[*value]);
             let scanned = scanned::proven(ctx, given, &pairs_of_rewrites(ctx.layout));
@@ -64,14 +66,23 @@ pub(crate) fn check(ctx: &Ctx<'_>, options: Options, findings: &mut Findings, su
             let ours = numbering.model(out, 1, Names { fixed: &fixed, ..names });
             changed([given, out], &theirs, &ours)
         };
-        let moved = if is_exact(ctx) || options.is_new { None } else { Some(&moved as &dyn Fn() -> Vec<String>) };
+        let moved =
+            if is_exact(ctx) || options.is_new { None } else { Some(&moved as &dyn Fn() -> Vec<String>) };
         match &flat_out {
             None => outputs(options, [given, ctx.out], &theirs, plain, moved, findings, summary),
             Some(out) => {
                 let fixed = if is_fixed { names.fixed } else { none.fixed };
                 let all = [none, Names { fixed: none.fixed, ..names }, Names { fixed, ..names }];
                 let all = all.map(|names| numbering.model(out, 1, names));
-                outputs(options, [given, out], &theirs, [&all[0], &all[1], &all[2]], moved, findings, summary);
+                outputs(
+                    options,
+                    [given, out],
+                    &theirs,
+                    [&all[0], &all[1], &all[2]],
+                    moved,
+                    findings,
+                    summary,
+                );
             }
         }
     }
@@ -91,15 +102,19 @@ fn copies(ctx: &Ctx<'_>, given: &Side<'_>, theirs: &Numbers, ours: &Numbers, fin
         rows.extend(copy.map(|(_, row)| row));
         let source = side.named.get(name).and_then(|value| Some((*value, side.producer[*value]?)));
         let (Some((value, row)), Some((first, source)), true) = (copy, source, tensor.name != *name) else {
-            let message = format!("`{}` cannot recompute `{name}`, which is not a result of another node", tensor.name);
+            let message =
+                format!("`{}` cannot recompute `{name}`, which is not a result of another node", tensor.name);
             findings.add(Kind::RecomputeOp, At::tensor(&tensor.name), message);
             continue;
         };
         let step = ctx.step_of[row];
         let at = At::node(step, ctx.node_at(step)).of(&tensor.name);
         if out.unrepeatable(row) {
-            let message =
-                format!("step {step}: `{}` recomputes `{name}`, but {} may not run again", tensor.name, out.operator(row));
+            let message = format!(
+                "step {step}: `{}` recomputes `{name}`, but {} may not run again",
+                tensor.name,
+                out.operator(row)
+            );
             findings.add(Kind::RecomputeRandom, at, message);
         }
         let (copy, original) = (&ours.parts[row], &numbers.parts[source]);
@@ -111,8 +126,11 @@ fn copies(ctx: &Ctx<'_>, given: &Side<'_>, theirs: &Numbers, ours: &Numbers, fin
             );
             findings.add(Kind::RecomputeOp, at, message);
         } else if copy.operands != original.operands {
-            let message =
-                format!("step {step}: `{}` does not read the values that `{}` reads", ctx.node_at(step), side.node_name(source));
+            let message = format!(
+                "step {step}: `{}` does not read the values that `{}` reads",
+                ctx.node_at(step),
+                side.node_name(source)
+            );
             findings.add(Kind::RecomputeOperand, at, message);
         }
     }
@@ -143,7 +161,8 @@ fn random(ctx: &Ctx<'_>, given: &Side<'_>, findings: &mut Findings) {
             Some(count) if *count > 0 => *count -= 1,
             _ => {
                 let name = ctx.node_at(step);
-                let message = format!("step {step}: `{name}` ({operator}) runs more often than in the input model");
+                let message =
+                    format!("step {step}: `{name}` ({operator}) runs more often than in the input model");
                 findings.add(Kind::RandomTwice, At::node(step, name), message);
             }
         }
@@ -157,11 +176,17 @@ fn is_exact(ctx: &Ctx<'_>) -> bool {
 
 /// Checks the rows of `rewrites`. Returns the number of each value that a fragment of the output model
 /// computes in place of a value of the input model.
-fn rewrites(ctx: &Ctx<'_>, model: &Side<'_>, theirs: &Numbers, findings: &mut Findings) -> BTreeMap<Value, u32> {
+fn rewrites(
+    ctx: &Ctx<'_>,
+    model: &Side<'_>,
+    theirs: &Numbers,
+    findings: &mut Findings,
+) -> BTreeMap<Value, u32> {
     let mut numbers = BTreeMap::new();
     for (number, row) in (1..).zip(&ctx.layout.rewrites) {
-        let mut refuse =
-            |name: &str, why: String| findings.add(Kind::Rewrite, At::tensor(name), format!("fragment {}: {why}", row.window));
+        let mut refuse = |name: &str, why: String| {
+            findings.add(Kind::Rewrite, At::tensor(name), format!("fragment {}: {why}", row.window))
+        };
         if row.window != number || row.rules.values().any(|uses| *uses == 0) {
             refuse("", format!("it is the fragment of row {number}, or a rule has no uses"));
         }
@@ -171,13 +196,20 @@ fn rewrites(ctx: &Ctx<'_>, model: &Side<'_>, theirs: &Numbers, findings: &mut Fi
                 continue;
             }
             let values = model.named.get(&pair.given).zip(ctx.out.named.get(&pair.written));
-            let Some((given, written)) = values.filter(|(_, written)| ctx.out.producer[**written].is_some()) else {
-                refuse(&pair.written, format!("`{}` and `{}` are no results of the two models", pair.given, pair.written));
+            let Some((given, written)) = values.filter(|(_, written)| ctx.out.producer[**written].is_some())
+            else {
+                refuse(
+                    &pair.written,
+                    format!("`{}` and `{}` are no results of the two models", pair.given, pair.written),
+                );
                 continue;
             };
             let known = model.known[*given].as_ref().zip(ctx.out.known[*written].as_ref());
             if known.is_some_and(|(given, written)| given != written) {
-                refuse(&pair.written, format!("`{}` and `{}` have different types", pair.given, pair.written));
+                refuse(
+                    &pair.written,
+                    format!("`{}` and `{}` have different types", pair.given, pair.written),
+                );
                 continue;
             }
             numbers.insert(*written, theirs.values[*given]);
@@ -216,7 +248,9 @@ fn outputs(
     let changed = |numbers: &Numbers| changed([given, out], theirs, numbers);
     let (unequal, rewritten, beside) = (changed(ours), changed(near), changed(beside));
     let unproven = match moved {
-        Some(moved) if !beside.is_empty() => moved().into_iter().filter(|name| beside.contains(name)).collect(),
+        Some(moved) if !beside.is_empty() => {
+            moved().into_iter().filter(|name| beside.contains(name)).collect()
+        }
         _ => beside.clone(),
     };
     let without = |names: &[String], others: &[String]| -> Vec<String> {
@@ -232,9 +266,14 @@ fn outputs(
             }
         };
         remark("rewritten by rules that `rewrites` names", &without(&rewritten, &beside));
-        remark("computed in parts, or for the rows that are read, which may round otherwise", &without(&beside, &unproven));
+        remark(
+            "computed in parts, or for the rows that are read, which may round otherwise",
+            &without(&beside, &unproven),
+        );
         remark("rewritten, and not proven equal", &unproven);
-        if let Some(first) = first_unequal([given, out], theirs, beside_numbers).filter(|_| !unproven.is_empty()) {
+        if let Some(first) =
+            first_unequal([given, out], theirs, beside_numbers).filter(|_| !unproven.is_empty())
+        {
             findings.remark(format!("the first value that is not proven equal: {first}"));
         }
         let mut remark = |what: &str, names: &[String]| {

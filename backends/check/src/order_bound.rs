@@ -55,8 +55,11 @@ pub(crate) fn order_bounds<'a>(ctx: &Ctx<'a>) -> BTreeMap<&'a str, u64> {
 /// Returns the workspace of each step's node in a space, in bytes.
 fn scratch(ctx: &Ctx<'_>, space: &str) -> Vec<u64> {
     let mut scratch: Vec<u64> = vec![0; ctx.steps()];
-    for tensor in ctx.layout.tensors.iter().filter(|tensor| tensor.class == Class::Scratch && tensor.offset.is_some()) {
-        let step = tensor.step.and_then(|step| usize::try_from(step).ok()).and_then(|step| scratch.get_mut(step));
+    for tensor in
+        ctx.layout.tensors.iter().filter(|tensor| tensor.class == Class::Scratch && tensor.offset.is_some())
+    {
+        let step =
+            tensor.step.and_then(|step| usize::try_from(step).ok()).and_then(|step| scratch.get_mut(step));
         if let (Some(bytes), true) = (step, tensor.space.as_deref() == Some(space)) {
             *bytes = bytes.saturating_add(tensor.bytes);
         }
@@ -68,7 +71,8 @@ fn scratch(ctx: &Ctx<'_>, space: &str) -> Vec<u64> {
 fn neighbors(ctx: &Ctx<'_>) -> (Vec<Vec<usize>>, Vec<Vec<usize>>) {
     let (mut predecessors, mut successors) = (vec![Vec::new(); ctx.steps()], vec![Vec::new(); ctx.steps()]);
     for (step, row) in ctx.order.iter().enumerate() {
-        let before: BTreeSet<usize> = ctx.out.rows[*row].reads.iter().filter_map(|value| ctx.produced_at(*value)).collect();
+        let before: BTreeSet<usize> =
+            ctx.out.rows[*row].reads.iter().filter_map(|value| ctx.produced_at(*value)).collect();
         for earlier in before.into_iter().filter(|earlier| *earlier < step) {
             predecessors[step].push(earlier);
             successors[earlier].push(step);
@@ -87,9 +91,13 @@ struct Owners {
 fn owners<'a>(ctx: &Ctx<'a>) -> BTreeMap<&'a str, Owners> {
     let mut spaces: BTreeMap<&str, Owners> = BTreeMap::new();
     for members in &ctx.members {
-        let placed = |member: &usize| Some((*member, ctx.value_of[*member]?)).filter(|_| ctx.tensor(*member).offset.is_some());
+        let placed = |member: &usize| {
+            Some((*member, ctx.value_of[*member]?)).filter(|_| ctx.tensor(*member).offset.is_some())
+        };
         let placed: Vec<(usize, Value)> = members.iter().filter_map(placed).collect();
-        let Some(space) = placed.first().and_then(|(member, _)| ctx.tensor(*member).space.as_deref()) else { continue };
+        let Some(space) = placed.first().and_then(|(member, _)| ctx.tensor(*member).space.as_deref()) else {
+            continue;
+        };
         let found = spaces.entry(space).or_default();
         let mut owner = Owner::default();
         for (member, value) in placed {
@@ -108,7 +116,12 @@ fn owners<'a>(ctx: &Ctx<'a>) -> BTreeMap<&'a str, Owners> {
 }
 
 /// Returns, for each step of a block, the bytes of the owners that are surely live.
-fn surely_live(owners: &[Owner], predecessors: &[Vec<usize>], successors: &[Vec<usize>], block: &Range<usize>) -> Vec<u64> {
+fn surely_live(
+    owners: &[Owner],
+    predecessors: &[Vec<usize>],
+    successors: &[Vec<usize>],
+    block: &Range<usize>,
+) -> Vec<u64> {
     let steps = predecessors.len();
     let words = block.len().div_ceil(WORD);
     let behind = reached(block, successors, (0..steps).rev());
@@ -139,7 +152,11 @@ fn surely_live(owners: &[Owner], predecessors: &[Vec<usize>], successors: &[Vec<
 
 /// For each step, returns as bits the steps of the block that it equals or reaches through neighbors.
 /// `sequence` visits neighbors first.
-fn reached(block: &Range<usize>, neighbors: &[Vec<usize>], sequence: impl Iterator<Item = usize>) -> Vec<u64> {
+fn reached(
+    block: &Range<usize>,
+    neighbors: &[Vec<usize>],
+    sequence: impl Iterator<Item = usize>,
+) -> Vec<u64> {
     let words = block.len().div_ceil(WORD);
     let mut sets = vec![0u64; neighbors.len() * words];
     let mut row = vec![0u64; words];
@@ -149,7 +166,9 @@ fn reached(block: &Range<usize>, neighbors: &[Vec<usize>], sequence: impl Iterat
             row[(step - block.start) / WORD] |= 1 << ((step - block.start) % WORD);
         }
         for neighbor in &neighbors[step] {
-            row.iter_mut().zip(&sets[neighbor * words..(neighbor + 1) * words]).for_each(|(all, own)| *all |= own);
+            row.iter_mut()
+                .zip(&sets[neighbor * words..(neighbor + 1) * words])
+                .for_each(|(all, own)| *all |= own);
         }
         sets[step * words..(step + 1) * words].copy_from_slice(&row);
     }
@@ -203,7 +222,8 @@ impl Owners {
     /// overwrite.
     fn most_overwritten(&self, ctx: &Ctx<'_>, step: usize) -> u64 {
         let pairs = overwrites(ctx, step).into_iter().filter_map(|pair| self.of(pair));
-        let results: BTreeSet<usize> = pairs.filter(|(_, operand)| !self.owners[*operand].to_end).map(|pair| pair.0).collect();
+        let results: BTreeSet<usize> =
+            pairs.filter(|(_, operand)| !self.owners[*operand].to_end).map(|pair| pair.0).collect();
         results.into_iter().fold(0, |sum: u64, result| sum.saturating_add(self.owners[result].bytes))
     }
 }
@@ -241,8 +261,10 @@ mod tests {
             (state >> 33) % below
         };
         for _ in 0..60 {
-            let predecessors: Vec<Vec<usize>> = (0..STEPS).map(|step| (0..step).filter(|_| random(3) == 0).collect()).collect();
-            let behind = |step: usize| (0..STEPS).filter(|later| predecessors[*later].contains(&step)).collect();
+            let predecessors: Vec<Vec<usize>> =
+                (0..STEPS).map(|step| (0..step).filter(|_| random(3) == 0).collect()).collect();
+            let behind =
+                |step: usize| (0..STEPS).filter(|later| predecessors[*later].contains(&step)).collect();
             let successors: Vec<Vec<usize>> = (0..STEPS).map(behind).collect();
             let mut owner = |bit: usize| Owner {
                 bytes: 1 << bit,
@@ -254,16 +276,25 @@ mod tests {
             let mut always = vec![(1u64 << STEPS) - 1; STEPS];
             orders(&predecessors, &mut Vec::new(), &mut |order| {
                 for (place, step) in order.iter().enumerate() {
-                    let live = owners.iter().filter(|owner| lives(owner, order, place)).map(|owner| owner.bytes).sum::<u64>();
+                    let live = owners
+                        .iter()
+                        .filter(|owner| lives(owner, order, place))
+                        .map(|owner| owner.bytes)
+                        .sum::<u64>();
                     always[*step] &= live;
                 }
             });
             let blocks = [0..4, 4..STEPS];
-            let found: Vec<u64> =
-                blocks.iter().flat_map(|block| surely_live(&owners, &predecessors, &successors, block)).collect();
+            let found: Vec<u64> = blocks
+                .iter()
+                .flat_map(|block| surely_live(&owners, &predecessors, &successors, block))
+                .collect();
             // An owner with several users may be live in all orders although no single user comes first
             // in all of them.
-            assert!(found.iter().zip(&always).all(|(found, always)| found & !always == 0), "{predecessors:?} {owners:?}");
+            assert!(
+                found.iter().zip(&always).all(|(found, always)| found & !always == 0),
+                "{predecessors:?} {owners:?}"
+            );
             let single = |owner: &&Owner| owner.users.len() == 1 || owner.from_start || owner.to_end;
             let exact = owners.iter().filter(single).fold(0, |bits, owner| bits | owner.bytes);
             assert!(

@@ -60,8 +60,13 @@ pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
     for (index, tensor) in ctx.layout.tensors.iter().enumerate() {
         let (Some(space), Some((low, high))) = (tensor.space.as_deref(), ctx.span(index)) else { continue };
         if low < high {
-            let extents =
-                ctx.live[index].iter().map(|(start, end)| Extent { tensor: index, start: *start, end: *end, low, high });
+            let extents = ctx.live[index].iter().map(|(start, end)| Extent {
+                tensor: index,
+                start: *start,
+                end: *end,
+                low,
+                high,
+            });
             spaces.entry(space).or_default().extend(extents);
         }
     }
@@ -107,7 +112,8 @@ fn related(ctx: &Ctx<'_>, a: &Extent, b: &Extent) -> bool {
     }
     let together = (a.start.max(b.start), a.end.min(b.end));
     [(a, b), (b, a)].into_iter().any(|(over, under)| {
-        let in_place = ctx.tensor(over.tensor).alias.as_ref().is_some_and(|alias| alias.kind == AliasKind::InPlace);
+        let in_place =
+            ctx.tensor(over.tensor).alias.as_ref().is_some_and(|alias| alias.kind == AliasKind::InPlace);
         let over_it = ctx.target[over.tensor].is_some_and(|of| ctx.group[of] == ctx.group[under.tensor]);
         let step = ctx.value_of[over.tensor].and_then(|value| ctx.produced_at(value)).map(|step| step as u64);
         in_place && over_it && step.is_some_and(|step| together == (step, step + 1))
@@ -135,7 +141,13 @@ mod tests {
             let mut extents: Vec<Extent> = all
                 .into_iter()
                 .enumerate()
-                .map(|(tensor, (start, steps, low, bytes))| Extent { tensor, start, end: start + steps, low, high: low + bytes })
+                .map(|(tensor, (start, steps, low, bytes))| Extent {
+                    tensor,
+                    start,
+                    end: start + steps,
+                    low,
+                    high: low + bytes,
+                })
                 .collect();
             extents.sort_by_key(|extent| (extent.start, extent.low, extent.tensor));
             extents

@@ -11,7 +11,8 @@ use crate::findings::{At, Findings, exact};
 /// Checks every placed tensor and every arena.
 pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
     let layout = ctx.layout;
-    let spaces: BTreeMap<&str, &Space> = layout.target.spaces.iter().map(|space| (space.name.as_str(), space)).collect();
+    let spaces: BTreeMap<&str, &Space> =
+        layout.target.spaces.iter().map(|space| (space.name.as_str(), space)).collect();
     let mut arenas: BTreeMap<&str, &Arena> = BTreeMap::new();
     for arena in &layout.arenas {
         if arenas.insert(&arena.space, arena).is_some() {
@@ -31,7 +32,10 @@ pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
                 bounds(tensor, offset, end, arena, findings);
             }
             _ => {
-                let message = format!("`{}` lies in `{space}`, which has no arena or is not in the target", tensor.name);
+                let message = format!(
+                    "`{}` lies in `{space}`, which has no arena or is not in the target",
+                    tensor.name
+                );
                 findings.add(Kind::Space, At::tensor(&tensor.name), message);
             }
         }
@@ -58,18 +62,24 @@ fn largest(ctx: &Ctx<'_>, findings: &mut Findings) {
     let layout = ctx.layout;
     let Some(text) = layout.options.get("max_value") else { return };
     let Ok(limit) = text.parse::<u64>() else {
-        findings.add(Kind::Budget, At::default(), format!("`{text}` is no number of bytes of the largest value"));
+        findings.add(
+            Kind::Budget,
+            At::default(),
+            format!("`{text}` is no number of bytes of the largest value"),
+        );
         return;
     };
     let values = layout.tensors.iter().filter(|tensor| tensor.class != Class::Scratch);
     let values = values.map(|tensor| (&tensor.name, tensor.bytes));
     let bodies = layout.subgraphs.iter().map(|body| (&body.graph, body.arena_bytes));
     for (name, bytes) in values.chain(bodies).filter(|(_, bytes)| *bytes > limit) {
-        let message = format!("`{name}` has {}, but the largest value may have {}", exact(bytes), exact(limit));
+        let message =
+            format!("`{name}` has {}, but the largest value may have {}", exact(bytes), exact(limit));
         findings.add(Kind::Budget, At::tensor(name), message);
     }
     for row in &layout.unplanned {
-        let message = format!("the size of `{}` is unknown, but the largest value may have {}", row.name, exact(limit));
+        let message =
+            format!("the size of `{}` is unknown, but the largest value may have {}", row.name, exact(limit));
         findings.add(Kind::Budget, At::tensor(&row.name), message);
     }
 }
@@ -124,12 +134,14 @@ fn is_needed(ctx: &Ctx<'_>, index: usize) -> bool {
 fn bounds(tensor: &Tensor, offset: u64, end: u64, arena: &Arena, findings: &mut Findings) {
     let at = At::tensor(&tensor.name);
     if tensor.alias.is_none() && !offset.is_multiple_of(arena.alignment.max(1)) {
-        let message = format!("offset {offset} of `{}` is not a multiple of {}", tensor.name, arena.alignment);
+        let message =
+            format!("offset {offset} of `{}` is not a multiple of {}", tensor.name, arena.alignment);
         findings.add(Kind::Alignment, at, message);
     }
     if end > arena.size {
         let (end, size) = (exact(end), exact(arena.size));
-        let message = format!("`{}` ends at {end}, but the arena of `{}` has {size}", tensor.name, arena.space);
+        let message =
+            format!("`{}` ends at {end}, but the arena of `{}` has {size}", tensor.name, arena.space);
         findings.add(Kind::Bounds, at, message);
     }
 }
@@ -137,23 +149,31 @@ fn bounds(tensor: &Tensor, offset: u64, end: u64, arena: &Arena, findings: &mut 
 fn sizes(arena: &Arena, space: Option<&Space>, top: u64, findings: &mut Findings) {
     let name = &arena.space;
     match space {
-        None => findings.add(Kind::Arena, At::default(), format!("there is an arena in `{name}`, which is not in the target")),
+        None => findings.add(
+            Kind::Arena,
+            At::default(),
+            format!("there is an arena in `{name}`, which is not in the target"),
+        ),
         Some(space) => {
             if arena.alignment != space.alignment || arena.alignment == 0 {
-                let message =
-                    format!("the arena of `{name}` has alignment {}; the target states {}", arena.alignment, space.alignment);
+                let message = format!(
+                    "the arena of `{name}` has alignment {}; the target states {}",
+                    arena.alignment, space.alignment
+                );
                 findings.add(Kind::Arena, At::default(), message);
             }
             if let Some(capacity) = space.capacity.filter(|capacity| arena.size > *capacity) {
                 let (size, capacity) = (exact(arena.size), exact(capacity));
-                let message = format!("the arena of `{name}` has {size}, but the space has a capacity of {capacity}");
+                let message =
+                    format!("the arena of `{name}` has {size}, but the space has a capacity of {capacity}");
                 findings.add(Kind::Capacity, At::default(), message);
             }
         }
     }
     if arena.size != top {
         let (size, top) = (exact(arena.size), exact(top));
-        let message = format!("the layout states an arena of {size} for `{name}`; its last tensor ends at {top}");
+        let message =
+            format!("the layout states an arena of {size} for `{name}`; its last tensor ends at {top}");
         findings.add(Kind::ArenaSize, At::default(), message);
     }
 }
@@ -178,7 +198,8 @@ fn mixed(ctx: &Ctx<'_>, spaces: &BTreeMap<&str, &Space>, findings: &mut Findings
         }
         let row = &ctx.out.rows[*row];
         let values = row.reads.iter().copied().chain(ctx.out.module.node(row.node).results());
-        let mut used: BTreeSet<&str> = values.filter_map(|value| ctx.tensor(ctx.tensor_of[value]?).space.as_deref()).collect();
+        let mut used: BTreeSet<&str> =
+            values.filter_map(|value| ctx.tensor(ctx.tensor_of[value]?).space.as_deref()).collect();
         used.extend(scratch.get(&(step as u64)).into_iter().flatten());
         let Some(far) = used.iter().find(|space| !is_near(space)) else { continue };
         let name = ctx.node_at(step);
@@ -187,7 +208,10 @@ fn mixed(ctx: &Ctx<'_>, spaces: &BTreeMap<&str, &Space>, findings: &mut Findings
             findings.add(Kind::FarCompute, At::node(step, name), message);
         } else {
             let spaces: Vec<&str> = used.into_iter().collect();
-            let message = format!("step {step}: operands and results of `{name}` lie in several spaces: {}", spaces.join(", "));
+            let message = format!(
+                "step {step}: operands and results of `{name}` lie in several spaces: {}",
+                spaces.join(", ")
+            );
             findings.add(Kind::SpaceMix, At::node(step, name), message);
         }
     }

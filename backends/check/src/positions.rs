@@ -33,7 +33,8 @@ pub(crate) fn restores(windows: &PoolWindows, dims: &[u64], added: &[&Raw], subt
     let above_first = reach.iter().zip(&places).map(|((first, _), sum)| sum - first).max();
     let below_last = reach.iter().zip(&places).map(|((_, last), sum)| last - sum).max();
     let (Some(most), Some(least)) = (moved.iter().max(), moved.iter().min()) else { return false };
-    let is_near = above_first.is_some_and(|above| most + above <= 0) && below_last.is_some_and(|below| below - least <= 255);
+    let is_near = above_first.is_some_and(|above| most + above <= 0)
+        && below_last.is_some_and(|below| below - least <= 255);
     let rests = |one: &[i128], other: &[i128]| -> Option<i128> {
         let mut rests = one.iter().zip(other).map(|(one, other)| (one - other).rem_euclid(256));
         let first = rests.next()?;
@@ -51,11 +52,14 @@ fn reach(windows: &PoolWindows, count: usize) -> Option<Vec<(i128, i128)>> {
         if reach.len().checked_mul(usize::try_from(axis.windows).ok()?)? > count {
             return None;
         }
-        let along: Vec<(u64, u64)> = (0..axis.windows).map(|window| axis.coordinates(window)).collect::<Option<_>>()?;
+        let along: Vec<(u64, u64)> =
+            (0..axis.windows).map(|window| axis.coordinates(window)).collect::<Option<_>>()?;
         let inner = i128::from(axis.inner);
         let moved = |at: &(i128, i128)| {
             let at = *at;
-            along.iter().map(move |(first, last)| (at.0 + i128::from(*first) * inner, at.1 + i128::from(*last) * inner))
+            along.iter().map(move |(first, last)| {
+                (at.0 + i128::from(*first) * inner, at.1 + i128::from(*last) * inner)
+            })
         };
         reach = reach.iter().flat_map(moved).collect();
     }
@@ -64,7 +68,11 @@ fn reach(windows: &PoolWindows, count: usize) -> Option<Vec<(i128, i128)>> {
 
 /// Returns both sums for all elements of `extents`. A sum without constants is zero. All numbers come
 /// from files, so without any constant the extents must be 1: no list is longer than a constant.
-fn filled(one: Option<Vec<i128>>, other: Option<Vec<i128>>, extents: &[u64]) -> Option<(Vec<i128>, Vec<i128>)> {
+fn filled(
+    one: Option<Vec<i128>>,
+    other: Option<Vec<i128>>,
+    extents: &[u64],
+) -> Option<(Vec<i128>, Vec<i128>)> {
     let is_single = || extents.iter().all(|extent| *extent == 1);
     let count = one.as_ref().or(other.as_ref()).map(Vec::len).or_else(|| is_single().then_some(1))?;
     let or_zero = |sum: Option<Vec<i128>>| sum.unwrap_or_else(|| vec![0; count]);
@@ -100,7 +108,8 @@ fn numbers(raw: &Raw) -> Option<Vec<i128>> {
     let numbers: Vec<i128> = match raw.element {
         ElementType::Uint8 => raw.bytes.iter().map(|byte| i128::from(*byte)).collect(),
         ElementType::Int32 => {
-            let number = |bytes: &[u8]| bytes.try_into().ok().map(|bytes| i128::from(i32::from_le_bytes(bytes)));
+            let number =
+                |bytes: &[u8]| bytes.try_into().ok().map(|bytes| i128::from(i32::from_le_bytes(bytes)));
             raw.bytes.chunks(4).map(number).collect::<Option<_>>()?
         }
         _ => return None,
@@ -133,7 +142,15 @@ mod tests {
     /// Returns the windows of a pool of 2 x 3 images of `side` x `side` elements, three by three with
     /// stride 2 and padding 1.
     fn pool(side: u64) -> PoolWindows {
-        let axis = |inner| PoolAxis { windows: side / 2, extent: side, inner, stride: 2, before: 1, kernel: 3, dilation: 1 };
+        let axis = |inner| PoolAxis {
+            windows: side / 2,
+            extent: side,
+            inner,
+            stride: 2,
+            before: 1,
+            kernel: 3,
+            dilation: 1,
+        };
         PoolWindows { images: 6, image: side * side, axes: vec![axis(side), axis(1)] }
     }
 
@@ -203,7 +220,10 @@ mod tests {
         let (e, f) = (raw(wide, [2, 3, 1, 1], &bases(16).0), raw(wide, [1, 1, 8, 8], &bases(16).1));
         let g = raw(low, [8, 8], &bases(16).1);
         assert!(restores(&sixteen, &[2, 3, 8, 8], &[&e, &f], &[&g, &zeros]));
-        assert!(restores(&sixteen, &[2, 3, 8, 8], &[&e, &f], &[&g]) && !restores(&sixteen, &[2, 3, 8, 8], &[&f], &[&g]));
+        assert!(
+            restores(&sixteen, &[2, 3, 8, 8], &[&e, &f], &[&g])
+                && !restores(&sixteen, &[2, 3, 8, 8], &[&f], &[&g])
+        );
         let swapped = raw(wide, [3, 2, 1, 1], &images);
         assert!(!restores(&pool(4), &dims, &[&swapped, &b], &[&c, &d]));
         let short = Raw { bytes: a.bytes.slice(..20), ..a.clone() };

@@ -71,15 +71,15 @@ impl Side<'_> {
             if seen > MAX_FUNCTION_NODES {
                 return true;
             }
-            let (domain, name) = (normal(node.domain.as_deref()), node.op_type.as_deref().unwrap_or_default());
+            let (domain, name) =
+                (normal(node.domain.as_deref()), node.op_type.as_deref().unwrap_or_default());
             match find(domain, name) {
                 Some(info) if info.repeat == Repeat::Yes && KNOWN_DOMAINS.contains(&info.domain) => {}
                 Some(_) => return true,
                 None => {
-                    let inner =
-                        self.file.model().functions.iter().find(|function| {
-                            normal(function.domain.as_deref()) == domain && function.name.as_deref() == Some(name)
-                        });
+                    let inner = self.file.model().functions.iter().find(|function| {
+                        normal(function.domain.as_deref()) == domain && function.name.as_deref() == Some(name)
+                    });
                     let Some(inner) = inner else { return true };
                     if entered.insert((domain, name)) {
                         nodes.extend(&inner.node);

@@ -23,7 +23,13 @@ struct Affine {
 
 /// Whether a value has the places of new rows of extents `added` after the valid ones: with an axis, the
 /// indices of ScatterND up to this axis; without one, a first row for each item of the batch.
-pub(crate) fn are_after(side: &Side<'_>, places: Value, count: Value, added: &[DimExpr], axis: Option<usize>) -> bool {
+pub(crate) fn are_after(
+    side: &Side<'_>,
+    places: Value,
+    count: Value,
+    added: &[DimExpr],
+    axis: Option<usize>,
+) -> bool {
     let reader = Reader { side, count };
     let (zero, one) = (DimExpr::constant(0), DimExpr::constant(1));
     let Some(axis) = axis else {
@@ -53,8 +59,10 @@ impl Reader<'_, '_> {
         }
         let node = self.side.module.node(self.side.rows[self.side.producer[value]?].node);
         let rank = self.dims(value)?.len();
-        let is_joined = is_onnx(node, "Concat") && memc_ops::normalize_axis(node.int("axis", 0), rank) == rank.checked_sub(1);
-        let parts: Option<Vec<Affine>> = node.inputs.iter().map(|part| self.affine((*part)?, MAX_DEPTH)).collect();
+        let is_joined = is_onnx(node, "Concat")
+            && memc_ops::normalize_axis(node.int("axis", 0), rank) == rank.checked_sub(1);
+        let parts: Option<Vec<Affine>> =
+            node.inputs.iter().map(|part| self.affine((*part)?, MAX_DEPTH)).collect();
         parts.filter(|parts| is_joined && parts.len() == count)
     }
 
@@ -92,7 +100,12 @@ impl Reader<'_, '_> {
                 let (left, right) = (own(0)?.broadcast(&dims)?, own(1)?.broadcast(&dims)?);
                 let pairs = left.factors.iter().zip(&right.factors);
                 let factors = pairs.map(|(left, right)| left.checked_add(*right)).collect::<Option<_>>()?;
-                Some(Affine { dims, factors, slope: left.slope.checked_add(right.slope)?, rest: left.rest.add(&right.rest)? })
+                Some(Affine {
+                    dims,
+                    factors,
+                    slope: left.slope.checked_add(right.slope)?,
+                    rest: left.rest.add(&right.rest)?,
+                })
             }
             "Expand" => own(0)?.broadcast(&dims),
             "Identity" => own(0),
@@ -129,7 +142,8 @@ impl Affine {
 
 /// Returns constant integers as a sum over coordinates; `None` if they are none.
 fn fitted(dims: Vec<DimExpr>, items: &[i64]) -> Option<Affine> {
-    let known: Vec<usize> = dims.iter().map(|extent| usize::try_from(extent.as_constant()?).ok()).collect::<Option<_>>()?;
+    let known: Vec<usize> =
+        dims.iter().map(|extent| usize::try_from(extent.as_constant()?).ok()).collect::<Option<_>>()?;
     let rest = items.first().copied().unwrap_or(0);
     let mut factors = vec![0i64; known.len()];
     let mut stride = 1usize;

@@ -53,7 +53,8 @@ fn scan(out: &Side<'_>, node: Node) -> Option<Scan> {
     let is_plain = data.attributes.iter().all(|(name, _)| PLAIN.contains(&name.as_str()));
     (is_onnx(data, "Scan") && is_plain && count > 0 && count == data.inputs.len()).then_some(())?;
     let Some(Attribute::Graph(body)) = data.attribute("body") else { return None };
-    let mut batches = data.inputs.iter().map(|input| batch(out, (*input).filter(|input| out.is_input(*input))?));
+    let mut batches =
+        data.inputs.iter().map(|input| batch(out, (*input).filter(|input| out.is_input(*input))?));
     let first = batches.next()??;
     batches.all(|other| other.as_ref() == Some(&first)).then_some(Scan { node, body: *body, batch: first })
 }
@@ -67,7 +68,12 @@ fn batch(side: &Side<'_>, value: Value) -> Option<String> {
 }
 
 /// Returns the results of a Scan, if all are proven to be the outputs of the same names.
-fn proven_results(ctx: &Ctx<'_>, given: &Side<'_>, scan: &Scan, rewritten: &[(&str, &str)]) -> Option<Vec<(String, Value)>> {
+fn proven_results(
+    ctx: &Ctx<'_>,
+    given: &Side<'_>,
+    scan: &Scan,
+    rewritten: &[(&str, &str)],
+) -> Option<Vec<(String, Value)>> {
     let (extents, rows) = ctx.out.extents.around_one(&scan.batch, BEFORE, AFTER)?;
     let before = DimExpr::symbol(BEFORE);
     let whole = given.substituted(&scan.batch, &rows, &extents);

@@ -20,7 +20,8 @@ pub(crate) fn order(out: &Side<'_>, layout: &Layout, findings: &mut Findings) ->
     for row in 0..out.rows.len() {
         let data = out.module.node(out.rows[row].node);
         if let Origin::Inlined { call } = &data.origin {
-            let message = format!("node `{call}` calls a model-local function; the plan cannot name the nodes in it");
+            let message =
+                format!("node `{call}` calls a model-local function; the plan cannot name the nodes in it");
             findings.add(Kind::FunctionCall, At::default(), message);
             sound = false;
         } else if data.name.is_empty() {
@@ -51,7 +52,11 @@ pub(crate) fn order(out: &Side<'_>, layout: &Layout, findings: &mut Findings) ->
                 sound = false;
             }
             Some(row) if taken[*row] => {
-                findings.add(Kind::Schedule, At::node(step, &entry.node), format!("`{}` is scheduled twice", entry.node));
+                findings.add(
+                    Kind::Schedule,
+                    At::node(step, &entry.node),
+                    format!("`{}` is scheduled twice", entry.node),
+                );
                 sound = false;
             }
             Some(row) => {
@@ -61,7 +66,11 @@ pub(crate) fn order(out: &Side<'_>, layout: &Layout, findings: &mut Findings) ->
         }
     }
     for row in (0..taken.len()).filter(|row| !taken[*row]) {
-        findings.add(Kind::Schedule, At::default(), format!("node `{}` is not scheduled", out.node_name(row)));
+        findings.add(
+            Kind::Schedule,
+            At::default(),
+            format!("node `{}` is not scheduled", out.node_name(row)),
+        );
         sound = false;
     }
     sound.then_some(order)
@@ -83,14 +92,16 @@ pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
         let entry = &ctx.layout.schedule[step];
         let domain = if entry.domain == "ai.onnx" { "" } else { entry.domain.as_str() };
         if entry.op != *operator.name || domain != &*operator.domain {
-            let message = format!("step {step} states `{}::{}`, but the node is {operator}", entry.domain, entry.op);
+            let message =
+                format!("step {step} states `{}::{}`, but the node is {operator}", entry.domain, entry.op);
             findings.add(Kind::ScheduleOp, At::node(step, &entry.node), message);
         }
         // The file omits them; a planner's layout in memory has them.
         let data = out.module.node(out.rows[*row].node);
         let differ = |stated: &[String], found: &[Option<Value>]| {
             let found = found.iter().map(|value| value.map_or("", |value| out.name(value))).collect();
-            !stated.is_empty() && without_end(stated.iter().map(String::as_str).collect()) != without_end(found)
+            !stated.is_empty()
+                && without_end(stated.iter().map(String::as_str).collect()) != without_end(found)
         };
         if differ(&entry.reads, &data.inputs) || differ(&entry.writes, &data.outputs) {
             let message = format!("step {step} states other operands or results than `{}` has", entry.node);
@@ -148,11 +159,16 @@ fn anchor(ctx: &Ctx<'_>, step: usize, findings: &mut Findings) {
     let read = data.results().any(|value| !ctx.readers[value].is_empty() || out.is_output[value]);
     let pinned = (0..step).rev().find(|before| !ctx.layout.schedule[*before].anchor);
     let operands: BTreeSet<_> = row.reads.iter().copied().collect();
-    let behind = pinned
-        .is_some_and(|before| out.module.node(out.rows[ctx.order[before]].node).results().any(|value| operands.contains(&value)));
+    let behind = pinned.is_some_and(|before| {
+        out.module.node(out.rows[ctx.order[before]].node).results().any(|value| operands.contains(&value))
+    });
     if read || !behind {
         let name = ctx.node_at(step);
         let why = if read { "its result is read" } else { "it reads no result of the node before it" };
-        findings.add(Kind::Anchor, At::node(step, name), format!("step {step}: `{name}` is not an anchor: {why}"));
+        findings.add(
+            Kind::Anchor,
+            At::node(step, name),
+            format!("step {step}: `{name}` is not an anchor: {why}"),
+        );
     }
 }

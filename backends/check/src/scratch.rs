@@ -22,7 +22,10 @@ pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
         match owner(&tensor.name, &step_of) {
             Some((step, part)) => entry(ctx, index, step, part, findings),
             None => {
-                let message = format!("`{}` is neither a value of the output model nor a workspace of a node", tensor.name);
+                let message = format!(
+                    "`{}` is neither a value of the output model nor a workspace of a node",
+                    tensor.name
+                );
                 findings.add(Kind::ExtraTensor, At::tensor(&tensor.name), message);
             }
         }
@@ -46,11 +49,16 @@ fn kernels(ctx: &Ctx<'_>, findings: &mut Findings) {
         let rows = rows.get(ctx.node_at(step)).unwrap_or(&none);
         for extents in &ends {
             let Some(least) = kernels::least(&ctx.out.module, node, extents, kernels) else { continue };
-            let bytes = |tensor: &&Tensor| tensor.bytes_expr.as_deref().map_or(Some(tensor.bytes), |text| bound(text, extents));
-            let has = rows.iter().map(bytes).try_fold(0u64, |sum, bytes| sum.checked_add(bytes?)).unwrap_or(0);
+            let bytes = |tensor: &&Tensor| {
+                tensor.bytes_expr.as_deref().map_or(Some(tensor.bytes), |text| bound(text, extents))
+            };
+            let has =
+                rows.iter().map(bytes).try_fold(0u64, |sum, bytes| sum.checked_add(bytes?)).unwrap_or(0);
             if has < least {
                 let (name, has, least) = (ctx.node_at(step), exact(has), exact(least));
-                let message = format!("step {step}: the kernel of `{name}` takes {least} of workspace; the layout states {has}");
+                let message = format!(
+                    "step {step}: the kernel of `{name}` takes {least} of workspace; the layout states {has}"
+                );
                 findings.add(Kind::Kernel, At::node(step, name), message);
                 break;
             }
@@ -82,7 +90,8 @@ fn entry(ctx: &Ctx<'_>, index: usize, step: usize, part: &str, findings: &mut Fi
     if tensor.step != Some(step as u64) {
         refuse(format!("its node runs at step {step}"));
     }
-    if tensor.live.len() != 1 || tensor.live[0].start != step as u64 || tensor.live[0].end != step as u64 + 1 {
+    if tensor.live.len() != 1 || tensor.live[0].start != step as u64 || tensor.live[0].end != step as u64 + 1
+    {
         refuse(format!("it must be live at step {step} only"));
     }
     if tensor.alias.is_some() {
@@ -103,17 +112,25 @@ fn entry(ctx: &Ctx<'_>, index: usize, step: usize, part: &str, findings: &mut Fi
 fn over_extents(ctx: &Ctx<'_>, tensor: &Tensor, at: At<'_>, findings: &mut Findings) {
     let Some(text) = &tensor.bytes_expr else {
         if tensor.shape_expr.is_some() {
-            findings.add(Kind::Expression, at, format!("`{}` has a shape over free dimensions and a fixed size", tensor.name));
+            findings.add(
+                Kind::Expression,
+                at,
+                format!("`{}` has a shape over free dimensions and a fixed size", tensor.name),
+            );
         }
         return;
     };
-    let bytes = DimExpr::parse_quoted(text).filter(|bytes| bytes.as_constant().is_none() && bytes.quoted() == *text);
-    let Some(bytes) = bytes.filter(|_| tensor.shape_expr.as_deref() == Some(std::slice::from_ref(text))) else {
-        let message = format!("`{}`: its size of {text} is no canonical expression, or not its shape", tensor.name);
+    let bytes =
+        DimExpr::parse_quoted(text).filter(|bytes| bytes.as_constant().is_none() && bytes.quoted() == *text);
+    let Some(bytes) = bytes.filter(|_| tensor.shape_expr.as_deref() == Some(std::slice::from_ref(text)))
+    else {
+        let message =
+            format!("`{}`: its size of {text} is no canonical expression, or not its shape", tensor.name);
         return findings.add(Kind::Expression, at, message);
     };
     if !ctx.out.extents.at_most(&bytes, tensor.bytes.into()) {
-        let message = format!("`{}`: its size of {text} is not provably at most {}", tensor.name, exact(tensor.bytes));
+        let message =
+            format!("`{}`: its size of {text} is not provably at most {}", tensor.name, exact(tensor.bytes));
         findings.add(Kind::UpperBound, at, message);
     }
 }
@@ -123,7 +140,11 @@ fn bodies(ctx: &Ctx<'_>, step_of: &HashMap<&str, usize>, findings: &mut Findings
     for row in &ctx.layout.subgraphs {
         listed.entry(&row.node).or_default().insert(&row.graph, row.arena_bytes);
         if !step_of.contains_key(row.node.as_str()) {
-            findings.add(Kind::Body, At::default(), format!("`subgraphs` names `{}`, which is not a node", row.node));
+            findings.add(
+                Kind::Body,
+                At::default(),
+                format!("`subgraphs` names `{}`, which is not a node", row.node),
+            );
         }
     }
     let (kernels, ends) = (Kernels::of(ctx.layout), ctx.out.extents.ends());
@@ -139,27 +160,44 @@ fn bodies(ctx: &Ctx<'_>, step_of: &HashMap<&str, usize>, findings: &mut Findings
             match rows.get(attribute).or_else(|| rows.get(name)) {
                 Some(bytes) => {
                     largest = largest.max(*bytes);
-                    let least = ends.iter().map(|extents| bodies::least(&ctx.out.module, body, extents, kernels)).max();
+                    let least = ends
+                        .iter()
+                        .map(|extents| bodies::least(&ctx.out.module, body, extents, kernels))
+                        .max();
                     if let Some(least) = least.filter(|least| *least > *bytes) {
                         let (least, bytes) = (exact(least), exact(*bytes));
-                        let message = format!("{least} are live at one step of body `{attribute}`; its row states {bytes}");
+                        let message = format!(
+                            "{least} are live at one step of body `{attribute}`; its row states {bytes}"
+                        );
                         findings.add(Kind::Body, at, message);
                     }
                 }
-                None => findings.add(Kind::Body, at, format!("body `{attribute}` of `{}` has no row in `subgraphs`", data.name)),
+                None => findings.add(
+                    Kind::Body,
+                    at,
+                    format!("body `{attribute}` of `{}` has no row in `subgraphs`", data.name),
+                ),
             }
             known += 1;
         }
         if known == 0 {
             if !rows.is_empty() {
-                findings.add(Kind::Body, at, format!("`subgraphs` lists bodies of `{}`, which has none", data.name));
+                findings.add(
+                    Kind::Body,
+                    at,
+                    format!("`subgraphs` lists bodies of `{}`, which has none", data.name),
+                );
             }
             continue;
         }
-        let scratch = ctx.named.get(format!("scratch:{}:body", data.name).as_str()).map(|index| ctx.tensor(*index).bytes);
+        let scratch = ctx
+            .named
+            .get(format!("scratch:{}:body", data.name).as_str())
+            .map(|index| ctx.tensor(*index).bytes);
         if scratch.is_none_or(|bytes| bytes < largest) {
             let largest = exact(largest);
-            let message = format!("`scratch:{}:body` must hold {largest} for the bodies of `{}`", data.name, data.name);
+            let message =
+                format!("`scratch:{}:body` must hold {largest} for the bodies of `{}`", data.name, data.name);
             findings.add(Kind::Body, at, message);
         }
     }

@@ -21,7 +21,9 @@ pub(crate) fn is_shaped(side: &Side<'_>, row: usize, from: &Known, to: &Known) -
             match side.elements(shape) {
                 Some(elements) => elements.items.iter().map(|item| item.expr()).collect(),
                 // A run that gives other elements contradicts the stated type; other types never run.
-                None => return side.module.ty(shape).tensor().is_none_or(|ty| ty.element == ElementType::Int64),
+                None => {
+                    return side.module.ty(shape).tensor().is_none_or(|ty| ty.element == ElementType::Int64);
+                }
             }
         }
     };
@@ -42,12 +44,22 @@ pub(crate) fn moves_only_ones(side: &Side<'_>, row: usize, from: &Known) -> bool
     axes.is_some_and(|axes| axes.len() == extents.len() && axes.into_iter().filter(is_long).is_sorted())
 }
 
-fn gives(side: &Side<'_>, target: &[Option<DimExpr>], copies: bool, from: &[DimExpr], to: &[DimExpr]) -> bool {
+fn gives(
+    side: &Side<'_>,
+    target: &[Option<DimExpr>],
+    copies: bool,
+    from: &[DimExpr],
+    to: &[DimExpr],
+) -> bool {
     let is_rest = |extent: &&Option<DimExpr>| extent.as_ref().and_then(DimExpr::as_constant) == Some(-1);
     if target.iter().filter(is_rest).count() > 1 {
         return false;
     }
-    let known = target.iter().zip(to).enumerate().filter_map(|(axis, (wanted, extent))| Some((axis, wanted.as_ref()?, extent)));
+    let known = target
+        .iter()
+        .zip(to)
+        .enumerate()
+        .filter_map(|(axis, (wanted, extent))| Some((axis, wanted.as_ref()?, extent)));
     known.into_iter().all(|(axis, wanted, extent)| match wanted.as_constant() {
         // The rest follows from the other extents and the number of elements, if none of these is 0.
         Some(-1) => {

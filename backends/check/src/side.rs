@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use memc_ir::{
-    Definition, Diagnostic, Dim, DimExpr, ElementType, EntityId as _, Module, Node, Origin, Payload, SecondaryMap, TensorType,
-    Value,
+    Definition, Diagnostic, Dim, DimExpr, ElementType, EntityId as _, Module, Node, Origin, Payload,
+    SecondaryMap, TensorType, Value,
 };
 use memc_onnx_import::{ImportError, ImportOptions, import};
 use memc_onnx_proto::ModelFile;
@@ -62,10 +62,15 @@ impl Known {
         let bits = DimExpr::constant(ty.element.bits()?.into());
         let rounded = |bits: DimExpr| bits.add(&DimExpr::constant(7))?.floor_div(&DimExpr::constant(8));
         let bytes = elements.as_ref().and_then(|elements| rounded(elements.mul(&bits)?));
-        let reached = bytes.as_ref().and_then(|bytes| u64::try_from(extents.reached(bytes)).ok()).unwrap_or(0);
+        let reached =
+            bytes.as_ref().and_then(|bytes| u64::try_from(extents.reached(bytes)).ok()).unwrap_or(0);
         let simple = |of: &Option<DimExpr>| of.as_ref().map(|of| extents.simplified(of));
         let (elements, size) = (simple(&elements), simple(&bytes));
-        Some(Self { element: ty.element, dims: bounds, free: Some(Arc::new(Free { dims, elements, bytes, size, reached })) })
+        Some(Self {
+            element: ty.element,
+            dims: bounds,
+            free: Some(Arc::new(Free { dims, elements, bytes, size, reached })),
+        })
     }
     /// Returns the size in bytes, an upper bound if the value has free extents. Sizes above 2^62 return 0,
     /// but [`Known::of`] rejects them.
@@ -79,7 +84,9 @@ impl Known {
     /// Returns the extents as expressions.
     pub(crate) fn dim_exprs(&self) -> Option<Vec<DimExpr>> {
         let number = |extent: &u64| i64::try_from(*extent).ok().map(DimExpr::constant);
-        self.free.as_ref().map_or_else(|| self.dims.iter().map(number).collect(), |free| Some(free.dims.clone()))
+        self.free
+            .as_ref()
+            .map_or_else(|| self.dims.iter().map(number).collect(), |free| Some(free.dims.clone()))
     }
     /// Returns the size in bytes as an expression.
     pub(crate) fn bytes_expr(&self) -> Option<DimExpr> {
@@ -89,7 +96,11 @@ impl Known {
     /// Whether both have provably equal numbers of elements.
     pub(crate) fn same_elements(&self, other: &Self) -> bool {
         let count = |known: &Self| {
-            let number = || TensorType::fixed(known.element, &known.dims).elements().and_then(|count| i64::try_from(count).ok());
+            let number = || {
+                TensorType::fixed(known.element, &known.dims)
+                    .elements()
+                    .and_then(|count| i64::try_from(count).ok())
+            };
             known.free.as_ref().map_or_else(|| number().map(DimExpr::constant), |free| free.elements.clone())
         };
         match (count(self), count(other)) {
@@ -145,14 +156,18 @@ impl<'f> Side<'f> {
         extents: &'f Extents,
         fits: bool,
     ) -> Result<Self, ImportError> {
-        let open = if extents.is_empty() { BTreeSet::new() } else { memc_onnx_import::open_dimensions(file)? };
+        let open =
+            if extents.is_empty() { BTreeSet::new() } else { memc_onnx_import::open_dimensions(file)? };
         let imported = import(file, &ImportOptions { fits, ..extents.options(dims, &open) })?;
         Ok(Self::of(file, extents, imported.module, imported.data, imported.diagnostics))
     }
 
     /// Returns this side with an edited module, of which inference found `elements`.
     pub(crate) fn with(&self, module: Module, elements: SecondaryMap<Value, Option<Arc<Data>>>) -> Self {
-        Self { outside: self.outside.clone(), ..Self::of(self.file, self.extents, module, elements, Vec::new()) }
+        Self {
+            outside: self.outside.clone(),
+            ..Self::of(self.file, self.extents, module, elements, Vec::new())
+        }
     }
 
     /// Returns this side with an expression in place of a free dimension, whose symbols have these extents.
@@ -257,7 +272,8 @@ impl<'f> Side<'f> {
 
     fn sizes(&mut self) {
         for value in self.values.clone() {
-            let mut known = self.module.ty(value).tensor().and_then(|ty| Known::within(ty, self.extents)).map(Arc::new);
+            let mut known =
+                self.module.ty(value).tensor().and_then(|ty| Known::within(ty, self.extents)).map(Arc::new);
             if let Some(row) = self.producer[value] {
                 let operand = self.module.node(self.rows[row].node).operands().next();
                 // A loaded tensor has the stored tensor's type, even if the operator table does not
@@ -265,7 +281,10 @@ impl<'f> Side<'f> {
                 if known.is_none() && self.is_transfer(row) {
                     known = operand.and_then(|operand| self.known[operand].clone());
                 }
-                let tainted = self.rows[row].reads.iter().any(|read| self.overridable[*read] && self.data[*read].is_some());
+                let tainted = self.rows[row]
+                    .reads
+                    .iter()
+                    .any(|read| self.overridable[*read] && self.data[*read].is_some());
                 self.overridable.set(value, tainted);
             } else {
                 // Below IR version 4, initializers had to be listed as inputs, and a caller could not

@@ -60,15 +60,21 @@ fn pair(ctx: &Ctx<'_>, old: (usize, Value), new: (usize, Value), refuse: &mut dy
             refuse(format!("`{name}` is a graph output"));
         }
         if let Some(later) = ctx.readers[value].iter().find(|reader| **reader > step) {
-            refuse(format!("step {later} (`{}`) reads `{name}` after step {step} has written over it", ctx.node_at(*later)));
+            refuse(format!(
+                "step {later} (`{}`) reads `{name}` after step {step} has written over it",
+                ctx.node_at(*later)
+            ));
         }
         let is_whole = ty(ctx.tensor(*member)) == ty(state);
         let may_overwrite = |position: usize| {
-            let updated =
-                updates.iter().any(|(result, operand)| *operand == position && data.outputs.get(*result) == Some(&Some(new)));
+            let updated = updates.iter().any(|(result, operand)| {
+                *operand == position && data.outputs.get(*result) == Some(&Some(new))
+            });
             is_whole && (element_wise.contains(&position) || updated)
         };
-        let reads = |(position, operand): (usize, &Option<Value>)| *operand == Some(value) && !may_overwrite(position);
+        let reads = |(position, operand): (usize, &Option<Value>)| {
+            *operand == Some(value) && !may_overwrite(position)
+        };
         let captured = ctx.readers[value].contains(&step) && !data.inputs.contains(&Some(value));
         if captured || data.inputs.iter().enumerate().any(reads) {
             refuse(format!("step {step}, which writes it, still needs `{name}`"));

@@ -28,9 +28,14 @@ pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
         places(ctx, row, far, &links, findings);
         away(ctx, row, store, load, findings);
     }
-    for step in (0..ctx.steps()).filter(|step| ctx.out.is_transfer(ctx.order[*step]) && !seen.contains(step)) {
+    for step in (0..ctx.steps()).filter(|step| ctx.out.is_transfer(ctx.order[*step]) && !seen.contains(step))
+    {
         let name = ctx.node_at(step);
-        findings.add(Kind::TransferMissing, At::node(step, name), format!("step {step}: `{name}` is in no row of `transfers`"));
+        findings.add(
+            Kind::TransferMissing,
+            At::node(step, name),
+            format!("step {step}: `{name}` is in no row of `transfers`"),
+        );
     }
 }
 
@@ -42,7 +47,10 @@ fn pair(ctx: &Ctx<'_>, row: &Transfer) -> Option<(usize, usize, Option<usize>)> 
     let node = |step: usize, name: &str| {
         let row = ctx.order[step];
         let data = ctx.out.module.node(ctx.out.rows[row].node);
-        let fits = ctx.out.is_transfer(row) && &*data.operator.name == name && data.inputs.len() == 1 && data.outputs.len() == 1;
+        let fits = ctx.out.is_transfer(row)
+            && &*data.operator.name == name
+            && data.inputs.len() == 1
+            && data.outputs.len() == 1;
         if fits { data.inputs[0].zip(data.outputs[0]) } else { None }
     };
     let (near, far) = node(store, "SwapOut")?;
@@ -51,7 +59,13 @@ fn pair(ctx: &Ctx<'_>, row: &Transfer) -> Option<(usize, usize, Option<usize>)> 
     fits.then(|| (store, load, ctx.tensor_of[far]))
 }
 
-fn places(ctx: &Ctx<'_>, row: &Transfer, far: Option<usize>, links: &BTreeSet<(&str, &str)>, findings: &mut Findings) {
+fn places(
+    ctx: &Ctx<'_>,
+    row: &Transfer,
+    far: Option<usize>,
+    links: &BTreeSet<(&str, &str)>,
+    findings: &mut Findings,
+) {
     let at = At::tensor(&row.tensor);
     let space = |index: Option<usize>| index.and_then(|index| ctx.tensor(index).space.as_deref());
     let near = ctx.named.get(row.tensor.as_str()).copied();
@@ -73,7 +87,11 @@ fn places(ctx: &Ctx<'_>, row: &Transfer, far: Option<usize>, links: &BTreeSet<(&
     }
     let bytes = near.map(|index| ctx.tensor(index).bytes);
     if bytes != Some(row.bytes) {
-        let message = format!("the transfer of `{}` states {}, not the size of the tensor", row.tensor, exact(row.bytes));
+        let message = format!(
+            "the transfer of `{}` states {}, not the size of the tensor",
+            row.tensor,
+            exact(row.bytes)
+        );
         findings.add(Kind::TransferBytes, at, message);
     }
 }
@@ -87,12 +105,19 @@ fn away(ctx: &Ctx<'_>, row: &Transfer, store: usize, load: usize, findings: &mut
         let readers = ctx.value_of[*member].map_or(&[][..], |value| &ctx.readers[value]);
         if let Some(step) = readers.iter().find(|step| store < **step && **step < load) {
             let name = ctx.node_at(*step);
-            let message = format!("step {step}: `{name}` reads `{}` while `{}` is in the far space", tensor.name, row.tensor);
+            let message = format!(
+                "step {step}: `{name}` reads `{}` while `{}` is in the far space",
+                tensor.name, row.tensor
+            );
             findings.add(Kind::TransferReader, At::node(*step, name).of(&tensor.name), message);
         }
-        let kept = ctx.live[*member].iter().any(|(start, end)| *start < load as u64 && *end > store as u64 + 1);
+        let kept =
+            ctx.live[*member].iter().any(|(start, end)| *start < load as u64 && *end > store as u64 + 1);
         if kept {
-            let message = format!("`{}` is live between store {store} and load {load} of `{}`", tensor.name, row.tensor);
+            let message = format!(
+                "`{}` is live between store {store} and load {load} of `{}`",
+                tensor.name, row.tensor
+            );
             findings.add(Kind::TransferLive, At::tensor(&tensor.name), message);
         }
     }

@@ -46,7 +46,9 @@ fn position(side: &Side<'_>, node: Node) -> Option<usize> {
         "Identity" => true,
         "Dropout" => !side.training(node),
         "Cast" | "CastLike" => of.same_element(),
-        "Clip" => data.operator.version >= BOUNDS_ARE_OPERANDS && data.operands().count() == 1 && of.is_whole(),
+        "Clip" => {
+            data.operator.version >= BOUNDS_ARE_OPERANDS && data.operands().count() == 1 && of.is_whole()
+        }
         "Concat" | "Sum" | "Mean" | "Max" | "Min" => is_alone,
         "Reshape" | "Flatten" | "Squeeze" | "Unsqueeze" | "Expand" | "Tile" => of.same_type(0),
         "Split" => data.outputs.len() == 1 && of.same_type(0),
@@ -81,7 +83,8 @@ impl Of<'_> {
     fn same_type(&self, position: usize) -> bool {
         let same = |from: &TensorType, to: &TensorType| {
             let dims = from.shape.as_deref().zip(to.shape.as_deref());
-            from.element == to.element && dims.is_some_and(|(a, b)| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.same(b)))
+            from.element == to.element
+                && dims.is_some_and(|(a, b)| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.same(b)))
         };
         self.types(position).is_some_and(|(from, to)| from.element.bits().is_some() && same(from, to))
     }
@@ -143,10 +146,14 @@ impl Of<'_> {
     /// partner broadcasts into it.
     fn keeps_shape(&self, kept: usize) -> bool {
         let partner = self.elements(1 - kept);
-        let same_element = self.types(kept).is_some_and(|(from, to)| from.element == to.element && from.element.bits().is_some());
+        let same_element = self
+            .types(kept)
+            .is_some_and(|(from, to)| from.element == to.element && from.element.bits().is_some());
         let broadcasts = || {
             let rank = self.types(kept).and_then(|(from, _)| from.rank());
-            partner.zip(rank).is_some_and(|(data, rank)| data.dims.len() <= rank && data.dims.iter().all(|extent| *extent == 1))
+            partner.zip(rank).is_some_and(|(data, rank)| {
+                data.dims.len() <= rank && data.dims.iter().all(|extent| *extent == 1)
+            })
         };
         same_element && (self.same_type(kept) || broadcasts())
     }
@@ -194,9 +201,14 @@ mod tests {
                 found.is_some_and(|found| found.to_bits() == x.to_bits())
             })
         };
-        let constants = [0.0, -0.0, 1.0, -1.0, f64::NAN, f64::INFINITY, f64::MIN_POSITIVE, 1.0 + f64::EPSILON, 5e-324];
-        let kept = |name: &str, left: bool| constants.into_iter().filter(|c| keeps(name, *c, left)).collect::<Vec<_>>();
-        let signs = |name: &str, left: bool| kept(name, left).iter().map(|c| (c.abs(), c.is_sign_negative())).collect::<Vec<_>>();
+        let constants =
+            [0.0, -0.0, 1.0, -1.0, f64::NAN, f64::INFINITY, f64::MIN_POSITIVE, 1.0 + f64::EPSILON, 5e-324];
+        let kept = |name: &str, left: bool| {
+            constants.into_iter().filter(|c| keeps(name, *c, left)).collect::<Vec<_>>()
+        };
+        let signs = |name: &str, left: bool| {
+            kept(name, left).iter().map(|c| (c.abs(), c.is_sign_negative())).collect::<Vec<_>>()
+        };
         assert_eq!([signs("Add", false), signs("Add", true)], [vec![(0.0, true)], vec![(0.0, true)]]);
         assert_eq!([signs("Sub", false), signs("Sub", true)], [vec![(0.0, false)], vec![]]);
         assert_eq!([signs("Mul", false), signs("Mul", true)], [vec![(1.0, false)], vec![(1.0, false)]]);

@@ -42,7 +42,9 @@ fn result_in_operand(side: &Side<'_>, row: usize, part: Value, whole: Value, fou
             }
         }
         View::Split => found.extend(pieces(side, &data.outputs, part, small, big, data.int("axis", 0))),
-        View::Slice => found.extend(slice_starts(side, row, big).and_then(|starts| window(side.extents, big, small, &starts))),
+        View::Slice => found.extend(
+            slice_starts(side, row, big).and_then(|starts| window(side.extents, big, small, &starts)),
+        ),
         View::Concat | View::None => {}
     }
 }
@@ -75,7 +77,14 @@ pub(crate) fn begins(side: &Side<'_>, part: Value, whole: Value) -> bool {
 }
 
 /// Returns the offsets of `part` among pieces that follow one another along an axis of `big`.
-fn pieces(side: &Side<'_>, all: &[Option<Value>], part: Value, small: &Known, big: &Known, axis: i64) -> Vec<DimExpr> {
+fn pieces(
+    side: &Side<'_>,
+    all: &[Option<Value>],
+    part: Value,
+    small: &Known,
+    big: &Known,
+    axis: i64,
+) -> Vec<DimExpr> {
     let rank = big.dims.len();
     let Some(axis) = normalize_axis(axis, rank) else { return Vec::new() };
     let mut found = Vec::new();

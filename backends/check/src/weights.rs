@@ -26,15 +26,24 @@ pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
     for row in &ctx.layout.encoded_weights {
         let at = || At::tensor(&row.codes);
         if !named.insert(row.codes.as_str()) {
-            findings.add(Kind::EncodedWeight, at(), format!("`{}` in `encoded_weights` occurs twice", row.codes));
+            findings.add(
+                Kind::EncodedWeight,
+                at(),
+                format!("`{}` in `encoded_weights` occurs twice", row.codes),
+            );
             continue;
         }
         if !is_allowed(ctx, row.bits) {
-            let message = format!("`{}` holds `{}` in {} bits, but no option asks for this", row.codes, row.of, row.bits);
+            let message = format!(
+                "`{}` holds `{}` in {} bits, but no option asks for this",
+                row.codes, row.of, row.bits
+            );
             findings.add(Kind::EncodedWeight, at(), message);
         }
         match decoded(ctx.out, row).and_then(|matrix| errors(ctx.given, row, &matrix)) {
-            Err(why) => findings.add(Kind::EncodedWeight, at(), format!("`{}` in `encoded_weights` {why}", row.codes)),
+            Err(why) => {
+                findings.add(Kind::EncodedWeight, at(), format!("`{}` in `encoded_weights` {why}", row.codes))
+            }
             Ok(found) => {
                 let sum = sums.entry(&row.of).or_insert_with(|| Some(Sums::default()));
                 *sum = sum.zip(found).map(|(sum, found)| sum.with(found));
@@ -44,12 +53,15 @@ pub(crate) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
     let unverified = sums.values().filter(|sum| sum.is_none()).count();
     for row in &ctx.layout.encoded_weights {
         let Some(Some(sum)) = sums.get(row.of.as_str()) else { continue };
-        for (what, claimed, found) in
-            [("relative error", row.relative_error, sum.relative()), ("largest error", row.largest_error, sum.largest)]
-        {
+        for (what, claimed, found) in [
+            ("relative error", row.relative_error, sum.relative()),
+            ("largest error", row.largest_error, sum.largest),
+        ] {
             if (claimed - found).abs() > found.abs() * ROUNDING {
-                let message =
-                    format!("the {what} of `{}` in `{}` is {found:e}; the layout states {claimed:e}", row.of, row.codes);
+                let message = format!(
+                    "the {what} of `{}` in `{}` is {found:e}; the layout states {claimed:e}",
+                    row.of, row.codes
+                );
                 findings.add(Kind::EncodedWeight, At::tensor(&row.codes), message);
             }
         }
@@ -75,7 +87,8 @@ fn is_allowed(ctx: &Ctx<'_>, bits: u64) -> bool {
 
 /// Checks that codes without a row are no more than those of the input model.
 fn unnamed(ctx: &Ctx<'_>, named: &BTreeSet<&str>, findings: &mut Findings) {
-    let known: Vec<Content> = codes(ctx.given).into_keys().filter_map(|value| constant(ctx.given, 0, value)).collect();
+    let known: Vec<Content> =
+        codes(ctx.given).into_keys().filter_map(|value| constant(ctx.given, 0, value)).collect();
     let before = codes(ctx.given).into_values().fold(0u64, u64::saturating_add);
     let (mut after, mut first) = (0u64, None);
     for (value, bytes) in codes(ctx.out) {
@@ -131,7 +144,8 @@ struct Matrix {
 
 /// Decodes the codes of a row as the node does that reads them.
 fn decoded(out: &Side<'_>, row: &EncodedWeight) -> Result<Matrix, String> {
-    let value = |name: &str| out.named.get(name).copied().filter(|value| out.module.constant_of(*value).is_some());
+    let value =
+        |name: &str| out.named.get(name).copied().filter(|value| out.module.constant_of(*value).is_some());
     let Some((codes, scales)) = value(&row.codes).zip(value(&row.scales)) else {
         return Err("names no constant of the output model".to_owned());
     };
@@ -151,19 +165,28 @@ fn decoded(out: &Side<'_>, row: &EncodedWeight) -> Result<Matrix, String> {
     let operands = &out.module.node(reader).inputs;
     let reads = |position: usize, value: Value| operands.get(position).copied().flatten() == Some(value);
     let found = match &*out.module.node(reader).operator.name {
-        "DequantizeLinear" if reads(0, codes) && reads(1, scales) => by_node(out, reader, codes, &code, &scale),
-        "MatMulNBits" if reads(1, codes) && reads(2, scales) => by_product(out, reader, row.bits, &code, &scale),
+        "DequantizeLinear" if reads(0, codes) && reads(1, scales) => {
+            by_node(out, reader, codes, &code, &scale)
+        }
+        "MatMulNBits" if reads(1, codes) && reads(2, scales) => {
+            by_product(out, reader, row.bits, &code, &scale)
+        }
         _ => None,
     };
     let found = found.ok_or_else(|| "does not fit the node that reads it".to_owned())?;
     if found.form != (row.bits, row.block) {
-        return Err(format!("has {} bits, or other blocks; the layout states {} bits", found.form.0, row.bits));
+        return Err(format!(
+            "has {} bits, or other blocks; the layout states {} bits",
+            found.form.0, row.bits
+        ));
     }
     let before = (found.numbers.len() as u64).saturating_mul(4);
     if row.before != before {
         return Err(format!("stands for {}; the layout states {}", exact(before), exact(row.before)));
     }
-    for (what, [from, to], found) in [("rows", row.rows, found.inner), ("columns", row.columns, found.columns)] {
+    for (what, [from, to], found) in
+        [("rows", row.rows, found.inner), ("columns", row.columns, found.columns)]
+    {
         if to.checked_sub(from) != Some(found as u64) {
             return Err(format!("holds {found} {what}; the layout states {from} to {to}"));
         }
@@ -183,7 +206,9 @@ fn by_node(out: &Side<'_>, node: Node, codes: Value, code: &Bytes, scale: &[f32]
         match ty.element {
             ElementType::Int8 => code.get(index).map(|byte| i32::from(*byte as i8)),
             // The sign is the highest of four bits; the first code is in the lower half.
-            ElementType::Int4 => code.get(index / 2).map(|byte| i32::from(((byte >> (index % 2 * 4) << 4) as i8) >> 4)),
+            ElementType::Int4 => {
+                code.get(index / 2).map(|byte| i32::from(((byte >> (index % 2 * 4) << 4) as i8) >> 4))
+            }
             _ => None,
         }
     };
@@ -201,7 +226,10 @@ fn by_node(out: &Side<'_>, node: Node, codes: Value, code: &Bytes, scale: &[f32]
     for column in 0..width {
         for number in 0..inner {
             let (row, column) = if transposed { (column, number) } else { (number, column) };
-            numbers.push(signed(row.checked_mul(columns)?.checked_add(column)?)? as f32 * scale.get(place(row, column))?);
+            numbers.push(
+                signed(row.checked_mul(columns)?.checked_add(column)?)? as f32
+                    * scale.get(place(row, column))?,
+            );
         }
     }
     let bits = if ty.element == ElementType::Int8 { 8 } else { 4 };
@@ -213,8 +241,10 @@ fn by_node(out: &Side<'_>, node: Node, codes: Value, code: &Bytes, scale: &[f32]
 fn by_product(out: &Side<'_>, node: Node, bits: u64, code: &Bytes, scale: &[f32]) -> Option<Matrix> {
     let data = out.module.node(node);
     let extent = |name: &str| usize::try_from(data.int(name, 0)).ok();
-    let (inner, columns, block) = (extent("K")?, extent("N")?, extent("block_size").filter(|block| *block > 0)?);
-    (u64::try_from(data.int("bits", 4)).ok()? == bits && data.inputs.get(3).copied().flatten().is_none()).then_some(())?;
+    let (inner, columns, block) =
+        (extent("K")?, extent("N")?, extent("block_size").filter(|block| *block > 0)?);
+    (u64::try_from(data.int("bits", 4)).ok()? == bits && data.inputs.get(3).copied().flatten().is_none())
+        .then_some(())?;
     let blocks = inner.div_ceil(block);
     let unsigned = |index: usize| match bits {
         8 => code.get(index).map(|byte| i32::from(*byte) - 128),
@@ -267,7 +297,8 @@ fn errors(given: &Side<'_>, row: &EncodedWeight, matrix: &Matrix) -> Result<Opti
 fn compared(constant: &ConstData, bytes: &Bytes, row: &EncodedWeight, matrix: &Matrix) -> Option<Sums> {
     let dims = constant.ty.known_dims().filter(|_| constant.ty.element == ElementType::Float)?;
     let [rows, columns] = [row.rows[1], row.columns[1]];
-    let (first_row, first_column) = (usize::try_from(row.rows[0]).ok()?, usize::try_from(row.columns[0]).ok()?);
+    let (first_row, first_column) =
+        (usize::try_from(row.rows[0]).ok()?, usize::try_from(row.columns[0]).ok()?);
     let numbers = bytes.as_chunks().0;
     // Extents of the matrix: rows, then columns; or the other way round.
     let ways = [([0, 1], false), ([1, 0], true)].into_iter().filter(|([row, column], transposed)| {
@@ -278,7 +309,8 @@ fn compared(constant: &ConstData, bytes: &Bytes, row: &EncodedWeight, matrix: &M
         let stride = usize::try_from(dims[1]).unwrap_or(0);
         let mut sums = Sums::default();
         for (at, found) in matrix.numbers.iter().enumerate() {
-            let (column, row) = (first_column + at / matrix.inner.max(1), first_row + at % matrix.inner.max(1));
+            let (column, row) =
+                (first_column + at / matrix.inner.max(1), first_row + at % matrix.inner.max(1));
             let at = if transposed { column * stride + row } else { row * stride + column };
             let number = numbers.get(at).map_or(f64::NAN, |raw| f64::from(f32::from_le_bytes(*raw)));
             let error = number - f64::from(*found);

@@ -20,11 +20,20 @@ static inline long long memc_max(long long left, long long right) { return left 
 /// Writes the functions, if dimensions are free. `names` has an identifier for each tensor with a macro.
 pub(crate) fn write_extents(layout: &Layout, names: &[(usize, String)], text: &mut String) -> Result {
     let Some(plan) = ExtentPlan::of(layout) else { return Ok(()) };
-    writeln!(text, "\n/* Free dimensions. The macros hold for the largest extents, the functions below for those of a run. */")?;
+    writeln!(
+        text,
+        "\n/* Free dimensions. The macros hold for the largest extents, the functions below for those of a run. */"
+    )?;
     writeln!(text, "typedef struct {{")?;
     for dimension in &plan.dimensions {
         let range = dimension.extents;
-        let about = format!("{}: {} to {} in steps of {}", comment(&dimension.name), range.min, range.max, range.step);
+        let about = format!(
+            "{}: {} to {} in steps of {}",
+            comment(&dimension.name),
+            range.min,
+            range.max,
+            range.step
+        );
         writeln!(text, "  long long {}; /* {about} */", dimension.field)?;
     }
     writeln!(text, "}} memc_extents;\n{ARITHMETIC}")?;
@@ -46,7 +55,13 @@ pub(crate) fn write_extents(layout: &Layout, names: &[(usize, String)], text: &m
 }
 
 fn style_of<'a>(dimension: &'a dyn Fn(&str) -> String) -> Style<'a> {
-    Style { number: &|value| format!("{value}LL"), dimension, floor: "memc_floor", min: "memc_min", max: "memc_max" }
+    Style {
+        number: &|value| format!("{value}LL"),
+        dimension,
+        floor: "memc_floor",
+        min: "memc_min",
+        max: "memc_max",
+    }
 }
 
 /// Returns the text of an expression.
@@ -82,8 +97,12 @@ fn used<'a>(amounts: impl IntoIterator<Item = &'a Amount>) -> Vec<usize> {
 
 /// Declares a variable for each of these expressions; a negative value counts as 0.
 fn variables(plan: &ExtentPlan, used: &[usize]) -> String {
-    let one =
-        |at: &usize| format!("  const unsigned long long e{at} = (unsigned long long)memc_max({}, 0LL);\n", expr(plan, *at));
+    let one = |at: &usize| {
+        format!(
+            "  const unsigned long long e{at} = (unsigned long long)memc_max({}, 0LL);\n",
+            expr(plan, *at)
+        )
+    };
     used.iter().map(one).collect()
 }
 
@@ -98,7 +117,11 @@ fn write_test(plan: &ExtentPlan, text: &mut String) -> Result {
         writeln!(
             text,
             "{}",
-            if step > 1 { format!(" && (at->{field} - {}LL) % {step}LL == 0", range.min) } else { String::new() }
+            if step > 1 {
+                format!(" && (at->{field} - {}LL) % {step}LL == 0", range.min)
+            } else {
+                String::new()
+            }
         )?;
     }
     for (of, most) in &plan.limits {
@@ -196,7 +219,10 @@ fn write_fixed(plan: &ExtentPlan, text: &mut String) -> Result {
     }
     let buckets = plan.fixed.len() - 1;
     writeln!(text, "#define MEMC_BUCKET_COUNT {buckets}")?;
-    writeln!(text, "/* Number of the smallest bucket that holds the extents; MEMC_BUCKET_COUNT stands for the main offsets. */")?;
+    writeln!(
+        text,
+        "/* Number of the smallest bucket that holds the extents; MEMC_BUCKET_COUNT stands for the main offsets. */"
+    )?;
     writeln!(text, "static inline unsigned memc_bucket_at(const memc_extents *at) {{\n  (void)at;")?;
     for (number, bucket) in plan.fixed.iter().take(buckets).enumerate() {
         let holds = bucket.most.iter().filter_map(|(dimension, most)| {
@@ -211,7 +237,8 @@ fn write_fixed(plan: &ExtentPlan, text: &mut String) -> Result {
         let rows = (0..plan.fixed.len()).map(|number| format!("    {{ {} }}", list(values(number), "ULL")));
         rows.collect::<Vec<_>>().join(",\n")
     };
-    let offsets = table(&|number| plan.fixed.get(number).map(|fixed| fixed.offsets.clone()).unwrap_or_default());
+    let offsets =
+        table(&|number| plan.fixed.get(number).map(|fixed| fixed.offsets.clone()).unwrap_or_default());
     let sizes = table(&|number| plan.fixed.get(number).map(|fixed| fixed.arenas.clone()).unwrap_or_default());
     let tensors = plan.sizes.len();
     writeln!(

@@ -49,15 +49,27 @@ fn write_header(layout: &Layout, text: &mut String) -> std::fmt::Result {
     )?;
     // Model identity and helper macros.
     writeln!(text, "#ifndef MEMC_LAYOUT_H\n#define MEMC_LAYOUT_H\n")?;
-    writeln!(text, "/* The model file that the plan belongs to, and the first digits of its hash as a number. */")?;
+    writeln!(
+        text,
+        "/* The model file that the plan belongs to, and the first digits of its hash as a number. */"
+    )?;
     writeln!(text, "#define MEMC_MODEL_SHA256 \"{sha}\"\n#define MEMC_MODEL_ID 0x{id}UL")?;
     writeln!(text, "#if defined(MEMC_EXPECTED_MODEL_ID) && MEMC_EXPECTED_MODEL_ID != MEMC_MODEL_ID")?;
     writeln!(text, "#error \"this memory plan belongs to another model\"\n#endif\n")?;
     writeln!(text, "/* C99 has no static assertion: an array of negative size stops the compiler. */")?;
-    writeln!(text, "#define MEMC_ASSERT(name, condition) typedef char memc_assert_##name[(condition) ? 1 : -1]")?;
-    writeln!(text, "#define MEMC_TENSOR_AT(arena, name) ((void *)((unsigned char *)(arena) + MEMC_TENSOR_##name##_OFFSET))\n")?;
+    writeln!(
+        text,
+        "#define MEMC_ASSERT(name, condition) typedef char memc_assert_##name[(condition) ? 1 : -1]"
+    )?;
+    writeln!(
+        text,
+        "#define MEMC_TENSOR_AT(arena, name) ((void *)((unsigned char *)(arena) + MEMC_TENSOR_##name##_OFFSET))\n"
+    )?;
     let spaces = write_arenas(layout, text)?;
-    let ends = [("INPUT", "Graph inputs, which the caller fills", inputs(layout)), ("OUTPUT", "Graph outputs", outputs(layout))];
+    let ends = [
+        ("INPUT", "Graph inputs, which the caller fills", inputs(layout)),
+        ("OUTPUT", "Graph outputs", outputs(layout)),
+    ];
     for (word, about, tensors) in ends {
         write_ends(layout, text, word, about, &tensors)?;
     }
@@ -111,7 +123,12 @@ pub fn c_identifiers(layout: &Layout) -> CIdentifiers {
 fn write_arenas(layout: &Layout, text: &mut String) -> Result<Vec<(String, String)>, std::fmt::Error> {
     let mut spaces = Vec::new();
     for (arena, name) in layout.arenas.iter().zip(c_identifiers(layout).arenas) {
-        writeln!(text, "/* Space {}. {} */", comment(&arena.space), comment(&scratch_note(layout, &arena.space)))?;
+        writeln!(
+            text,
+            "/* Space {}. {} */",
+            comment(&arena.space),
+            comment(&scratch_note(layout, &arena.space))
+        )?;
         writeln!(text, "#define MEMC_ARENA_{name}_SIZE {}", literal(arena.size))?;
         writeln!(text, "#define MEMC_ARENA_{name}_ALIGNMENT {}", literal(arena.alignment))?;
         writeln!(
@@ -124,7 +141,13 @@ fn write_arenas(layout: &Layout, text: &mut String) -> Result<Vec<(String, Strin
 }
 
 /// Writes the graph's inputs or outputs, numbered from 0.
-fn write_ends(layout: &Layout, text: &mut String, word: &str, about: &str, tensors: &[usize]) -> std::fmt::Result {
+fn write_ends(
+    layout: &Layout,
+    text: &mut String,
+    word: &str,
+    about: &str,
+    tensors: &[usize],
+) -> std::fmt::Result {
     writeln!(text, "/* {about}: element types are numbered as in ONNX's TensorProto.DataType. */")?;
     writeln!(text, "#define MEMC_{word}_COUNT {}", tensors.len())?;
     for (number, tensor) in tensors.iter().filter_map(|index| layout.tensors.get(*index)).enumerate() {
@@ -161,8 +184,16 @@ fn write_comment(tensor: &Tensor, text: &mut String) -> std::fmt::Result {
 /// Writes the plan as arrays, for programs that iterate over it. Without `MEMC_TABLES` the arrays take
 /// no memory.
 fn write_tables(layout: &Layout, text: &mut String) -> std::fmt::Result {
-    writeln!(text, "\n/* The plan as tables, for one source file that defines MEMC_TABLES before it includes this one. */")?;
-    writeln!(text, "#define MEMC_TENSOR_COUNT {}\n#define MEMC_STEP_COUNT {}", layout.tensors.len(), layout.schedule.len())?;
+    writeln!(
+        text,
+        "\n/* The plan as tables, for one source file that defines MEMC_TABLES before it includes this one. */"
+    )?;
+    writeln!(
+        text,
+        "#define MEMC_TENSOR_COUNT {}\n#define MEMC_STEP_COUNT {}",
+        layout.tensors.len(),
+        layout.schedule.len()
+    )?;
     writeln!(
         text,
         "/* Arena number of tensors that the caller holds, and tensor number of operands that are left out or have no size. */"
@@ -170,9 +201,15 @@ fn write_tables(layout: &Layout, text: &mut String) -> std::fmt::Result {
     writeln!(text, "#define MEMC_NO_ARENA 0xffffU\n#define MEMC_NO_TENSOR 0xffffffffUL")?;
     writeln!(text, "#ifdef MEMC_TABLES")?;
     // Types of the tables.
-    let is_wide = layout.tensors.iter().any(|tensor| u32::try_from(tensor.bytes.max(tensor.offset.unwrap_or(0))).is_err());
+    let is_wide = layout
+        .tensors
+        .iter()
+        .any(|tensor| u32::try_from(tensor.bytes.max(tensor.offset.unwrap_or(0))).is_err());
     writeln!(text, "typedef unsigned long {}memc_bytes;", if is_wide { "long " } else { "" })?;
-    writeln!(text, "typedef struct {{ const char *name; memc_bytes offset, size; unsigned arena, type; }} memc_tensor;")?;
+    writeln!(
+        text,
+        "typedef struct {{ const char *name; memc_bytes offset, size; unsigned arena, type; }} memc_tensor;"
+    )?;
     writeln!(
         text,
         "/* `first` is the position in memc_step_tensors of the operands, results and workspace of a step, in this order. */"
@@ -190,7 +227,12 @@ fn write_tables(layout: &Layout, text: &mut String) -> std::fmt::Result {
                 _ => ("MEMC_NO_ARENA".to_owned(), 0),
             };
             let (name, kind) = (c_string(&tensor.name), element_type(&tensor.dtype));
-            writeln!(text, "{{ {name}, {}, {}, {arena}, {kind}U }},", literal(offset), literal(tensor.bytes))?;
+            writeln!(
+                text,
+                "{{ {name}, {}, {}, {arena}, {kind}U }},",
+                literal(offset),
+                literal(tensor.bytes)
+            )?;
         }
         writeln!(text, "}};")?;
     }
@@ -201,8 +243,10 @@ fn write_tables(layout: &Layout, text: &mut String) -> std::fmt::Result {
     // Table of tensor indices, step by step.
     writeln!(text, "static const unsigned long memc_step_tensors[] = {{")?;
     for step in &steps {
-        let known = step.reads.iter().chain(&step.writes).copied().chain(step.scratch.iter().copied().map(Some));
-        let row: Vec<String> = known.map(|it| it.map_or("MEMC_NO_TENSOR".to_owned(), |index| format!("{index}UL"))).collect();
+        let known =
+            step.reads.iter().chain(&step.writes).copied().chain(step.scratch.iter().copied().map(Some));
+        let row: Vec<String> =
+            known.map(|it| it.map_or("MEMC_NO_TENSOR".to_owned(), |index| format!("{index}UL"))).collect();
         if !row.is_empty() {
             writeln!(text, "{},", row.join(", "))?;
         }

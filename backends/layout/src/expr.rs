@@ -44,7 +44,9 @@ impl Expr {
 
     /// Returns the value at these extents; `None` if one is missing, or the arithmetic overflows.
     pub fn value(&self, extents: &BTreeMap<String, u64>) -> Option<i128> {
-        let all = |operands: &[Self]| operands.iter().map(|operand| operand.value(extents)).collect::<Option<Vec<_>>>();
+        let all = |operands: &[Self]| {
+            operands.iter().map(|operand| operand.value(extents)).collect::<Option<Vec<_>>>()
+        };
         match self {
             Self::Number(value) => Some(i128::from(*value)),
             Self::Dimension(name) => extents.get(name).map(|extent| i128::from(*extent)),
@@ -159,7 +161,11 @@ impl Parser<'_> {
             return self.quoted().map(Expr::Dimension);
         }
         let start = self.at;
-        while self.text.get(self.at).is_some_and(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b':')) {
+        while self
+            .text
+            .get(self.at)
+            .is_some_and(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b':'))
+        {
             self.at += 1;
         }
         let word = std::str::from_utf8(self.text.get(start..self.at)?).ok()?;
@@ -240,7 +246,20 @@ mod tests {
     #[test]
     fn other_texts_are_refused() {
         let deep = "(".repeat(100) + "N" + &")".repeat(100);
-        for text in ["", "3N", "N+", "ceil(N/2)", "floor(N)", "min()", "\"N", "N)", "N M", "(N", "9223372036854775808", &deep] {
+        for text in [
+            "",
+            "3N",
+            "N+",
+            "ceil(N/2)",
+            "floor(N)",
+            "min()",
+            "\"N",
+            "N)",
+            "N M",
+            "(N",
+            "9223372036854775808",
+            &deep,
+        ] {
             assert_eq!(Expr::parse(text), None, "{text}");
         }
     }

@@ -70,11 +70,16 @@ impl ExtentPlan {
         let find = |name: &String| of_name.get(name.as_str()).copied();
         let limits = layout.model.limits.iter().map(|limit| Some((texts.position(&limit.of)?, limit.most)));
         let limits = limits.collect::<Option<_>>()?;
-        let sizes = layout.tensors.iter().map(|tensor| texts.amount(tensor.bytes_expr.as_ref(), tensor.bytes));
+        let sizes =
+            layout.tensors.iter().map(|tensor| texts.amount(tensor.bytes_expr.as_ref(), tensor.bytes));
         let sizes = sizes.collect::<Option<_>>()?;
         let aliases = aliases(layout, &find, &mut texts)?;
-        let row = |row: &FormulaRow| Some((find(&row.tensor)?, row.above.iter().map(find).collect::<Option<Vec<_>>>()?));
-        let rows = |space: &String| layout.formula.get(space).into_iter().flatten().map(row).collect::<Option<Vec<_>>>();
+        let row = |row: &FormulaRow| {
+            Some((find(&row.tensor)?, row.above.iter().map(find).collect::<Option<Vec<_>>>()?))
+        };
+        let rows = |space: &String| {
+            layout.formula.get(space).into_iter().flatten().map(row).collect::<Option<Vec<_>>>()
+        };
         let rows = layout.arenas.iter().map(|arena| rows(&arena.space)).collect::<Option<_>>()?;
         Some(Self { dimensions, limits, sizes, aliases, rows, fixed: fixed(layout)?, exprs: texts.exprs })
     }
@@ -105,11 +110,19 @@ impl Texts {
 }
 
 /// Returns the placed aliases, each after its owner.
-fn aliases(layout: &Layout, find: &dyn Fn(&String) -> Option<usize>, texts: &mut Texts) -> Option<Vec<(usize, usize, Amount)>> {
+fn aliases(
+    layout: &Layout,
+    find: &dyn Fn(&String) -> Option<usize>,
+    texts: &mut Texts,
+) -> Option<Vec<(usize, usize, Amount)>> {
     let mut open: Vec<(usize, usize, Amount)> = Vec::new();
     for (index, tensor) in layout.tensors.iter().enumerate().filter(|(_, tensor)| tensor.offset.is_some()) {
         if let Some(alias) = &tensor.alias {
-            open.push((index, find(&alias.of)?, texts.amount(alias.alias_offset_expr.as_ref(), alias.alias_offset)?));
+            open.push((
+                index,
+                find(&alias.of)?,
+                texts.amount(alias.alias_offset_expr.as_ref(), alias.alias_offset)?,
+            ));
         }
     }
     let mut waits: Vec<bool> = vec![false; layout.tensors.len()];
@@ -133,15 +146,23 @@ fn fixed(layout: &Layout) -> Option<Vec<FixedOffsets>> {
     let dims: Vec<&String> = layout.model.ranges.keys().collect();
     let mut all = Vec::new();
     for bucket in &layout.layouts {
-        let most = bucket.dims.iter().map(|(name, most)| Some((dims.iter().position(|dim| *dim == name)?, *most)));
-        let size = |space: &String| bucket.arenas.iter().find(|arena| arena.space == *space).map_or(0, |arena| arena.size);
+        let most =
+            bucket.dims.iter().map(|(name, most)| Some((dims.iter().position(|dim| *dim == name)?, *most)));
+        let size = |space: &String| {
+            bucket.arenas.iter().find(|arena| arena.space == *space).map_or(0, |arena| arena.size)
+        };
         all.push(FixedOffsets {
             most: most.collect::<Option<_>>()?,
             arenas: layout.arenas.iter().map(|arena| size(&arena.space)).collect(),
-            offsets: layout.tensors.iter().map(|tensor| bucket.offsets.get(&tensor.name).copied().unwrap_or(0)).collect(),
+            offsets: layout
+                .tensors
+                .iter()
+                .map(|tensor| bucket.offsets.get(&tensor.name).copied().unwrap_or(0))
+                .collect(),
         });
     }
-    let own = |tensor: &crate::types::Tensor| if tensor.alias.is_none() { tensor.offset.unwrap_or(0) } else { 0 };
+    let own =
+        |tensor: &crate::types::Tensor| if tensor.alias.is_none() { tensor.offset.unwrap_or(0) } else { 0 };
     all.push(FixedOffsets {
         most: Vec::new(),
         arenas: layout.arenas.iter().map(|arena| arena.size).collect(),

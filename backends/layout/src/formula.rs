@@ -32,7 +32,9 @@ fn rows(layout: &Layout, owners: &[Owner]) -> Vec<FormulaRow> {
     if sorted.len() <= MAX_REDUCED {
         reduce(&mut under);
     }
-    let name = |at: usize| sorted.get(at).and_then(|owner| layout.tensors.get(owner.tensor)).map(|tensor| tensor.name.clone());
+    let name = |at: usize| {
+        sorted.get(at).and_then(|owner| layout.tensors.get(owner.tensor)).map(|tensor| tensor.name.clone())
+    };
     let row = |(at, under): (usize, &BTreeSet<usize>)| {
         Some(FormulaRow { tensor: name(at)?, above: under.iter().filter_map(|below| name(*below)).collect() })
     };

@@ -25,7 +25,10 @@ impl Identifiers {
     /// that it keeps its identifier in the plan of a changed model. If two names would become equal,
     /// the later call gets a number.
     pub(crate) fn upper(&mut self, name: &str) -> String {
-        let base: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect();
+        let base: String = name
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' })
+            .collect();
         // Names often begin with a slash, and its underscore has no meaning.
         let trimmed = base.trim_start_matches('_');
         let short = if trimmed.len() > MAX_LENGTH { shortened(trimmed, name) } else { trimmed.to_owned() };
@@ -34,7 +37,8 @@ impl Identifiers {
 
     /// Returns the name with separators of CSV fields replaced by `_`, made unique by a number.
     pub(crate) fn field(&mut self, name: &str) -> String {
-        let base: String = name.chars().map(|c| if matches!(c, ',' | '"') || c.is_control() { '_' } else { c }).collect();
+        let base: String =
+            name.chars().map(|c| if matches!(c, ',' | '"') || c.is_control() { '_' } else { c }).collect();
         self.unique(base, usize::MAX)
     }
 
@@ -63,17 +67,24 @@ impl Identifiers {
 /// them.
 fn shortened(identifier: &str, name: &str) -> String {
     // FNV-1a gives equal hashes on every machine and in every version.
-    let hash = name.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    let hash =
+        name.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
     let digits = format!("_{hash:08X}_");
     let kept = MAX_LENGTH - digits.len();
     let (front, back) = (kept / 2, identifier.len() - (kept - kept / 2));
-    format!("{}{digits}{}", identifier.get(..front).unwrap_or_default(), identifier.get(back..).unwrap_or_default())
+    format!(
+        "{}{digits}{}",
+        identifier.get(..front).unwrap_or_default(),
+        identifier.get(back..).unwrap_or_default()
+    )
 }
 
 /// Returns a name as text for a comment of C or Rust: printable ASCII, without characters that end the
 /// comment or continue a line.
 pub(crate) fn comment(name: &str) -> String {
-    name.chars().map(|c| if (c.is_ascii_graphic() || c == ' ') && !matches!(c, '*' | '\\' | '?') { c } else { '_' }).collect()
+    name.chars()
+        .map(|c| if (c.is_ascii_graphic() || c == ' ') && !matches!(c, '*' | '\\' | '?') { c } else { '_' })
+        .collect()
 }
 
 /// Returns a name as a string literal of C. UTF-8; bytes other than printable ASCII become octal

@@ -28,7 +28,9 @@ pub enum ReadError {
         expected: &'static str,
     },
     /// The file has a major version that this reader does not know.
-    #[error("the file has version `{found}`, but this memc reads `{expected}`: use the memc that wrote it, or plan again")]
+    #[error(
+        "the file has version `{found}`, but this memc reads `{expected}`: use the memc that wrote it, or plan again"
+    )]
     OtherVersion {
         /// Value of the key `schema`.
         found: String,
@@ -71,7 +73,8 @@ pub fn read(text: &str) -> Result<Layout, ReadError> {
 
 /// Reads a file whose key `schema` must name a version, such as `memc.layout/1`.
 pub(crate) fn read_as<T: DeserializeOwned>(text: &str, expected: &'static str) -> Result<T, ReadError> {
-    let located = |source: serde_json::Error| ReadError::Json { line: source.line(), column: source.column(), source };
+    let located =
+        |source: serde_json::Error| ReadError::Json { line: source.line(), column: source.column(), source };
     // The version comes first: a file of another version may differ in every other key.
     let Head { schema } = serde_json::from_str(text).map_err(located)?;
     let (format, version) = schema.split_once('/').unwrap_or((&schema, ""));

@@ -57,7 +57,7 @@ pub use rust_constants::to_rust;
 pub use schema::{SCHEMA_ID, schema};
 pub use searches::{ParetoPoint, Solver, Trace};
 pub use types::{
-    Alias, AliasKind, Arena, Baseline, Bucket, Busy, Cache, Class, Cost, EncodedWeight, Encoding, Io, Layout, Link, LiveRange,
-    LowerBound, Model, OpsetImport, Peak, Rewrite, RewrittenValue, ScheduledNode, Space, StateUpdate, Stated, StatedBy, Subgraph,
-    Target, Tensor, Transfer, Unpaired, Unplanned, VERSION,
+    Alias, AliasKind, Arena, Baseline, Bucket, Busy, Cache, Class, Cost, EncodedWeight, Encoding, Io, Layout,
+    Link, LiveRange, LowerBound, Model, OpsetImport, Peak, Rewrite, RewrittenValue, ScheduledNode, Space,
+    StateUpdate, Stated, StatedBy, Subgraph, Target, Tensor, Transfer, Unpaired, Unplanned, VERSION,
 };

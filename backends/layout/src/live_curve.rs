@@ -90,7 +90,9 @@ impl LiveCurve {
                 spaces.push(SpaceCurve::new(&space.name, owners, layout.schedule.len()));
             }
         }
-        spaces.extend(by_space.into_iter().map(|(name, owners)| SpaceCurve::new(name, owners, layout.schedule.len())));
+        spaces.extend(
+            by_space.into_iter().map(|(name, owners)| SpaceCurve::new(name, owners, layout.schedule.len())),
+        );
         LiveCurve { spaces }
     }
 

@@ -16,7 +16,9 @@ pub fn to_onnx2c_csv(layout: &Layout) -> String {
     let Some(arena) = layout.arenas.first() else { return text };
     let mut identifiers = Identifiers::default();
     for tensor in layout.tensors.iter().filter(|tensor| tensor.class != Class::Scratch) {
-        let Some(offset) = tensor.offset.filter(|_| tensor.space.as_ref() == Some(&arena.space)) else { continue };
+        let Some(offset) = tensor.offset.filter(|_| tensor.space.as_ref() == Some(&arena.space)) else {
+            continue;
+        };
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{},{offset}", identifiers.field(&tensor.name));
     }

@@ -95,7 +95,10 @@ impl Placement {
     }
 }
 
-fn all<T>(tensors: &[Tensor], of: impl Fn(&Tensor) -> Result<T, PlacementError>) -> Result<Vec<T>, PlacementError> {
+fn all<T>(
+    tensors: &[Tensor],
+    of: impl Fn(&Tensor) -> Result<T, PlacementError>,
+) -> Result<Vec<T>, PlacementError> {
     tensors.iter().map(of).collect()
 }
 
@@ -103,7 +106,9 @@ fn all<T>(tensors: &[Tensor], of: impl Fn(&Tensor) -> Result<T, PlacementError>)
 fn check(layout: &Layout, extents: &BTreeMap<String, u64>) -> Result<(), PlacementError> {
     for (name, range) in &layout.model.ranges {
         let extent = *extents.get(name).ok_or_else(|| PlacementError::Missing { name: name.clone() })?;
-        let is_step = extent.checked_sub(range.min).is_some_and(|above| above.checked_rem(range.step).unwrap_or(0) == 0);
+        let is_step = extent
+            .checked_sub(range.min)
+            .is_some_and(|above| above.checked_rem(range.step).unwrap_or(0) == 0);
         if !is_step || extent > range.max {
             let (name, min, max, step) = (name.clone(), range.min, range.max, range.step);
             return Err(PlacementError::Extent { name, extent, min, max, step });
@@ -124,7 +129,11 @@ fn value(text: &str, extents: &BTreeMap<String, u64>) -> Result<i128, PlacementE
 }
 
 /// Returns a number of at least 0 from an expression, or the stated number if there is none.
-fn number(text: Option<&String>, stated: u64, extents: &BTreeMap<String, u64>) -> Result<u64, PlacementError> {
+fn number(
+    text: Option<&String>,
+    stated: u64,
+    extents: &BTreeMap<String, u64>,
+) -> Result<u64, PlacementError> {
     let Some(text) = text else { return Ok(stated) };
     let found = value(text, extents)?;
     u64::try_from(found.max(0)).map_err(|_| PlacementError::Expression { text: text.clone() })
@@ -143,7 +152,9 @@ fn shape(tensor: &Tensor, extents: &BTreeMap<String, u64>) -> Result<Vec<u64>, P
 
 /// Returns the smallest bucket that holds the extents.
 fn bucket<'l>(layout: &'l Layout, extents: &BTreeMap<String, u64>) -> Option<&'l Bucket> {
-    let holds = |bucket: &&Bucket| bucket.dims.iter().all(|(name, most)| extents.get(name).is_some_and(|extent| extent <= most));
+    let holds = |bucket: &&Bucket| {
+        bucket.dims.iter().all(|(name, most)| extents.get(name).is_some_and(|extent| extent <= most))
+    };
     layout.layouts.iter().find(holds)
 }
 
@@ -166,7 +177,9 @@ fn by_formula(
                 let start = owned.get(at).copied().flatten().ok_or_else(|| unknown(below))?;
                 offset = offset.max(start.saturating_add(bytes.get(at).copied().unwrap_or(0)));
             }
-            let offset = offset.checked_next_multiple_of(arena.alignment.max(1)).ok_or_else(|| unknown(&row.tensor))?;
+            let offset = offset
+                .checked_next_multiple_of(arena.alignment.max(1))
+                .ok_or_else(|| unknown(&row.tensor))?;
             let at = find(&row.tensor)?;
             let own = bytes.get(at).copied().unwrap_or(0);
             size = size.max(if own == 0 { 0 } else { offset.saturating_add(own) });
@@ -187,8 +200,13 @@ fn fixed(layout: &Layout, bucket: Option<&Bucket>, owned: &mut [Option<u64>]) ->
             None => tensor.offset,
         };
     }
-    let size_in = |space: &str, bucket: &Bucket| bucket.arenas.iter().find(|arena| arena.space == space).map(|arena| arena.size);
-    let sizes = layout.arenas.iter().map(|arena| bucket.and_then(|bucket| size_in(&arena.space, bucket)).unwrap_or(arena.size));
+    let size_in = |space: &str, bucket: &Bucket| {
+        bucket.arenas.iter().find(|arena| arena.space == space).map(|arena| arena.size)
+    };
+    let sizes = layout
+        .arenas
+        .iter()
+        .map(|arena| bucket.and_then(|bucket| size_in(&arena.space, bucket)).unwrap_or(arena.size));
     sizes.collect()
 }
 
@@ -203,8 +221,11 @@ fn with_aliases(
         let (mut at, mut within) = (tensor, 0u64);
         for _ in 0..=layout.tensors.len() {
             let Some(alias) = &at.alias else {
-                let start = names.get(at.name.as_str()).and_then(|index| owned.get(*index).copied().flatten());
-                return Ok(start.map(|start| start.saturating_add(within)).filter(|_| tensor.offset.is_some()));
+                let start =
+                    names.get(at.name.as_str()).and_then(|index| owned.get(*index).copied().flatten());
+                return Ok(start
+                    .map(|start| start.saturating_add(within))
+                    .filter(|_| tensor.offset.is_some()));
             };
             let offset = number(alias.alias_offset_expr.as_ref(), alias.alias_offset, extents)?;
             within = within.saturating_add(offset);

@@ -11,7 +11,17 @@ use serde_json::Value;
 const INFORMATIVE: &[(&str, &[&str])] = &[
     ("Layout", &["memc_version", "options", "pareto", "solvers", "timeline", "trace", "unpaired"]),
     ("AddedOutput", &["by"]),
-    ("Cost", &["base_flops", "extra_flops", "modelled_error", "modelled_ns_after", "modelled_ns_before", "overhead_lower_bound"]),
+    (
+        "Cost",
+        &[
+            "base_flops",
+            "extra_flops",
+            "modelled_error",
+            "modelled_ns_after",
+            "modelled_ns_before",
+            "overhead_lower_bound",
+        ],
+    ),
     ("Encoding", &["form"]),
     ("Link", &["bytes_per_second", "latency_ns"]),
     ("ParetoPoint", &["arena", "bound", "budget", "extra_ns"]),

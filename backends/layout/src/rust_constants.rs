@@ -69,7 +69,11 @@ fn write_constants(layout: &Layout, text: &mut String) -> std::fmt::Result {
                 for range in &tensor.live {
                     write!(text, ", steps {}..{}", range.start, range.end)?;
                 }
-                writeln!(text, ".\npub const TENSOR_{name}: core::ops::Range<usize> = {offset}..{offset} + {};", tensor.bytes)?;
+                writeln!(
+                    text,
+                    ".\npub const TENSOR_{name}: core::ops::Range<usize> = {offset}..{offset} + {};",
+                    tensor.bytes
+                )?;
                 if let Some((_, arena)) = arenas.iter().find(|(known, _)| *known == space) {
                     writeln!(text, "const _: () = assert!(TENSOR_{name}.end <= ARENA_{arena}_SIZE);")?;
                 }
@@ -93,8 +97,10 @@ fn write_tables(layout: &Layout, text: &mut String) -> std::fmt::Result {
     writeln!(text, "\n/// All tensors of the plan.\npub static TENSORS: &[Tensor] = &[")?;
     for tensor in &layout.tensors {
         let place = arena_of(layout, tensor).zip(tensor.offset);
-        let place = place.map_or_else(|| "None".to_owned(), |(arena, offset)| format!("Some(({arena}, {offset}))"));
-        let (name, bytes, kind, extents) = (&tensor.name, tensor.bytes, element_type(&tensor.dtype), &tensor.shape);
+        let place =
+            place.map_or_else(|| "None".to_owned(), |(arena, offset)| format!("Some(({arena}, {offset}))"));
+        let (name, bytes, kind, extents) =
+            (&tensor.name, tensor.bytes, element_type(&tensor.dtype), &tensor.shape);
         writeln!(
             text,
             "    Tensor {{ name: {name:?}, place: {place}, bytes: {bytes}, element_type: {kind}, shape: &{extents:?} }},"
@@ -106,7 +112,11 @@ fn write_tables(layout: &Layout, text: &mut String) -> std::fmt::Result {
         "\n/// Graph inputs, which the caller fills: places in `TENSORS`.\npub static INPUTS: &[usize] = &{:?};",
         inputs(layout)
     )?;
-    writeln!(text, "\n/// Graph outputs: places in `TENSORS`.\npub static OUTPUTS: &[usize] = &{:?};", outputs(layout))?;
+    writeln!(
+        text,
+        "\n/// Graph outputs: places in `TENSORS`.\npub static OUTPUTS: &[usize] = &{:?};",
+        outputs(layout)
+    )?;
     writeln!(text, "\n/// The nodes in the order in which they run.\npub static STEPS: &[Step] = &[")?;
     for (row, step) in layout.schedule.iter().zip(step_tensors(layout)) {
         let (node, domain, op) = (&row.node, &row.domain, &row.op);

@@ -70,7 +70,14 @@ pub(crate) fn write_extents(layout: &Layout, names: &[(usize, String)], text: &m
     )?;
     for dimension in &plan.dimensions {
         let range = dimension.extents;
-        writeln!(text, "    /// `{}`: {} to {} in steps of {}.", comment(&dimension.name), range.min, range.max, range.step)?;
+        writeln!(
+            text,
+            "    /// `{}`: {} to {} in steps of {}.",
+            comment(&dimension.name),
+            range.min,
+            range.max,
+            range.step
+        )?;
         writeln!(text, "    pub {}: i64,", dimension.field)?;
     }
     writeln!(text, "}}\n\n{ARITHMETIC}")?;
@@ -110,7 +117,13 @@ fn expr(plan: &ExtentPlan, at: usize) -> String {
         let found = plan.dimensions.iter().find(|dimension| dimension.name == name);
         found.map_or_else(|| "0".to_owned(), |dimension| format!("at.{}", dimension.field))
     };
-    let style = Style { number: &|value| format!("{value}"), dimension: &field, floor: "floor", min: "min", max: "max" };
+    let style = Style {
+        number: &|value| format!("{value}"),
+        dimension: &field,
+        floor: "floor",
+        min: "min",
+        max: "max",
+    };
     plan.exprs.get(at).map_or_else(|| "0".to_owned(), |expr| expr.write(&style))
 }
 
@@ -123,7 +136,11 @@ fn amount(amount: Amount) -> String {
 }
 
 /// Declares a variable for each expression in some amounts.
-fn write_variables<'a>(plan: &ExtentPlan, amounts: impl IntoIterator<Item = &'a Amount>, text: &mut String) -> Result {
+fn write_variables<'a>(
+    plan: &ExtentPlan,
+    amounts: impl IntoIterator<Item = &'a Amount>,
+    text: &mut String,
+) -> Result {
     let positions = amounts.into_iter().filter_map(|amount| match amount {
         Amount::Expr(at) => Some(*at),
         Amount::Number(_) => None,
@@ -141,7 +158,8 @@ fn write_test(plan: &ExtentPlan, text: &mut String) -> Result {
     let ranges = plan.dimensions.iter().map(|dimension| {
         let (field, range) = (&dimension.field, dimension.extents);
         let step = range.step.max(1);
-        let on_step = if step > 1 { format!(" && (at.{field} - {}) % {step} == 0", range.min) } else { String::new() };
+        let on_step =
+            if step > 1 { format!(" && (at.{field} - {}) % {step} == 0", range.min) } else { String::new() };
         format!("({}..={}).contains(&at.{field}){on_step}", range.min, range.max)
     });
     let limits = plan.limits.iter().map(|(of, most)| format!("({}) <= {most}", expr(plan, *of)));
@@ -181,7 +199,10 @@ fn write_tables(layout: &Layout, plan: &ExtentPlan, text: &mut String) -> Result
         writeln!(text, "    if {} {{\n        return {number};\n    }}", holds.join(" && "))?;
     }
     writeln!(text, "    {buckets}\n}}\n\n/// Places aliases, which begin in their owners.")?;
-    writeln!(text, "fn place_aliases(at: &Extents, offsets: &mut [usize; TENSOR_COUNT]) {{\n    let _ = (at, &offsets);")?;
+    writeln!(
+        text,
+        "fn place_aliases(at: &Extents, offsets: &mut [usize; TENSOR_COUNT]) {{\n    let _ = (at, &offsets);"
+    )?;
     write_variables(plan, plan.aliases.iter().map(|(.., within)| within), text)?;
     for (alias, of, within) in &plan.aliases {
         writeln!(text, "    offsets[{alias}] = offsets[{of}] + {};", amount(*within))?;

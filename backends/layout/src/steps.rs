@@ -77,7 +77,8 @@ pub(crate) struct StepTensors {
 /// Returns the tensors of all steps. If the layout was read from a file, operands and results are
 /// empty: the file does not contain them.
 pub(crate) fn step_tensors(layout: &Layout) -> Vec<StepTensors> {
-    let names: BTreeMap<&str, usize> = layout.tensors.iter().enumerate().map(|(index, it)| (it.name.as_str(), index)).collect();
+    let names: BTreeMap<&str, usize> =
+        layout.tensors.iter().enumerate().map(|(index, it)| (it.name.as_str(), index)).collect();
     let find = |all: &[String]| all.iter().map(|name| names.get(name.as_str()).copied()).collect();
     let mut steps: Vec<StepTensors> = (layout.schedule.iter())
         .map(|row| StepTensors { reads: find(&row.reads), writes: find(&row.writes), scratch: Vec::new() })
@@ -93,8 +94,12 @@ pub(crate) fn step_tensors(layout: &Layout) -> Vec<StepTensors> {
 
 /// Describes the workspace in an arena as a sentence.
 pub(crate) fn scratch_note(layout: &Layout, space: &str) -> String {
-    let inside = layout.tensors.iter().filter(|tensor| tensor.class == Class::Scratch && tensor.space.as_deref() == Some(space));
-    let (count, largest) = inside.fold((0u64, 0u64), |(count, largest), tensor| (count + 1, largest.max(tensor.bytes)));
+    let inside = layout
+        .tensors
+        .iter()
+        .filter(|tensor| tensor.class == Class::Scratch && tensor.space.as_deref() == Some(space));
+    let (count, largest) =
+        inside.fold((0u64, 0u64), |(count, largest), tensor| (count + 1, largest.max(tensor.bytes)));
     if count == 0 {
         return "It holds no workspace of kernels.".to_owned();
     }

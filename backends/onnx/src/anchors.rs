@@ -20,8 +20,8 @@
 //! the anchor's step are alive at the pinned node's step too.
 
 use memc_ir::{
-    Attribute, ConstData, ConstOrigin, Dim, ElementType, Module, NewNode, Node, Operator, Origin, Payload, Rewriter,
-    SecondaryMap, TensorType, Use, Value, ValueType, uses,
+    Attribute, ConstData, ConstOrigin, Dim, ElementType, Module, NewNode, Node, Operator, Origin, Payload,
+    Rewriter, SecondaryMap, TensorType, Use, Value, ValueType, uses,
 };
 
 use crate::names::{NamePool, name_nodes};
@@ -172,7 +172,9 @@ impl Form {
     fn attributes(self) -> Vec<(String, Attribute)> {
         let named = |key: &str, value| (key.to_owned(), value);
         match self {
-            Self::Shape { is_empty: true } => ["start", "end"].map(|key| named(key, Attribute::Int(0))).to_vec(),
+            Self::Shape { is_empty: true } => {
+                ["start", "end"].map(|key| named(key, Attribute::Int(0))).to_vec()
+            }
             Self::Slice { has_operands: false } => {
                 ["starts", "ends", "axes"].map(|key| named(key, Attribute::Ints(vec![0]))).to_vec()
             }
@@ -205,7 +207,8 @@ impl Form {
 }
 
 /// Element types of values that a session slices in every version of the operator.
-const SLICED: &[ElementType] = &[ElementType::Float, ElementType::Double, ElementType::Int32, ElementType::Int64];
+const SLICED: &[ElementType] =
+    &[ElementType::Float, ElementType::Double, ElementType::Int32, ElementType::Int64];
 
 /// A node that needs an anchor.
 struct Pin {

@@ -7,7 +7,9 @@ use memc_ir::{Attribute, ConstId, ConstOrigin, GraphId, Module, Node, NodeData, 
 use memc_onnx_proto::ModelFile;
 use memc_onnx_proto::onnx::attribute_proto::AttributeType;
 use memc_onnx_proto::onnx::tensor_proto::DataLocation;
-use memc_onnx_proto::onnx::{AttributeProto, GraphProto, NodeProto, StringStringEntryProto, TensorProto, ValueInfoProto};
+use memc_onnx_proto::onnx::{
+    AttributeProto, GraphProto, NodeProto, StringStringEntryProto, TensorProto, ValueInfoProto,
+};
 use prost::Message as _;
 
 use crate::error::{ExportError, TensorDefect};
@@ -31,7 +33,10 @@ impl<'a> Source<'a> {
     }
     /// Returns the names of operands or results; an omitted operand or result becomes an empty string.
     pub(crate) fn names(self, values: &[Option<Value>]) -> Vec<String> {
-        values.iter().map(|value| value.map(|value| self.name(value).to_owned()).unwrap_or_default()).collect()
+        values
+            .iter()
+            .map(|value| value.map(|value| self.name(value).to_owned()).unwrap_or_default())
+            .collect()
     }
     /// Returns the name of a node for error messages: its own name, or its operator if it has none.
     pub(crate) fn label(self, node: Node) -> String {
@@ -61,10 +66,17 @@ impl<'a> Source<'a> {
     }
 
     /// Encodes one attribute of a node.
-    pub(crate) fn attribute(self, node: Node, key: &str, value: &Attribute, depth: usize) -> Result<AttributeProto, ExportError> {
+    pub(crate) fn attribute(
+        self,
+        node: Node,
+        key: &str,
+        value: &Attribute,
+        depth: usize,
+    ) -> Result<AttributeProto, ExportError> {
         let mut proto = AttributeProto { name: Some(key.to_owned()), ..AttributeProto::default() };
         let tensor = |constant: &ConstId| {
-            let attribute = |defect| ExportError::Attribute { node: self.label(node), attribute: key.to_owned(), defect };
+            let attribute =
+                |defect| ExportError::Attribute { node: self.label(node), attribute: key.to_owned(), defect };
             self.tensor(*constant).map_err(attribute)
         };
         let kind = match value {
@@ -105,7 +117,8 @@ impl<'a> Source<'a> {
                 AttributeType::Graph
             }
             Attribute::Graphs(bodies) => {
-                proto.graphs = bodies.iter().map(|body| self.graph(*body, depth + 1)).collect::<Result<_, _>>()?;
+                proto.graphs =
+                    bodies.iter().map(|body| self.graph(*body, depth + 1)).collect::<Result<_, _>>()?;
                 AttributeType::Graphs
             }
             Attribute::Type(ty) => {
@@ -136,8 +149,10 @@ impl<'a> Source<'a> {
             ..GraphProto::default()
         };
         // Write defaults of inputs and constants as initializers.
-        let defaults = data.inputs.iter().filter_map(|value| Some((*value, self.module.value(*value).default?)));
-        let constants = data.constants.iter().filter_map(|value| Some((*value, self.module.constant_of(*value)?)));
+        let defaults =
+            data.inputs.iter().filter_map(|value| Some((*value, self.module.value(*value).default?)));
+        let constants =
+            data.constants.iter().filter_map(|value| Some((*value, self.module.constant_of(*value)?)));
         for (value, constant) in defaults.chain(constants) {
             proto.initializer.push(self.initializer(value, constant)?);
         }
@@ -178,8 +193,9 @@ impl<'a> Source<'a> {
             ConstOrigin::Message { start, end } => {
                 let bytes = self.file.bytes();
                 let range = usize::try_from(start).ok().zip(usize::try_from(end).ok());
-                let (start, end) =
-                    range.filter(|(start, end)| start <= end && *end <= bytes.len()).ok_or(TensorDefect::NotInFile)?;
+                let (start, end) = range
+                    .filter(|(start, end)| start <= end && *end <= bytes.len())
+                    .ok_or(TensorDefect::NotInFile)?;
                 return TensorProto::decode(bytes.slice(start..end)).map_err(|_| TensorDefect::NotInFile);
             }
             ConstOrigin::SparseInitializer(_) => return Err(TensorDefect::Sparse),
@@ -227,5 +243,7 @@ pub(crate) fn same_operator(proto: &NodeProto, data: &NodeData) -> bool {
         "ai.onnx" => "",
         domain => domain,
     };
-    proto.op_type() == &*data.operator.name && domain == &*data.operator.domain && proto.overload() == &*data.operator.overload
+    proto.op_type() == &*data.operator.name
+        && domain == &*data.operator.domain
+        && proto.overload() == &*data.operator.overload
 }

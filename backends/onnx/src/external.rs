@@ -25,13 +25,17 @@ pub(crate) fn files(source: Source<'_>, edit: &GraphEdit) -> BTreeSet<String> {
         })
         .collect();
     for value in &module.graph(module.main()).constants {
-        let Some(constant) = module.constant_of(*value).map(|constant| module.constant(constant)) else { continue };
+        let Some(constant) = module.constant_of(*value).map(|constant| module.constant(constant)) else {
+            continue;
+        };
         // The message of a new initializer was visited above.
         if owned.contains(source.name(*value)) {
             continue;
         }
-        if let (Payload::External { location, .. }, ConstOrigin::Initializer(_) | ConstOrigin::Message { .. }) =
-            (&constant.payload, constant.origin)
+        if let (
+            Payload::External { location, .. },
+            ConstOrigin::Initializer(_) | ConstOrigin::Message { .. },
+        ) = (&constant.payload, constant.origin)
         {
             files.found.insert(location.clone());
         }
@@ -60,7 +64,11 @@ impl Files {
         if depth > MAX_DEPTH {
             return;
         }
-        let kept = graph.initializer.iter().enumerate().filter(|(index, _)| !edit.dropped_initializers.contains(index));
+        let kept = graph
+            .initializer
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| !edit.dropped_initializers.contains(index));
         kept.for_each(|(_, tensor)| self.tensor(tensor));
         graph.sparse_initializer.iter().for_each(|sparse| self.sparse(sparse));
         for (_, tensor) in &edit.new_initializers {
@@ -111,7 +119,11 @@ impl Files {
 
     fn attribute(&mut self, attribute: &AttributeProto, depth: usize) {
         attribute.t.iter().chain(&attribute.tensors).for_each(|tensor| self.tensor(tensor));
-        attribute.sparse_tensor.iter().chain(&attribute.sparse_tensors).for_each(|sparse| self.sparse(sparse));
+        attribute
+            .sparse_tensor
+            .iter()
+            .chain(&attribute.sparse_tensors)
+            .for_each(|sparse| self.sparse(sparse));
         attribute.g.iter().chain(&attribute.graphs).for_each(|graph| self.graph(graph, depth + 1));
     }
 

@@ -23,7 +23,9 @@ pub(crate) fn hides(module: &Module) -> bool {
 
 /// Whether the description of a value can name an extent: a tensor with an axis of at least one position.
 pub(crate) fn can_hide(ty: &ValueType) -> bool {
-    ty.tensor().and_then(|tensor| tensor.known_dims()).is_some_and(|dims| dims.first().is_some_and(|extent| *extent > 0))
+    ty.tensor()
+        .and_then(|tensor| tensor.known_dims())
+        .is_some_and(|dims| dims.first().is_some_and(|extent| *extent > 0))
 }
 
 /// Returns the description of a value, with a name for the extent of axis 0.

@@ -24,7 +24,11 @@ pub(crate) fn weights<'f>(file: &'f ModelFile, graph: &'f GraphProto) -> BTreeSe
     if file.model().ir_version() >= FREE_INITIALIZERS_IR_VERSION {
         return BTreeSet::new();
     }
-    let sparse = graph.sparse_initializer.iter().filter_map(|sparse| sparse.values.as_ref()).map(|values| values.name());
+    let sparse = graph
+        .sparse_initializer
+        .iter()
+        .filter_map(|sparse| sparse.values.as_ref())
+        .map(|values| values.name());
     let held: BTreeSet<&str> = graph.initializer.iter().map(|tensor| tensor.name()).chain(sparse).collect();
     graph.input.iter().map(|info| info.name()).filter(|name| held.contains(name)).collect()
 }
@@ -50,7 +54,10 @@ fn free(file: &ModelFile, graph: &GraphProto, edit: &mut GraphEdit, depth: usize
         let NodePiece::Original { index, edit } = piece else { continue };
         for attribute in graph.node.get(*index).iter().flat_map(|node| &node.attribute) {
             // Skip bodies that are encoded from the module: weights are not among their inputs.
-            let Some(body) = attribute.g.as_ref().filter(|_| edit.attributes.iter().all(|new| new.name() != attribute.name()))
+            let Some(body) = attribute
+                .g
+                .as_ref()
+                .filter(|_| edit.attributes.iter().all(|new| new.name() != attribute.name()))
             else {
                 continue;
             };

@@ -79,7 +79,14 @@ impl Default for ExportOptions {
     /// Returns options that write metadata and types.
     fn default() -> Self {
         let (model_metadata, interface) = (Metadata::new(), Interface::default());
-        Self { metadata: true, model_metadata, value_info: true, outside: None, interface, raises_opsets: false }
+        Self {
+            metadata: true,
+            model_metadata,
+            value_info: true,
+            outside: None,
+            interface,
+            raises_opsets: false,
+        }
     }
 }
 
@@ -136,7 +143,11 @@ pub fn export(file: &ModelFile, module: &Module, options: &ExportOptions) -> Res
         graph,
     };
     let splice = ModelSplice::new(file, &edit)?;
-    let imported = file.model().opset_import.iter().map(|import| (own_domain(import.domain()).to_owned(), import.version()));
+    let imported = file
+        .model()
+        .opset_import
+        .iter()
+        .map(|import| (own_domain(import.domain()).to_owned(), import.version()));
     let imported = imported.filter(|(domain, _)| opsets.iter().all(|(raised, _)| raised != domain));
     Ok(Exported {
         splice,
@@ -228,7 +239,12 @@ fn new_opsets(file: &ModelFile, module: &Module) -> Vec<(String, i64)> {
         wanted.entry(String::new()).or_insert(transfers::DEFAULT_OPSET);
     }
     let imported = |domain: &str, version: i64| {
-        let mut imports = file.model().opset_import.iter().filter(|import| own_domain(import.domain()) == domain).peekable();
+        let mut imports = file
+            .model()
+            .opset_import
+            .iter()
+            .filter(|import| own_domain(import.domain()) == domain)
+            .peekable();
         imports.peek().is_some() && imports.any(|import| import.version() == version)
     };
     wanted.into_iter().filter(|(domain, version)| !imported(domain, *version)).collect()

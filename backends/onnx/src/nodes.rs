@@ -57,7 +57,8 @@ fn piece(
             changes.push(body_change(source, *body, old, depth + 1)?);
         }
         match (value, changes.pop()) {
-            (_, None | Some(BodyChange::Same)) if changes.iter().all(|change| *change == BodyChange::Same) => {}
+            (_, None | Some(BodyChange::Same))
+                if changes.iter().all(|change| *change == BodyChange::Same) => {}
             (Attribute::Graph(_), Some(BodyChange::Edit(change))) => {
                 edit.bodies.insert(key.clone(), *change);
             }
@@ -104,14 +105,18 @@ fn same_attributes(source: Source<'_>, data: &NodeData, index: usize, proto: &No
                 span.as_ref().is_some_and(|span| span.start as u64 <= start && end <= span.end as u64)
             }
             ConstOrigin::New => {
-                let dims: Option<Vec<i64>> =
-                    tensor.ty.known_dims().and_then(|dims| dims.into_iter().map(|dim| i64::try_from(dim).ok()).collect());
+                let dims: Option<Vec<i64>> = tensor
+                    .ty
+                    .known_dims()
+                    .and_then(|dims| dims.into_iter().map(|dim| i64::try_from(dim).ok()).collect());
                 let same_bytes = match (&tensor.payload, &old.raw_data) {
                     // Buffers that share their bytes need no comparison.
                     (Payload::Raw(new), Some(old)) => new.as_ptr() == old.as_ptr() || new == old,
                     _ => true,
                 };
-                dims.as_ref() == Some(&old.dims) && tensor.ty.element.to_onnx() == old.data_type() && same_bytes
+                dims.as_ref() == Some(&old.dims)
+                    && tensor.ty.element.to_onnx() == old.data_type()
+                    && same_bytes
             }
             _ => false,
         }
@@ -121,11 +126,18 @@ fn same_attributes(source: Source<'_>, data: &NodeData, index: usize, proto: &No
         Attribute::Float(value) => value.to_bits() == old.f().to_bits(),
         Attribute::String(value) => **value == *old.s(),
         Attribute::Ints(values) => *values == old.ints,
-        Attribute::Floats(values) => values.iter().map(|value| value.to_bits()).eq(old.floats.iter().map(|old| old.to_bits())),
-        Attribute::Strings(values) => values.iter().map(|value| &value[..]).eq(old.strings.iter().map(|old| &old[..])),
-        Attribute::Tensor(constant) => same_tensor(constant, old.t.as_ref().unwrap_or(&TensorProto::default())),
+        Attribute::Floats(values) => {
+            values.iter().map(|value| value.to_bits()).eq(old.floats.iter().map(|old| old.to_bits()))
+        }
+        Attribute::Strings(values) => {
+            values.iter().map(|value| &value[..]).eq(old.strings.iter().map(|old| &old[..]))
+        }
+        Attribute::Tensor(constant) => {
+            same_tensor(constant, old.t.as_ref().unwrap_or(&TensorProto::default()))
+        }
         Attribute::Tensors(constants) => {
-            constants.len() == old.tensors.len() && constants.iter().zip(&old.tensors).all(|(new, old)| same_tensor(new, old))
+            constants.len() == old.tensors.len()
+                && constants.iter().zip(&old.tensors).all(|(new, old)| same_tensor(new, old))
         }
         Attribute::Graph(_) => old.g.is_some(),
         Attribute::Graphs(bodies) => bodies.len() == old.graphs.len(),
@@ -133,7 +145,11 @@ fn same_attributes(source: Source<'_>, data: &NodeData, index: usize, proto: &No
         Attribute::Type(_) | Attribute::Opaque { .. } => true,
     };
     data.attributes.len() == proto.attribute.len()
-        && data.attributes.iter().zip(&proto.attribute).all(|((key, value), old)| key == old.name() && same(value, old))
+        && data
+            .attributes
+            .iter()
+            .zip(&proto.attribute)
+            .all(|((key, value), old)| key == old.name() && same(value, old))
 }
 
 /// Difference between a body and the file's.
@@ -147,7 +163,12 @@ enum BodyChange {
     Whole,
 }
 
-fn body_change(source: Source<'_>, body: GraphId, proto: &GraphProto, depth: usize) -> Result<BodyChange, ExportError> {
+fn body_change(
+    source: Source<'_>,
+    body: GraphId,
+    proto: &GraphProto,
+    depth: usize,
+) -> Result<BodyChange, ExportError> {
     if depth > MAX_DEPTH {
         return Err(ExportError::TooDeep { limit: MAX_DEPTH });
     }
@@ -163,10 +184,17 @@ fn body_change(source: Source<'_>, body: GraphId, proto: &GraphProto, depth: usi
     let mut edit = GraphEdit::default();
     initializers::body(source, body, proto, &mut edit)?;
     if !are_unchanged(&pieces, proto.node.len()) {
-        let made: BTreeSet<&str> =
-            data.nodes.iter().flat_map(|node| source.module.node(*node).results()).map(|value| source.name(value)).collect();
-        let gone =
-            proto.node.iter().flat_map(|node| &node.output).filter(|name| !name.is_empty() && !made.contains(name.as_str()));
+        let made: BTreeSet<&str> = data
+            .nodes
+            .iter()
+            .flat_map(|node| source.module.node(*node).results())
+            .map(|value| source.name(value))
+            .collect();
+        let gone = proto
+            .node
+            .iter()
+            .flat_map(|node| &node.output)
+            .filter(|name| !name.is_empty() && !made.contains(name.as_str()));
         edit.dropped_values = gone.cloned().collect();
         edit.nodes = Some(pieces);
     }

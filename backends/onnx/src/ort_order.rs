@@ -35,7 +35,8 @@ fn graph_of(reads: &[Vec<usize>]) -> DiGraph<(), ()> {
     let mut graph = DiGraph::with_capacity(reads.len(), reads.iter().map(Vec::len).sum());
     reads.iter().for_each(|_| _ = graph.add_node(()));
     for (node, sources) in reads.iter().enumerate() {
-        let mut sources: Vec<usize> = sources.iter().copied().filter(|source| *source < reads.len()).collect();
+        let mut sources: Vec<usize> =
+            sources.iter().copied().filter(|source| *source < reads.len()).collect();
         sources.sort_unstable();
         for source in sources.into_iter().rev() {
             graph.add_edge(NodeIndex::new(node), NodeIndex::new(source), ());
@@ -50,8 +51,11 @@ fn graph_of(reads: &[Vec<usize>]) -> DiGraph<(), ()> {
 /// `Constant` nodes, which do not exist at run time, come first. O(nodes + operands * log operands).
 pub fn default_order_of(module: &Module) -> Vec<Node> {
     let running = RunningNodes::new(module, file_order(module));
-    let constants = module.graph(module.main()).nodes.iter().copied().filter(|node| is_constant(module, *node));
-    constants.chain(default_order(&running.reads).into_iter().map(|position| running.nodes[position])).collect()
+    let constants =
+        module.graph(module.main()).nodes.iter().copied().filter(|node| is_constant(module, *node));
+    constants
+        .chain(default_order(&running.reads).into_iter().map(|position| running.nodes[position]))
+        .collect()
 }
 
 #[cfg(test)]

@@ -67,14 +67,21 @@ struct Leaving {
 /// replaces their messages in `edit`. Returns their places, in the order of the file of weights: large
 /// tensors first, each kind in the order of the model. Strings, sparse tensors and large typed arrays
 /// stay inside.
-pub(crate) fn move_out(source: Source<'_>, edit: &mut GraphEdit, outside: &Outside) -> Result<Vec<Chunk>, ExportError> {
+pub(crate) fn move_out(
+    source: Source<'_>,
+    edit: &mut GraphEdit,
+    outside: &Outside,
+) -> Result<Vec<Chunk>, ExportError> {
     let mut leaving = Vec::new();
     let kept = source.file.graph().initializer.iter().enumerate();
-    let kept: Vec<(usize, &TensorProto)> = kept.filter(|(index, _)| !edit.dropped_initializers.contains(index)).collect();
+    let kept: Vec<(usize, &TensorProto)> =
+        kept.filter(|(index, _)| !edit.dropped_initializers.contains(index)).collect();
     let constants = Constants::of(source);
     let mut left = BTreeSet::new();
     for (index, tensor) in kept {
-        let Some(found) = constants.named(tensor.name()).and_then(|constant| leaves(source, constant)) else { continue };
+        let Some(found) = constants.named(tensor.name()).and_then(|constant| leaves(source, constant)) else {
+            continue;
+        };
         left.insert(index);
         leaving.push(Leaving {
             name: tensor.name().to_owned(),
@@ -93,7 +100,9 @@ pub(crate) fn move_out(source: Source<'_>, edit: &mut GraphEdit, outside: &Outsi
         let fail = || ExportError::Initializer { name: name.clone(), defect: TensorDefect::NotInFile };
         let tensor = match made {
             TensorSource::Owned(tensor) => *tensor,
-            TensorSource::Span(span) => TensorProto::decode(source.file.bytes().slice(span)).map_err(|_| fail())?,
+            TensorSource::Span(span) => {
+                TensorProto::decode(source.file.bytes().slice(span)).map_err(|_| fail())?
+            }
         };
         leaving.push(Leaving { tensor: emptied(tensor), name, length: found.0, source: found.1 });
     }
@@ -105,9 +114,11 @@ pub(crate) fn move_out(source: Source<'_>, edit: &mut GraphEdit, outside: &Outsi
 fn placed(leaving: Vec<Leaving>, edit: &mut GraphEdit, outside: &Outside) -> Vec<Chunk> {
     let mut chunks = Vec::with_capacity(leaving.len());
     let mut end = 0;
-    let (large, small): (Vec<Leaving>, Vec<Leaving>) = leaving.into_iter().partition(|row| row.length >= outside.alignment);
+    let (large, small): (Vec<Leaving>, Vec<Leaving>) =
+        leaving.into_iter().partition(|row| row.length >= outside.alignment);
     for Leaving { name, mut tensor, length, source } in large.into_iter().chain(small) {
-        let alignment = if length >= outside.alignment { outside.alignment } else { LINE.min(outside.alignment) };
+        let alignment =
+            if length >= outside.alignment { outside.alignment } else { LINE.min(outside.alignment) };
         let offset = u64::next_multiple_of(end, alignment.max(1));
         end = offset + length;
         tensor.data_location = Some(DataLocation::External as i32);
@@ -128,7 +139,9 @@ fn leaves(source: Source<'_>, constant: ConstId) -> Option<(u64, ChunkSource)> {
     let size = data.ty.size()?.0;
     let found = match &data.payload {
         Payload::Raw(bytes) => (bytes.len() as u64, ChunkSource::Bytes(bytes.clone())),
-        Payload::External { location, offset, .. } => (size, ChunkSource::File { location: location.clone(), offset: *offset }),
+        Payload::External { location, offset, .. } => {
+            (size, ChunkSource::File { location: location.clone(), offset: *offset })
+        }
         Payload::Elided => return None,
     };
     // Bytes of another length are kept as they are.

@@ -50,8 +50,9 @@ pub(crate) fn functions(file: &ModelFile, module: &Module) -> Vec<FunctionProto>
             signature.attributes.extend(data.attributes.iter().map(|(key, _)| key.clone()));
         }
     }
-    let defined =
-        |name: &str| file.model().functions.iter().any(|function| function.domain() == DOMAIN && function.name() == name);
+    let defined = |name: &str| {
+        file.model().functions.iter().any(|function| function.domain() == DOMAIN && function.name() == name)
+    };
     let missing = used.into_iter().filter(|(name, signature)| !defined(name) && signature.inputs > 0);
     let version = module.opsets.get("").copied().unwrap_or(DEFAULT_OPSET);
     missing.map(|(name, signature)| identity(name, signature, version)).collect()

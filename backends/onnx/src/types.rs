@@ -11,18 +11,24 @@ pub(crate) fn type_proto(ty: &ValueType) -> Option<TypeProto> {
     let inner = |inner: &ValueType| type_proto(inner).map(Box::new);
     let kind = match ty {
         ValueType::Unknown => return None,
-        ValueType::Tensor(tensor) => {
-            Kind::TensorType(type_proto::Tensor { elem_type: Some(tensor.element.to_onnx()), shape: shape(&tensor.shape) })
-        }
+        ValueType::Tensor(tensor) => Kind::TensorType(type_proto::Tensor {
+            elem_type: Some(tensor.element.to_onnx()),
+            shape: shape(&tensor.shape),
+        }),
         ValueType::SparseTensor(tensor) => Kind::SparseTensorType(type_proto::SparseTensor {
             elem_type: Some(tensor.element.to_onnx()),
             shape: shape(&tensor.shape),
         }),
-        ValueType::Sequence(item) => Kind::SequenceType(Box::new(type_proto::Sequence { elem_type: inner(item) })),
-        ValueType::Optional(item) => Kind::OptionalType(Box::new(type_proto::Optional { elem_type: inner(item) })),
-        ValueType::Map(key, item) => {
-            Kind::MapType(Box::new(type_proto::Map { key_type: Some(key.to_onnx()), value_type: inner(item) }))
+        ValueType::Sequence(item) => {
+            Kind::SequenceType(Box::new(type_proto::Sequence { elem_type: inner(item) }))
         }
+        ValueType::Optional(item) => {
+            Kind::OptionalType(Box::new(type_proto::Optional { elem_type: inner(item) }))
+        }
+        ValueType::Map(key, item) => Kind::MapType(Box::new(type_proto::Map {
+            key_type: Some(key.to_onnx()),
+            value_type: inner(item),
+        })),
     };
     Some(TypeProto { denotation: None, value: Some(kind) })
 }
@@ -42,7 +48,8 @@ fn shape(shape: &Shape) -> Option<TensorShapeProto> {
 /// Returns the extents that the module knows and a stated tensor type leaves open, one entry per axis.
 /// Returns `None` if there are none. Rank, extents and element type that the file states stay.
 pub(crate) fn open_extents(stated: &TypeProto, known: &ValueType) -> Option<Vec<Option<i64>>> {
-    let (Some(Kind::TensorType(tensor)), ValueType::Tensor(TensorType { shape: Some(known), .. })) = (&stated.value, known)
+    let (Some(Kind::TensorType(tensor)), ValueType::Tensor(TensorType { shape: Some(known), .. })) =
+        (&stated.value, known)
     else {
         return None;
     };
@@ -54,7 +61,9 @@ pub(crate) fn open_extents(stated: &TypeProto, known: &ValueType) -> Option<Vec<
     if open.len() != known.len() {
         return None;
     }
-    let extent = |(known, is_open): (&Dim, bool)| known.known().filter(|_| is_open).and_then(|extent| i64::try_from(extent).ok());
+    let extent = |(known, is_open): (&Dim, bool)| {
+        known.known().filter(|_| is_open).and_then(|extent| i64::try_from(extent).ok())
+    };
     let extents: Vec<Option<i64>> = known.iter().zip(open).map(extent).collect();
     extents.iter().any(Option::is_some).then_some(extents)
 }
@@ -117,7 +126,9 @@ fn compare_tensor(element: Option<i32>, shape: Option<&TensorShapeProto>, known:
 
 fn compare_dim(stated: &Dimension, known: &Dim) -> Agreement {
     match (&stated.value, known) {
-        (Some(DimValue::DimValue(stated)), Dim::Known(known)) if u64::try_from(*stated) == Ok(*known) => Agreement::Fits,
+        (Some(DimValue::DimValue(stated)), Dim::Known(known)) if u64::try_from(*stated) == Ok(*known) => {
+            Agreement::Fits
+        }
         // Some exporters write an unknown extent as a negative number.
         (Some(DimValue::DimValue(stated)), Dim::Known(_)) if *stated >= 0 => Agreement::Contradicts,
         (_, Dim::Known(_)) => Agreement::Vaguer,
@@ -133,7 +144,8 @@ mod tests {
     #[test]
     fn open_extents_fit_and_known_extents_must_be_equal() {
         let fixed = ValueType::Tensor(TensorType::fixed(ElementType::Float, &[2, 3]));
-        let open = ValueType::Tensor(TensorType::new(ElementType::Float, vec![Dim::from_name("N"), Dim::Known(3)]));
+        let open =
+            ValueType::Tensor(TensorType::new(ElementType::Float, vec![Dim::from_name("N"), Dim::Known(3)]));
         let other = ValueType::Tensor(TensorType::fixed(ElementType::Float, &[2, 4]));
         let half = ValueType::Tensor(TensorType::fixed(ElementType::Float16, &[2, 3]));
         let stated = |ty: &ValueType| type_proto(ty).unwrap();

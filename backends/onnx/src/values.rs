@@ -19,9 +19,14 @@ use crate::types::{Agreement, compare, open_extents};
 pub(crate) fn describe(source: Source<'_>, options: &ExportOptions, edit: &mut GraphEdit) {
     let (module, graph) = (source.module, source.file.graph());
     let main = module.graph(module.main());
-    let stated: BTreeMap<&str, &ValueInfoProto> = graph.value_info.iter().map(|info| (info.name(), info)).collect();
+    let stated: BTreeMap<&str, &ValueInfoProto> =
+        graph.value_info.iter().map(|info| (info.name(), info)).collect();
     let inputs = graph.input.iter().map(|info| info.name());
-    let outputs = graph.output.iter().map(|info| info.name()).filter(|name| !options.interface.removed_outputs.contains(*name));
+    let outputs = graph
+        .output
+        .iter()
+        .map(|info| info.name())
+        .filter(|name| !options.interface.removed_outputs.contains(*name));
     let added = options.interface.added_outputs.iter().map(String::as_str);
     let interface: BTreeSet<&str> = inputs.chain(outputs).chain(added).collect();
     let is_bound = !module.dims.is_empty() || has_fixed_inputs(source);
@@ -54,7 +59,9 @@ pub(crate) fn describe(source: Source<'_>, options: &ExportOptions, edit: &mut G
         }
         let agreement = entry.map(|entry| compare(entry.r#type.as_ref(), ty));
         let (drop, add) = match agreement {
-            Some(Agreement::Vaguer) if is_bound && !is_away(module, value) && bind(name, entry, ty, edit) => (false, false),
+            Some(Agreement::Vaguer) if is_bound && !is_away(module, value) && bind(name, entry, ty, edit) => {
+                (false, false)
+            }
             None => (false, options.value_info && fixed),
             Some(Agreement::Fits) => (false, false),
             Some(Agreement::Vaguer) => (options.value_info && fixed, options.value_info && fixed),
@@ -80,7 +87,8 @@ pub(crate) fn describe(source: Source<'_>, options: &ExportOptions, edit: &mut G
 /// Whether the module knows an extent that an input of the file leaves open: that of a buffer.
 fn has_fixed_inputs(source: Source<'_>) -> bool {
     let main = source.module.graph(source.module.main());
-    let stated: BTreeMap<&str, &ValueInfoProto> = source.file.graph().input.iter().map(|info| (info.name(), info)).collect();
+    let stated: BTreeMap<&str, &ValueInfoProto> =
+        source.file.graph().input.iter().map(|info| (info.name(), info)).collect();
     main.inputs.iter().any(|input| {
         let entry = stated.get(source.name(*input)).and_then(|info| info.r#type.as_ref());
         entry.is_some_and(|entry| open_extents(entry, source.module.ty(*input)).is_some())
@@ -105,7 +113,8 @@ fn bind_interface(source: Source<'_>, edit: &mut GraphEdit) {
 fn change_inputs(source: Source<'_>, options: &ExportOptions, edit: &mut GraphEdit) {
     let (module, graph) = (source.module, source.file.graph());
     let main = module.graph(module.main());
-    let stated: BTreeMap<&str, &ValueInfoProto> = graph.input.iter().map(|info| (info.name(), info)).collect();
+    let stated: BTreeMap<&str, &ValueInfoProto> =
+        graph.input.iter().map(|info| (info.name(), info)).collect();
     edit.dropped_inputs.extend(options.interface.removed_inputs.iter().cloned());
     for input in &main.inputs {
         let (name, ty) = (source.name(*input), module.ty(*input));
@@ -135,7 +144,8 @@ fn change_outputs(source: Source<'_>, options: &ExportOptions, edit: &mut GraphE
     for output in &module.graph(module.main()).outputs {
         let shape = module.ty(*output).tensor().and_then(|ty| ty.shape.as_ref());
         if let Some(dims) = shape.filter(|_| interface.changed_outputs.contains(source.name(*output))) {
-            let extents = dims.iter().map(|dim| dim.known().and_then(|extent| i64::try_from(extent).ok())).collect();
+            let extents =
+                dims.iter().map(|dim| dim.known().and_then(|extent| i64::try_from(extent).ok())).collect();
             edit.value_dims.insert(source.name(*output).to_owned(), extents);
         }
     }
@@ -171,12 +181,18 @@ fn wrong_in_place(module: &Module, value: Value) -> bool {
 
 /// Whether a type is a dense tensor of known element type and extents.
 fn is_fixed(ty: &ValueType) -> bool {
-    ty.tensor().is_some_and(|tensor| tensor.known_dims().is_some() && tensor.element != ElementType::Undefined)
+    ty.tensor()
+        .is_some_and(|tensor| tensor.known_dims().is_some() && tensor.element != ElementType::Undefined)
 }
 
 /// Returns the entry that replaces an older one; it takes over the older entry's description and foreign
 /// metadata.
-fn new_entry(fresh: ValueInfoProto, old: Option<&ValueInfoProto>, options: &ExportOptions, metadata: Metadata) -> ValueInfoProto {
+fn new_entry(
+    fresh: ValueInfoProto,
+    old: Option<&ValueInfoProto>,
+    options: &ExportOptions,
+    metadata: Metadata,
+) -> ValueInfoProto {
     let mut new = fresh;
     if let Some(old) = old {
         new.doc_string.clone_from(&old.doc_string);
@@ -219,7 +235,12 @@ pub(crate) fn ambiguous_name(module: &Module) -> Option<String> {
 
 /// Collects metadata for the entries that stay. It replaces the metadata of an earlier plan, also by
 /// nothing.
-fn annotate(source: Source<'_>, stated: &BTreeMap<&str, &ValueInfoProto>, written: &BTreeSet<&str>, edit: &mut GraphEdit) {
+fn annotate(
+    source: Source<'_>,
+    stated: &BTreeMap<&str, &ValueInfoProto>,
+    written: &BTreeSet<&str>,
+    edit: &mut GraphEdit,
+) {
     let graph = source.file.graph();
     let planned: BTreeMap<&str, Metadata> =
         main_values(source.module).map(|value| (source.name(value), place(source.module, value))).collect();

@@ -46,11 +46,15 @@ fn main() -> Result<(), Failure> {
         beside.push(Taken::of(&played));
         links = played.links;
     }
-    let same = if digest(&serial.outputs()?) == digest(&overlapped.outputs()?) { "same" } else { "DIFFERENT" };
+    let same =
+        if digest(&serial.outputs()?) == digest(&overlapped.outputs()?) { "same" } else { "DIFFERENT" };
     let (apart, beside) = (Taken::median(apart), Taken::median(beside));
     let spaces: Vec<String> = links.iter().map(|link| format!("{} -> {}", link.from, link.to)).collect();
     let (count, bytes) = links.iter().fold((0, 0), |sum, link| (sum.0 + link.transfers, sum.1 + link.bytes));
-    let name = std::path::Path::new(output).file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let name = std::path::Path::new(output)
+        .file_stem()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default();
     println!(
         "| {name} | {} | {count} | {bytes} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.3} | {:.3} | {same} |",
         spaces.join(", "),
@@ -76,8 +80,13 @@ struct Taken {
 
 impl Taken {
     fn of(played: &Played) -> Self {
-        let sum = |time: fn(&memc_ort::LinkUse) -> u64| played.links.iter().map(time).sum::<u64>() as f64 / 1e6;
-        Self { busy: sum(|link| link.busy), waited: sum(|link| link.waited), run: played.nanoseconds as f64 / 1e6 }
+        let sum =
+            |time: fn(&memc_ort::LinkUse) -> u64| played.links.iter().map(time).sum::<u64>() as f64 / 1e6;
+        Self {
+            busy: sum(|link| link.busy),
+            waited: sum(|link| link.waited),
+            run: played.nanoseconds as f64 / 1e6,
+        }
     }
 
     /// Returns the median of each number; the first run is a warm-up and does not count.

@@ -47,7 +47,10 @@ fn main() -> Result<(), Failure> {
     };
     let (session, plan) = (median(&mut session), median(&mut plan));
     let steps = layout.schedule.len().max(1) as f64;
-    let name = std::path::Path::new(input).file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let name = std::path::Path::new(input)
+        .file_stem()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default();
     println!(
         "| {name} | {steps} | {:.1} | {:.1} | {:.2} | {:.1} | {:.1} | {:.2} | {:.3} | {session:.2} | {plan:.2} | {:.3} |",
         session_ready.processor,

@@ -12,7 +12,8 @@ use memc_ort::{PlayOptions, Player, Runtime, SessionOptions, Whole, inputs, libr
 type Failure = Box<dyn std::error::Error>;
 
 const STOCK: SessionOptions = SessionOptions { optimize: true, prepack: true, arena: false, pattern: true };
-const BEST_STOCK: SessionOptions = SessionOptions { optimize: true, prepack: true, arena: false, pattern: false };
+const BEST_STOCK: SessionOptions =
+    SessionOptions { optimize: true, prepack: true, arena: false, pattern: false };
 
 fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -60,7 +61,10 @@ fn main() -> Result<(), Failure> {
     };
     let ratio = median(&mut plan) / median(&mut session);
     let arena: u64 = layout.arenas.iter().map(|arena| arena.size).sum();
-    let name = std::path::Path::new(input).file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let name = std::path::Path::new(input)
+        .file_stem()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default();
     println!("| {name} | {} | {arena} | {ratio:.3} |", columns.join(" | "));
     Ok(())
 }

@@ -144,7 +144,8 @@ impl CountingAllocator {
         count.start = count.in_use;
         count.peak = count.in_use;
         count.requests = 0;
-        count.region = region.map(|(start, bytes)| Region { start: start as usize, bytes, blocks: Vec::new(), peak: 0 });
+        count.region =
+            region.map(|(start, bytes)| Region { start: start as usize, bytes, blocks: Vec::new(), peak: 0 });
     }
 
     /// Ends the count and returns it.

@@ -22,8 +22,9 @@ impl<'v> TensorView<'v> {
         let bits = self.element.packed_bits()?;
         let count = self.shape.iter().product::<u64>();
         let (each, mask) = (8 / bits as usize, (1u8 << bits) - 1);
-        let element =
-            |index: usize| self.bytes.get(index / each).map_or(0, |byte| (byte >> (bits as usize * (index % each))) & mask);
+        let element = |index: usize| {
+            self.bytes.get(index / each).map_or(0, |byte| (byte >> (bits as usize * (index % each))) & mask)
+        };
         Some((0..usize::try_from(count).unwrap_or(0)).map(element).collect())
     }
 

@@ -88,7 +88,8 @@ fn related(
     };
     // An operand of Concat may be a view of the result.
     let back = || if kind == AliasKind::View { joins(of, slot) } else { None };
-    let at = joins(slot, of).or_else(back).ok_or("no node computes it from the tensor that it is an alias of")?;
+    let at =
+        joins(slot, of).or_else(back).ok_or("no node computes it from the tensor that it is an alias of")?;
     if kind == AliasKind::InPlace {
         if places.slots[slot].bytes != places.slots[of].bytes {
             return Err("it is written over a tensor of another size");
@@ -103,10 +104,13 @@ fn related(
 /// Checks that two values share bytes in one step only if they are aliases of one owner.
 fn apart(places: &Places) -> Result<(), Error> {
     let span = |slot: &Slot| match slot.place {
-        Place::Arena { arena, offset } | Place::File { arena, offset } => Some((arena, offset, offset + slot.bytes)),
+        Place::Arena { arena, offset } | Place::File { arena, offset } => {
+            Some((arena, offset, offset + slot.bytes))
+        }
         _ => None,
     };
-    let mut order: Vec<usize> = (0..places.slots.len()).filter(|slot| is_placed(&places.slots[*slot])).collect();
+    let mut order: Vec<usize> =
+        (0..places.slots.len()).filter(|slot| is_placed(&places.slots[*slot])).collect();
     order.sort_by_key(|slot| places.slots[*slot].live.start);
     let mut roots: Vec<usize> = Vec::with_capacity(places.slots.len());
     for slot in 0..places.slots.len() {
@@ -118,7 +122,8 @@ fn apart(places: &Places) -> Result<(), Error> {
         live.retain(|other| places.slots[*other].live.end > data.live.start);
         let Some((arena, from, to)) = span(data).filter(|(_, from, to)| from < to) else { continue };
         for other in &live {
-            let meets = span(&places.slots[*other]).is_some_and(|(space, start, end)| space == arena && start < to && from < end);
+            let meets = span(&places.slots[*other])
+                .is_some_and(|(space, start, end)| space == arena && start < to && from < end);
             if meets && roots[*other] != roots[slot] {
                 return Err(wrong(data, "it shares bytes with another tensor while both are live"));
             }

@@ -42,7 +42,8 @@ impl std::fmt::Display for FragmentDifference {
 /// Returns the names of the values that both models can return, or `None` if together they take more
 /// than `most` bytes.
 pub(crate) fn traceable(layout: &Layout, most: u64) -> Option<BTreeSet<&str>> {
-    let values = layout.tensors.iter().filter(|tensor| matches!(tensor.class, Class::Transient | Class::Output));
+    let values =
+        layout.tensors.iter().filter(|tensor| matches!(tensor.class, Class::Transient | Class::Output));
     let total = values.clone().map(|tensor| tensor.bytes).fold(0, u64::saturating_add);
     (total <= most).then(|| values.map(|tensor| tensor.name.as_str()).collect())
 }
@@ -53,11 +54,15 @@ pub(crate) fn traceable(layout: &Layout, most: u64) -> Option<BTreeSet<&str>> {
 /// If a softmax's operand was rewritten, the search goes back to the nearest earlier values that both
 /// models have.
 pub(crate) fn before_softmaxes<'l>(given: &GraphProto, layout: &'l Layout, most: u64) -> BTreeSet<&'l str> {
-    let values = layout.tensors.iter().filter(|tensor| matches!(tensor.class, Class::Transient | Class::Output));
+    let values =
+        layout.tensors.iter().filter(|tensor| matches!(tensor.class, Class::Transient | Class::Output));
     let written: BTreeMap<&str, (&'l str, u64)> =
         values.map(|tensor| (tensor.name.as_str(), (tensor.name.as_str(), tensor.bytes))).collect();
-    let producers: BTreeMap<&str, &NodeProto> =
-        given.node.iter().flat_map(|node| node.output.iter().map(move |name| (name.as_str(), node))).collect();
+    let producers: BTreeMap<&str, &NodeProto> = given
+        .node
+        .iter()
+        .flat_map(|node| node.output.iter().map(move |name| (name.as_str(), node)))
+        .collect();
     let softmaxes = given.node.iter().filter(|node| matches!(node.op_type(), "Softmax" | "LogSoftmax"));
     let (mut found, mut left) = (BTreeSet::new(), most);
     for softmax in softmaxes {
@@ -85,18 +90,28 @@ pub(crate) fn first_fragment(
     found: &BTreeMap<String, Array>,
     tolerances: &Tolerances,
 ) -> Option<FragmentDifference> {
-    let position: BTreeMap<&str, usize> =
-        order.iter().enumerate().flat_map(|(step, node)| node.output.iter().map(move |name| (name.as_str(), step))).collect();
-    let pairs = layout.rewrites.iter().flat_map(|window| window.outputs.iter().map(move |value| (window, value)));
+    let position: BTreeMap<&str, usize> = order
+        .iter()
+        .enumerate()
+        .flat_map(|(step, node)| node.output.iter().map(move |name| (name.as_str(), step)))
+        .collect();
+    let pairs =
+        layout.rewrites.iter().flat_map(|window| window.outputs.iter().map(move |value| (window, value)));
     let mut pairs: Vec<_> = pairs.collect();
     // If several fragments have one value, the one that was rewritten last made it.
-    pairs.sort_by_key(|(window, value)| (position.get(value.written.as_str()).copied(), std::cmp::Reverse(window.window)));
+    pairs.sort_by_key(|(window, value)| {
+        (position.get(value.written.as_str()).copied(), std::cmp::Reverse(window.window))
+    });
     pairs.into_iter().find_map(|(window, value)| {
-        let kind =
-            difference(&expected.get(&value.given)?.view(), &found.get(&value.written)?.view(), tolerances.of(&value.given))?;
+        let kind = difference(
+            &expected.get(&value.given)?.view(),
+            &found.get(&value.written)?.view(),
+            tolerances.of(&value.given),
+        )?;
         let difference = Difference { output: value.written.clone(), kind };
         let rules = window.rules.keys().cloned().collect();
-        let beyond = FragmentDifference { window: window.window, rules, given: value.given.clone(), difference };
+        let beyond =
+            FragmentDifference { window: window.window, rules, given: value.given.clone(), difference };
         (!beyond.difference.is_within()).then_some(beyond)
     })
 }
@@ -111,8 +126,10 @@ pub(crate) fn first_node<'n>(
 ) -> Option<&'n NodeProto> {
     let differs = |node: &&NodeProto, any: bool| {
         node.output.iter().any(|name| {
-            let kind =
-                expected.get(name).zip(found.get(name)).and_then(|(a, b)| difference(&a.view(), &b.view(), tolerances.of(name)));
+            let kind = expected
+                .get(name)
+                .zip(found.get(name))
+                .and_then(|(a, b)| difference(&a.view(), &b.view(), tolerances.of(name)));
             kind.is_some_and(|kind| any || !Difference { output: String::new(), kind }.is_within())
         })
     };

@@ -8,8 +8,8 @@ use memc_onnx_proto::onnx::attribute_proto::AttributeType;
 use memc_onnx_proto::onnx::tensor_proto::DataType;
 use memc_onnx_proto::onnx::tensor_shape_proto::{Dimension, dimension};
 use memc_onnx_proto::onnx::{
-    AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, TensorShapeProto, TypeProto,
-    ValueInfoProto, type_proto,
+    AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, TensorShapeProto,
+    TypeProto, ValueInfoProto, type_proto,
 };
 use prost::Message as _;
 
@@ -81,7 +81,13 @@ impl Bench {
         format!("{prefix}{}", self.graph.node.len() + self.graph.initializer.len() + self.graph.input.len())
     }
 
-    fn node(&mut self, domain: &str, op: &str, input: Vec<String>, attributes: Vec<AttributeProto>) -> String {
+    fn node(
+        &mut self,
+        domain: &str,
+        op: &str,
+        input: Vec<String>,
+        attributes: Vec<AttributeProto>,
+    ) -> String {
         let output = self.name("v");
         self.graph.node.push(NodeProto {
             op_type: Some(op.to_owned()),
@@ -111,7 +117,8 @@ impl Bench {
     fn weights(&mut self, count: i64) -> impl Iterator<Item = u64> + '_ {
         (0..count).map(|_| {
             // Knuth's generator of 64 bits (MMIX).
-            self.state = self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            self.state =
+                self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             self.state >> 40
         })
     }
@@ -161,14 +168,18 @@ impl Bench {
 
     fn finish(mut self) -> Result<ModelFile, Error> {
         self.graph.name = Some("probes".to_owned());
-        let opset = |domain: &str, version| OperatorSetIdProto { domain: Some(domain.to_owned()), version: Some(version) };
+        let opset = |domain: &str, version| OperatorSetIdProto {
+            domain: Some(domain.to_owned()),
+            version: Some(version),
+        };
         let model = ModelProto {
             ir_version: Some(9),
             opset_import: vec![opset("", OPSET + self.newer), opset(CONTRIB, 1), opset(BLOCKS, 1)],
             graph: Some(self.graph),
             ..ModelProto::default()
         };
-        ModelFile::from_bytes(model.encode_to_vec()).map_err(|_| Error::Unsupported { what: "probes of this machine" })
+        ModelFile::from_bytes(model.encode_to_vec())
+            .map_err(|_| Error::Unsupported { what: "probes of this machine" })
     }
 }
 
@@ -185,13 +196,15 @@ fn float(name: &str, dims: Option<&[i64]>) -> ValueInfoProto {
 }
 
 fn integer(name: &str, number: i64) -> AttributeProto {
-    let mut attribute = AttributeProto { name: Some(name.to_owned()), i: Some(number), ..AttributeProto::default() };
+    let mut attribute =
+        AttributeProto { name: Some(name.to_owned()), i: Some(number), ..AttributeProto::default() };
     attribute.set_type(AttributeType::Int);
     attribute
 }
 
 fn list(name: &str, numbers: &[i64]) -> AttributeProto {
-    let mut attribute = AttributeProto { name: Some(name.to_owned()), ints: numbers.to_vec(), ..AttributeProto::default() };
+    let mut attribute =
+        AttributeProto { name: Some(name.to_owned()), ints: numbers.to_vec(), ..AttributeProto::default() };
     attribute.set_type(AttributeType::Ints);
     attribute
 }
@@ -229,7 +242,12 @@ fn products() -> Bench {
     let mut bench = Bench::default();
     for (index, [rows, inner, columns]) in PRODUCTS.into_iter().enumerate() {
         match index % 4 {
-            3 => bench.add("", "Gemm", &[Made(&[rows, inner]), Weight(&[columns, inner])], vec![integer("transB", 1)]),
+            3 => bench.add(
+                "",
+                "Gemm",
+                &[Made(&[rows, inner]), Weight(&[columns, inner])],
+                vec![integer("transB", 1)],
+            ),
             _ => bench.add("", "MatMul", &[Made(&[1, rows, inner]), Weight(&[inner, columns])], Vec::new()),
         }
     }
@@ -256,15 +274,33 @@ fn batched() -> Bench {
         [6, 512, 512, 64],
         [3, 1000, 64, 1000],
     ];
-    const HEADS: [[i64; 3]; 8] =
-        [[12, 128, 64], [12, 197, 64], [6, 256, 64], [8, 64, 32], [3, 49, 32], [4, 512, 64], [16, 100, 64], [6, 750, 64]];
+    const HEADS: [[i64; 3]; 8] = [
+        [12, 128, 64],
+        [12, 197, 64],
+        [6, 256, 64],
+        [8, 64, 32],
+        [3, 49, 32],
+        [4, 512, 64],
+        [16, 100, 64],
+        [6, 750, 64],
+    ];
     let mut bench = Bench::default();
     for [batch, rows, inner, columns] in BATCHED {
-        bench.add("", "MatMul", &[Made(&[1, batch, rows, inner]), Made(&[1, batch, inner, columns])], Vec::new());
+        bench.add(
+            "",
+            "MatMul",
+            &[Made(&[1, batch, rows, inner]), Made(&[1, batch, inner, columns])],
+            Vec::new(),
+        );
     }
     for [heads, rows, width] in HEADS {
         let dims = [1, rows, heads * width];
-        bench.add(CONTRIB, "MultiHeadAttention", &[Made(&dims), Made(&dims), Made(&dims)], vec![integer("num_heads", heads)]);
+        bench.add(
+            CONTRIB,
+            "MultiHeadAttention",
+            &[Made(&dims), Made(&dims), Made(&dims)],
+            vec![integer("num_heads", heads)],
+        );
     }
     bench
 }
@@ -333,12 +369,14 @@ fn convolutions() -> Bench {
     let mut bench = Bench::default();
     for [before, after, side, window, stride] in CONVS {
         let pad = if window == 16 { 0 } else { window / 2 };
-        let operands = [Made(&[1, before, side, side]), Weight(&[after, before, window, window]), Weight(&[after])];
+        let operands =
+            [Made(&[1, before, side, side]), Weight(&[after, before, window, window]), Weight(&[after])];
         bench.add("", "Conv", &operands, vec![list("pads", &[pad; 4]), list("strides", &[stride; 2])]);
     }
     for [before, after, rows, columns, high, wide] in LONG {
         let pads = list("pads", &[high / 2, wide / 2, high / 2, wide / 2]);
-        let operands = [Made(&[1, before, rows, columns]), Weight(&[after, before, high, wide]), Weight(&[after])];
+        let operands =
+            [Made(&[1, before, rows, columns]), Weight(&[after, before, high, wide]), Weight(&[after])];
         bench.add("", "Conv", &operands, vec![pads]);
     }
     bench
@@ -371,8 +409,10 @@ const DEPTHWISE: [[i64; 4]; 20] = [
 fn depthwise() -> Bench {
     let mut bench = Bench::default();
     for [channels, side, window, stride] in DEPTHWISE {
-        let operands = [Made(&[1, channels, side, side]), Weight(&[channels, 1, window, window]), Weight(&[channels])];
-        let attributes = vec![integer("group", channels), list("pads", &[window / 2; 4]), list("strides", &[stride; 2])];
+        let operands =
+            [Made(&[1, channels, side, side]), Weight(&[channels, 1, window, window]), Weight(&[channels])];
+        let attributes =
+            vec![integer("group", channels), list("pads", &[window / 2; 4]), list("strides", &[stride; 2])];
         bench.add("", "Conv", &operands, attributes);
     }
     bench
@@ -420,8 +460,18 @@ fn elementwise() -> Bench {
 
 /// Softmax and normalizations: rows, columns.
 fn norms() -> Bench {
-    const ROWS: [[i64; 2]; 10] =
-        [[1, 1000], [12, 128], [128, 768], [196, 192], [197, 768], [384, 384], [768, 49], [1536, 128], [2048, 197], [1500, 384]];
+    const ROWS: [[i64; 2]; 10] = [
+        [1, 1000],
+        [12, 128],
+        [128, 768],
+        [196, 192],
+        [197, 768],
+        [384, 384],
+        [768, 49],
+        [1536, 128],
+        [2048, 197],
+        [1500, 384],
+    ];
     let mut bench = Bench::default();
     for [rows, columns] in ROWS {
         let image = [1, rows, columns];
@@ -455,7 +505,12 @@ fn moves() -> Bench {
         let image = [1, outer, rows, columns];
         bench.add("", "Transpose", &[Made(&image)], vec![list("perm", &[0, 1, 3, 2])]);
         bench.add("", "Transpose", &[Made(&image)], vec![list("perm", &[0, 2, 3, 1])]);
-        bench.add("", "Transpose", &[Made(&[1, rows, outer.max(2), columns])], vec![list("perm", &[0, 2, 1, 3])]);
+        bench.add(
+            "",
+            "Transpose",
+            &[Made(&[1, rows, outer.max(2), columns])],
+            vec![list("perm", &[0, 2, 1, 3])],
+        );
         bench.add("", "Concat", &[Made(&image), Made(&image)], vec![integer("axis", 1)]);
         bench.add("", "Concat", &[Made(&image), Made(&image)], vec![integer("axis", 3)]);
         let half = [Made(&image), List(&[0]), List(&[columns / 2]), List(&[3])];
@@ -483,8 +538,13 @@ fn pools() -> Bench {
     ];
     let mut bench = Bench::default();
     for [channels, side, window, stride] in POOLS {
-        let attributes =
-            || vec![list("kernel_shape", &[window; 2]), list("strides", &[stride; 2]), list("pads", &[window / 2; 4])];
+        let attributes = || {
+            vec![
+                list("kernel_shape", &[window; 2]),
+                list("strides", &[stride; 2]),
+                list("pads", &[window / 2; 4]),
+            ]
+        };
         bench.add("", "MaxPool", &[Made(&[1, channels, side, side])], attributes());
         bench.add("", "AveragePool", &[Made(&[1, channels, side, side])], attributes());
         bench.add("", "GlobalAveragePool", &[Made(&[1, channels, side / 4, side / 4])], Vec::new());
@@ -519,12 +579,24 @@ fn averages() -> Bench {
 
 /// Recurrent layers: steps, inputs, units.
 fn layers() -> Bench {
-    const LAYERS: [[i64; 3]; 8] =
-        [[1, 64, 64], [8, 64, 128], [16, 128, 128], [32, 256, 256], [20, 512, 512], [50, 80, 256], [10, 300, 512], [64, 64, 64]];
+    const LAYERS: [[i64; 3]; 8] = [
+        [1, 64, 64],
+        [8, 64, 128],
+        [16, 128, 128],
+        [32, 256, 256],
+        [20, 512, 512],
+        [50, 80, 256],
+        [10, 300, 512],
+        [64, 64, 64],
+    ];
     let mut bench = Bench::default();
     for [steps, inputs, units] in LAYERS {
         for (op, gates) in [("LSTM", 4), ("GRU", 3)] {
-            let operands = [Made(&[steps, 1, inputs]), Weight(&[1, gates * units, inputs]), Weight(&[1, gates * units, units])];
+            let operands = [
+                Made(&[steps, 1, inputs]),
+                Weight(&[1, gates * units, inputs]),
+                Weight(&[1, gates * units, units]),
+            ];
             bench.add("", op, &operands, vec![integer("hidden_size", units)]);
         }
     }
@@ -613,7 +685,8 @@ fn blocks(block: i64) -> Bench {
     for [before, after, side, window, stride] in CONVS {
         let (before, after) = (up(before), up(after));
         let x = image(&mut bench, before, side);
-        let (w, bias) = (bench.operand(&Weight(&[after, before, window, window])), bench.operand(&Weight(&[after])));
+        let (w, bias) =
+            (bench.operand(&Weight(&[after, before, window, window])), bench.operand(&Weight(&[after])));
         let attributes = vec![
             integer("group", 1),
             list("kernel_shape", &[window; 2]),
@@ -627,7 +700,8 @@ fn blocks(block: i64) -> Bench {
     for [channels, side, window, stride] in DEPTHWISE {
         let channels = up(channels);
         let x = image(&mut bench, channels, side);
-        let (w, bias) = (bench.operand(&Weight(&[channels, 1, window, window])), bench.operand(&Weight(&[channels])));
+        let (w, bias) =
+            (bench.operand(&Weight(&[channels, 1, window, window])), bench.operand(&Weight(&[channels])));
         let attributes = vec![
             integer("group", channels),
             list("kernel_shape", &[window; 2]),

@@ -32,7 +32,8 @@ pub(crate) fn first_false(
     let by_file: BTreeSet<&str> =
         layout.stated.iter().filter(|row| row.by == StatedBy::File).map(|row| row.tensor.as_str()).collect();
     let claims = layout.tensors.iter().filter(|tensor| by_file.contains(tensor.name.as_str()));
-    let claims: BTreeMap<&str, &memc_layout::Tensor> = claims.map(|tensor| (tensor.name.as_str(), tensor)).collect();
+    let claims: BTreeMap<&str, &memc_layout::Tensor> =
+        claims.map(|tensor| (tensor.name.as_str(), tensor)).collect();
     if claims.is_empty() || claims.values().map(|tensor| tensor.bytes).fold(0, u64::saturating_add) > most {
         return Ok(None);
     }
@@ -43,7 +44,9 @@ pub(crate) fn first_false(
         let (results, _) = whole.run(set)?;
         for (step, node) in nodes.iter().enumerate() {
             for name in &node.output {
-                let (Some(tensor), Some(found)) = (claims.get(name.as_str()), results.get(name)) else { continue };
+                let (Some(tensor), Some(found)) = (claims.get(name.as_str()), results.get(name)) else {
+                    continue;
+                };
                 if tensor.shape != found.shape {
                     return Ok(Some(Error::Claimed {
                         step: step as u64,

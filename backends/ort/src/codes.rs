@@ -5,7 +5,8 @@ use memc_ir::codes::{CodeInfo, Fault};
 use crate::error::Error;
 use crate::library::HOW_TO_GET;
 
-const NAMES_THE_RULE: &str = "`memc check` names the rule that the layout breaks; if memc wrote the layout, report it";
+const NAMES_THE_RULE: &str =
+    "`memc check` names the rule that the layout breaks; if memc wrote the layout, report it";
 
 /// All codes of this crate, in ascending order.
 pub const ALL: &[CodeInfo] = &[
@@ -236,7 +237,9 @@ impl Error {
             Self::Input { .. } | Self::Given { .. } => {
                 "give arrays of the planned types and shapes with `--inputs`, written with numpy.savez"
             }
-            Self::Extent { .. } => "give extents of the plan's ranges, or plan again for wider ranges with `--dim`",
+            Self::Extent { .. } => {
+                "give extents of the plan's ranges, or plan again for wider ranges with `--dim`"
+            }
             Self::At { error, .. } => error.help(),
             Self::NoArray { .. } => "`memc check` verifies the plan without running it",
             Self::NoMemory { .. } | Self::TooLarge { .. } => {
@@ -257,7 +260,9 @@ impl Error {
                 "name a folder with more free space with `--swap-dir`, or plan with a smaller budget for that space"
             }
             Self::File { what: "read", .. } => "check the path and its permissions",
-            Self::File { .. } => "check the folder and its permissions; `--swap-dir` names another folder for spaces on a disk",
+            Self::File { .. } => {
+                "check the folder and its permissions; `--swap-dir` names another folder for spaces on a disk"
+            }
         }
     }
 }

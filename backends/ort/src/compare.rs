@@ -52,14 +52,20 @@ impl Tolerance {
         // Eight distances between neighbouring 32-bit numbers near one. ONNX Runtime's own fusions of
         // Sigmoid move results by two.
         const ROUNDINGS_OF_ONE: f64 = 1e-6;
-        Self { absolute: if self.of_largest > 0.0 { self.absolute.max(ROUNDINGS_OF_ONE) } else { self.absolute }, ..self }
+        Self {
+            absolute: if self.of_largest > 0.0 { self.absolute.max(ROUNDINGS_OF_ONE) } else { self.absolute },
+            ..self
+        }
     }
 
     /// Returns this tolerance for numbers on a grid: it allows one `step`, and the rounding of the
     /// difference of two numbers.
     fn between_steps(self, step: f64) -> Self {
         const ROUNDED: f64 = 1.0 + 1e-4;
-        Self { absolute: if self.of_largest > 0.0 { self.absolute.max(step * ROUNDED) } else { self.absolute }, ..self }
+        Self {
+            absolute: if self.of_largest > 0.0 { self.absolute.max(step * ROUNDED) } else { self.absolute },
+            ..self
+        }
     }
 
     /// Returns this tolerance for results of a rounding operator: one step between integers.
@@ -114,7 +120,10 @@ impl Tolerances {
         let all = if self.integers.contains(name) { self.all.through_integers() } else { self.all };
         let all = if self.units.contains(name) { all.at_unit_scale() } else { all };
         let all = self.halves.get(name).map_or(all, |ty| all.through(*ty));
-        self.steps.get(name).filter(|_| self.integers.contains(name)).map_or(all, |step| all.between_steps(*step))
+        self.steps
+            .get(name)
+            .filter(|_| self.integers.contains(name))
+            .map_or(all, |step| all.between_steps(*step))
     }
 }
 
@@ -177,8 +186,12 @@ impl std::fmt::Display for Difference {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.kind {
             DifferenceKind::Absent => write!(f, "`{}` is absent on one side", self.output),
-            DifferenceKind::Type { expected, found } => write!(f, "`{}` is {found}, and should be {expected}", self.output),
-            DifferenceKind::Strings { count, of } => write!(f, "`{}`: {count} of {of} strings differ", self.output),
+            DifferenceKind::Type { expected, found } => {
+                write!(f, "`{}` is {found}, and should be {expected}", self.output)
+            }
+            DifferenceKind::Strings { count, of } => {
+                write!(f, "`{}`: {count} of {of} strings differ", self.output)
+            }
             DifferenceKind::Elements { count, of, absolute, relative, within } => {
                 let verdict = if *within { "within tolerance" } else { "beyond tolerance" };
                 write!(
@@ -209,7 +222,9 @@ pub fn compare(
     for (name, content) in expected {
         match found.get(name) {
             None => differences.push(Difference { output: name.clone(), kind: DifferenceKind::Absent }),
-            Some(other) => compare_content(name.clone(), content, other, tolerances.of(name), &mut differences),
+            Some(other) => {
+                compare_content(name.clone(), content, other, tolerances.of(name), &mut differences)
+            }
         }
     }
     let extra = found.keys().filter(|name| !expected.contains_key(*name));
@@ -239,7 +254,9 @@ fn compare_content(
             compare_content(format!("{name}.values"), &expected.1, &found.1, tolerance, differences);
             None
         }
-        (Content::Strings { shape, elements }, Content::Strings { shape: other, elements: others }) if shape == other => {
+        (Content::Strings { shape, elements }, Content::Strings { shape: other, elements: others })
+            if shape == other =>
+        {
             let count = elements.iter().zip(others).filter(|(one, other)| one != other).count() as u64;
             (count > 0).then_some(DifferenceKind::Strings { count, of: elements.len() as u64 })
         }
@@ -252,7 +269,11 @@ fn compare_content(
 }
 
 /// Compares an array with the expected one; `None` if every bit is equal.
-pub(crate) fn difference(expected: &TensorView<'_>, found: &TensorView<'_>, tolerance: Tolerance) -> Option<DifferenceKind> {
+pub(crate) fn difference(
+    expected: &TensorView<'_>,
+    found: &TensorView<'_>,
+    tolerance: Tolerance,
+) -> Option<DifferenceKind> {
     if expected.element != found.element || expected.shape != found.shape {
         let kind = |view: &TensorView<'_>| Content::View(view.clone()).to_string();
         return Some(DifferenceKind::Type { expected: kind(expected), found: kind(found) });
@@ -263,7 +284,10 @@ pub(crate) fn difference(expected: &TensorView<'_>, found: &TensorView<'_>, tole
     match expected.unpacked().zip(found.unpacked()) {
         Some((one, other)) if one == other => None,
         Some((one, other)) => {
-            let (one, other) = (TensorView { bytes: &one, ..expected.clone() }, TensorView { bytes: &other, ..found.clone() });
+            let (one, other) = (
+                TensorView { bytes: &one, ..expected.clone() },
+                TensorView { bytes: &other, ..found.clone() },
+            );
             Some(elements_differ(&one, &other, tolerance))
         }
         None => Some(elements_differ(expected, found, tolerance)),
@@ -271,14 +295,19 @@ pub(crate) fn difference(expected: &TensorView<'_>, found: &TensorView<'_>, tole
 }
 
 /// Compares the elements of two arrays of equal type and shape, with at least one byte an element.
-fn elements_differ(expected: &TensorView<'_>, found: &TensorView<'_>, tolerance: Tolerance) -> DifferenceKind {
+fn elements_differ(
+    expected: &TensorView<'_>,
+    found: &TensorView<'_>,
+    tolerance: Tolerance,
+) -> DifferenceKind {
     let of = expected.shape.iter().product::<u64>();
     let differing = || expected.elements().zip(found.elements()).filter(|(a, b)| a != b);
     let ty = expected.element.data_type();
     let size = |bytes| number(ty, bytes).map(f64::abs).filter(|size| size.is_finite());
     // Measure the magnitudes that the tolerance depends on.
     let largest = differing().filter_map(|(a, _)| size(a)).fold(0.0, f64::max);
-    let range = if tolerance.of_range > 0.0 { expected.elements().filter_map(size).fold(0.0, f64::max) } else { 0.0 };
+    let range =
+        if tolerance.of_range > 0.0 { expected.elements().filter_map(size).fold(0.0, f64::max) } else { 0.0 };
     let anywhere = tolerance.anywhere(ty, largest, range);
     // Compare the elements whose bytes differ.
     let (mut count, mut absolute, mut within) = (0, 0.0f64, true);
@@ -297,7 +326,13 @@ fn elements_differ(expected: &TensorView<'_>, found: &TensorView<'_>, tolerance:
         // NaN next to a number, and infinity, are beyond every tolerance.
         within &= gap.is_finite() && gap <= anywhere + tolerance.relative * a.abs() && !tolerance.is_exact();
     }
-    DifferenceKind::Elements { count, of, absolute, relative: absolute / largest.max(f64::MIN_POSITIVE), within }
+    DifferenceKind::Elements {
+        count,
+        of,
+        absolute,
+        relative: absolute / largest.max(f64::MIN_POSITIVE),
+        within,
+    }
 }
 
 /// Decodes an element; `None` for types that are not numbers.
@@ -306,7 +341,9 @@ pub(crate) fn number(ty: DataType, bytes: &[u8]) -> Option<f64> {
         DataType::Float => f64::from(f32::from_le_bytes(bytes.try_into().ok()?)),
         DataType::Double => f64::from_le_bytes(bytes.try_into().ok()?),
         DataType::Float16 => half(u16::from_le_bytes(bytes.try_into().ok()?)),
-        DataType::Bfloat16 => f64::from(f32::from_bits(u32::from(u16::from_le_bytes(bytes.try_into().ok()?)) << 16)),
+        DataType::Bfloat16 => {
+            f64::from(f32::from_bits(u32::from(u16::from_le_bytes(bytes.try_into().ok()?)) << 16))
+        }
         DataType::Int64 => i64::from_le_bytes(bytes.try_into().ok()?) as f64,
         DataType::Int32 => f64::from(i32::from_le_bytes(bytes.try_into().ok()?)),
         DataType::Int16 => f64::from(i16::from_le_bytes(bytes.try_into().ok()?)),
@@ -372,7 +409,8 @@ mod tests {
         let view = |bytes: &'static [u8]| TensorView { element, shape: vec![3], bytes };
         let differ = |one, other| difference(&view(one), &view(other), Tolerance::default());
         assert_eq!(differ(&[0x21, 0x0f], &[0x21, 0xaf]), None);
-        let Some(DifferenceKind::Elements { count, of, absolute, .. }) = differ(&[0x21, 0x0f], &[0x31, 0x07]) else {
+        let Some(DifferenceKind::Elements { count, of, absolute, .. }) = differ(&[0x21, 0x0f], &[0x31, 0x07])
+        else {
             unreachable!("elements differ");
         };
         // The four bits of 15 are those of minus one.
@@ -396,7 +434,8 @@ mod tests {
         let element = Element::from_name("float").expect("a type of arrays");
         let array = |bytes: &'static [u8]| Content::View(TensorView { element, shape: vec![1], bytes });
         let (one, two): (&[u8], &[u8]) = (&[0, 0, 128, 63], &[0, 0, 0, 64]);
-        let strings = |text: &[u8]| Content::Strings { shape: vec![2], elements: vec![text.to_vec(), Vec::new()] };
+        let strings =
+            |text: &[u8]| Content::Strings { shape: vec![2], elements: vec![text.to_vec(), Vec::new()] };
         let differ = |expected: Content<'_>, found: Content<'_>| {
             let of = |content| BTreeMap::from([("y".to_owned(), content)]);
             let found = compare(&of(expected), &of(found), &Tolerances::default());
@@ -407,12 +446,22 @@ mod tests {
         assert_eq!(differ(array(one), Content::None), ["`y` is none, and should be float[1]"]);
         assert_eq!(differ(strings(b"a\xff"), strings(b"a\xff")), Vec::<String>::new());
         assert_eq!(differ(strings(b"a\xff"), strings(b"a")), ["`y`: 1 of 2 strings differ"]);
-        let found = differ(Content::Sequence(vec![array(one), array(one)]), Content::Sequence(vec![array(one), array(two)]));
+        let found = differ(
+            Content::Sequence(vec![array(one), array(one)]),
+            Content::Sequence(vec![array(one), array(two)]),
+        );
         assert!(found.len() == 1 && found[0].starts_with("`y[1]`: 1 of 1 elements differ"), "{found:?}");
-        let found = differ(Content::Sequence(vec![array(one)]), Content::Sequence(vec![array(one), array(two)]));
-        assert_eq!(found, ["`y` is a sequence of 2: float[1], float[1], and should be a sequence of 1: float[1]"]);
+        let found =
+            differ(Content::Sequence(vec![array(one)]), Content::Sequence(vec![array(one), array(two)]));
+        assert_eq!(
+            found,
+            ["`y` is a sequence of 2: float[1], float[1], and should be a sequence of 1: float[1]"]
+        );
         let found = differ(Content::Sequence(vec![map(b"a", one)]), Content::Sequence(vec![map(b"b", two)]));
-        assert!(found.len() == 2 && found[0].starts_with("`y[0].keys`") && found[1].starts_with("`y[0].values`"), "{found:?}");
+        assert!(
+            found.len() == 2 && found[0].starts_with("`y[0].keys`") && found[1].starts_with("`y[0].values`"),
+            "{found:?}"
+        );
     }
 
     #[test]
@@ -423,8 +472,9 @@ mod tests {
 
     #[test]
     fn integers_may_differ_by_steps_only_in_rounded_outputs() {
-        let of =
-            |all, name: &str| Tolerances { all, integers: BTreeSet::from(["z".to_owned()]), ..Tolerances::default() }.of(name);
+        let of = |all, name: &str| {
+            Tolerances { all, integers: BTreeSet::from(["z".to_owned()]), ..Tolerances::default() }.of(name)
+        };
         let at = |found: u8, tolerance| match differ(DataType::Uint8, &[100, 200], &[found, 200], tolerance) {
             Some(DifferenceKind::Elements { within, .. }) => within,
             kind => unreachable!("{kind:?}"),
@@ -468,14 +518,22 @@ mod tests {
         assert!(is_within(&[one, 1.0], &[other, 1.0], Tolerance::of_roundings()));
         assert!(!is_within(&[one, 1.0], &[other, 1.1], Tolerance::of_roundings()));
         assert!(is_within(&[one, 1.0], &[other, 1.0], Tolerance::default()));
-        assert!(is_within(&[0.0], &[-0.0], Tolerance::of_roundings()) && !is_within(&[0.0], &[-0.0], Tolerance::default()));
+        assert!(
+            is_within(&[0.0], &[-0.0], Tolerance::of_roundings())
+                && !is_within(&[0.0], &[-0.0], Tolerance::default())
+        );
         assert!(!is_within(&[one, 1.0], &[2.0, 1.0], Tolerance::of_roundings()));
     }
 
     #[test]
     fn half_precision_is_allowed_its_own_distances() {
         let halves = |bits: &[u16]| bits.iter().flat_map(|bits| bits.to_le_bytes()).collect::<Vec<u8>>();
-        let at = |bits| match differ(DataType::Float16, &halves(&[0x3c00]), &halves(&[bits]), Tolerance::of_roundings()) {
+        let at = |bits| match differ(
+            DataType::Float16,
+            &halves(&[0x3c00]),
+            &halves(&[bits]),
+            Tolerance::of_roundings(),
+        ) {
             Some(DifferenceKind::Elements { within, .. }) => within,
             kind => unreachable!("{kind:?}"),
         };

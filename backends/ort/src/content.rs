@@ -57,7 +57,9 @@ impl Content<'_> {
             Self::View(view) => Content::Array(Array::of(&view)?),
             Self::Array(array) => Content::Array(array),
             Self::Strings { shape, elements } => Content::Strings { shape, elements },
-            Self::Sequence(items) => Content::Sequence(items.into_iter().map(Self::into_owned).collect::<Result<_, _>>()?),
+            Self::Sequence(items) => {
+                Content::Sequence(items.into_iter().map(Self::into_owned).collect::<Result<_, _>>()?)
+            }
             Self::Map(pair) => Content::Map(Box::new((pair.0.into_owned()?, pair.1.into_owned()?))),
             Self::None => Content::None,
             Self::Unread(kind) => Content::Unread(kind),
@@ -69,10 +71,15 @@ impl Content<'_> {
     pub fn arrays(&self, name: &str) -> Vec<(String, TensorView<'_>)> {
         match self {
             Self::Sequence(items) => {
-                let named = items.iter().enumerate().map(|(position, item)| item.arrays(&format!("{name}[{position}]")));
+                let named = items
+                    .iter()
+                    .enumerate()
+                    .map(|(position, item)| item.arrays(&format!("{name}[{position}]")));
                 named.flatten().collect()
             }
-            Self::Map(pair) => [pair.0.arrays(&format!("{name}.keys")), pair.1.arrays(&format!("{name}.values"))].concat(),
+            Self::Map(pair) => {
+                [pair.0.arrays(&format!("{name}.keys")), pair.1.arrays(&format!("{name}.values"))].concat()
+            }
             _ => self.tensor().map(|view| (name.to_owned(), view)).into_iter().collect(),
         }
     }

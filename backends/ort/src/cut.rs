@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use memc_onnx_proto::onnx::tensor_proto::{DataLocation, DataType};
-use memc_onnx_proto::onnx::{GraphProto, ModelProto, NodeProto, StringStringEntryProto, TensorProto, TypeProto, ValueInfoProto};
+use memc_onnx_proto::onnx::{
+    GraphProto, ModelProto, NodeProto, StringStringEntryProto, TensorProto, TypeProto, ValueInfoProto,
+};
 use memc_ops::profile::ort_kernel;
 use prost::Message as _;
 
@@ -73,14 +75,25 @@ impl<'m> Cutter<'m> {
             }
         }
         let filed = weights.keys().copied().filter(|name| in_file(name)).collect();
-        let constants = graph.node.iter().filter(|node| node.op_type() == "Constant" && matches!(node.domain(), "" | "ai.onnx"));
+        let constants = graph
+            .node
+            .iter()
+            .filter(|node| node.op_type() == "Constant" && matches!(node.domain(), "" | "ai.onnx"));
         let constants = constants.filter_map(|node| {
             let value = node.attribute.iter().find(|attribute| attribute.name() == "value")?;
             Some((node.output.first()?.as_str(), value.t.as_ref()?))
         });
         let described = graph.value_info.iter().chain(&graph.input).chain(&graph.output);
         let described = described.filter_map(|info| Some((info.name(), info.r#type.as_ref()?))).collect();
-        Self { model, opset: random::opset(model), strings, weights, filed, constants: constants.collect(), described }
+        Self {
+            model,
+            opset: random::opset(model),
+            strings,
+            weights,
+            filed,
+            constants: constants.collect(),
+            described,
+        }
     }
 
     /// Returns the type that the model states for a value; `None` if it states none.
@@ -118,12 +131,20 @@ impl<'m> Cutter<'m> {
             return Some(Constant::Here(named(tensor)));
         }
         let is_given = !self.filed.contains(original);
-        Some(Constant::Packed { tensor: if is_given { elsewhere(tensor, name, original) } else { named(tensor) }, is_given })
+        Some(Constant::Packed {
+            tensor: if is_given { elsewhere(tensor, name, original) } else { named(tensor) },
+            is_given,
+        })
     }
 
     /// Cuts a node out of the model. `type_of` returns the types of operands and results if known.
     /// `alone` keeps the models of equal nodes distinct.
-    pub(crate) fn cut(&self, node: &NodeProto, alone: bool, type_of: &dyn Fn(&str) -> Option<TypeProto>) -> Cut {
+    pub(crate) fn cut(
+        &self,
+        node: &NodeProto,
+        alone: bool,
+        type_of: &dyn Fn(&str) -> Option<TypeProto>,
+    ) -> Cut {
         let mut copy = node.clone();
         random::give_seed(&mut copy, self.opset);
         let has_bodies = has_bodies(node);
@@ -161,14 +182,20 @@ impl<'m> Cutter<'m> {
         // Rename the results, and drop all parts of the node that would make equal nodes differ.
         for (position, name) in copy.output.iter_mut().enumerate().filter(|(_, name)| !name.is_empty()) {
             let fresh = if has_bodies { name.clone() } else { format!("result_{position}") };
-            graph.output.push(ValueInfoProto { name: Some(fresh.clone()), r#type: type_of(name), ..ValueInfoProto::default() });
+            graph.output.push(ValueInfoProto {
+                name: Some(fresh.clone()),
+                r#type: type_of(name),
+                ..ValueInfoProto::default()
+            });
             results.push(std::mem::replace(name, fresh));
         }
         copy.name = alone.then(|| node.name().to_owned());
         copy.doc_string = None;
         copy.metadata_props.clear();
         let functions = &self.model.functions;
-        let is_call = functions.iter().any(|function| function.domain() == node.domain() && function.name() == node.op_type());
+        let is_call = functions
+            .iter()
+            .any(|function| function.domain() == node.domain() && function.name() == node.op_type());
         graph.node.push(copy);
         let model = ModelProto {
             // Older versions require all initializers among the inputs.
@@ -185,7 +212,10 @@ impl<'m> Cutter<'m> {
 /// Returns the size of an initializer, in bytes; 0 if its type or shape is invalid.
 fn size(tensor: &TensorProto) -> u64 {
     let shape = tensor.dims.iter().map(|extent| u64::try_from(*extent)).collect::<Result<Vec<_>, _>>();
-    Element::from_onnx(tensor.data_type()).zip(shape.ok()).and_then(|(element, shape)| element.bytes(&shape)).unwrap_or(0)
+    Element::from_onnx(tensor.data_type())
+        .zip(shape.ok())
+        .and_then(|(element, shape)| element.bytes(&shape))
+        .unwrap_or(0)
 }
 
 /// An operand that a cut model has as an initializer.
@@ -200,7 +230,10 @@ enum Constant {
 /// Returns an initializer without its elements; the session gets them separately. The location keeps the
 /// models of different weights distinct.
 fn elsewhere(tensor: &TensorProto, name: &str, original: &str) -> TensorProto {
-    let entry = |key: &str, value: &str| StringStringEntryProto { key: Some(key.to_owned()), value: Some(value.to_owned()) };
+    let entry = |key: &str, value: &str| StringStringEntryProto {
+        key: Some(key.to_owned()),
+        value: Some(value.to_owned()),
+    };
     TensorProto {
         name: Some(name.to_owned()),
         dims: tensor.dims.clone(),
@@ -216,7 +249,9 @@ fn elsewhere(tensor: &TensorProto, name: &str, original: &str) -> TensorProto {
 fn says_shapes(tensor: &TensorProto) -> bool {
     const MAX_ELEMENTS: i64 = 64;
     let is_here = tensor.data_location() != DataLocation::External;
-    is_here && tensor.data_type() == DataType::Int64 as i32 && tensor.dims.iter().product::<i64>() <= MAX_ELEMENTS
+    is_here
+        && tensor.data_type() == DataType::Int64 as i32
+        && tensor.dims.iter().product::<i64>() <= MAX_ELEMENTS
 }
 
 /// Iterates over the bodies of a node.

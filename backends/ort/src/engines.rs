@@ -34,10 +34,14 @@ impl Engines {
             return Ok(None);
         }
         if count > MAX_ENGINES {
-            return Err(Error::Engines { reason: format!("it has {count} engines, more than {MAX_ENGINES}") });
+            return Err(Error::Engines {
+                reason: format!("it has {count} engines, more than {MAX_ENGINES}"),
+            });
         }
         if !layout.transfers.is_empty() || !layout.fetches.is_empty() {
-            return Err(Error::Engines { reason: "it has transfers, which one engine must start".to_owned() });
+            return Err(Error::Engines {
+                reason: "it has transfers, which one engine must start".to_owned(),
+            });
         }
         let total = layout.schedule.len();
         let (mut steps, mut waits) = (vec![Vec::new(); count as usize], vec![Vec::new(); total]);
@@ -47,9 +51,11 @@ impl Engines {
             steps[engine as usize].push(position);
         }
         for row in &layout.sync {
-            let wrong = || Error::Engines { reason: format!("step {} cannot wait for step {}", row.step, row.after) };
+            let wrong =
+                || Error::Engines { reason: format!("step {} cannot wait for step {}", row.step, row.after) };
             let pair = usize::try_from(row.step).ok().zip(usize::try_from(row.after).ok());
-            let (step, after) = pair.filter(|(step, after)| after < step && *step < total).ok_or_else(wrong)?;
+            let (step, after) =
+                pair.filter(|(step, after)| after < step && *step < total).ok_or_else(wrong)?;
             waits[step].push(after);
         }
         Ok(Some(Self { steps, waits }))
@@ -159,7 +165,12 @@ impl<'p, 'r> Table<'p, 'r> {
     }
 
     /// Checks the operands of a step, runs its kernel without the lock, and checks its results.
-    fn step<'t>(&'t self, position: usize, mut state: MutexGuard<'t, State<'p, 'r>>, uses: &mut EngineUse) -> Result<(), Error> {
+    fn step<'t>(
+        &'t self,
+        position: usize,
+        mut state: MutexGuard<'t, State<'p, 'r>>,
+        uses: &mut EngineUse,
+    ) -> Result<(), Error> {
         let step = &self.steps[position];
         uses.steps += 1;
         if step.kind == Kind::Constant {
@@ -213,7 +224,8 @@ impl<'p, 'r> Table<'p, 'r> {
                 let before = self.options.now();
                 let State { stage, .. } = &mut *state;
                 // SAFETY: as above.
-                (outcome, tally) = runtime.apart(|| unsafe { runtime.counting(region, || kernel(step, position, stage)) });
+                (outcome, tally) =
+                    runtime.apart(|| unsafe { runtime.counting(region, || kernel(step, position, stage)) });
                 uses.busy += self.options.now().saturating_sub(before);
             }
         }

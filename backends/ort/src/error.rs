@@ -51,7 +51,9 @@ pub enum Error {
     },
     /// A kernel's result has other extents than the plan has room for: the file states a size that in
     /// fact depends on the data.
-    #[error("step {step}, node \"{node}\" ({op}): the file states {claimed:?} for `{tensor}`, but this data gives {found:?}")]
+    #[error(
+        "step {step}, node \"{node}\" ({op}): the file states {claimed:?} for `{tensor}`, but this data gives {found:?}"
+    )]
     Claimed {
         /// Position in the schedule.
         step: u64,

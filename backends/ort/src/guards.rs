@@ -79,12 +79,26 @@ impl Watch {
         for (number, slot) in places.slots.iter().enumerate() {
             if let Place::Arena { arena, offset } = slot.place {
                 let (from, to) = (slot.live.start, slot.live.end);
-                spans.push(Span { owner: Owner::Slot(number), arena, start: offset, end: offset + slot.bytes, from, to });
+                spans.push(Span {
+                    owner: Owner::Slot(number),
+                    arena,
+                    start: offset,
+                    end: offset + slot.bytes,
+                    from,
+                    to,
+                });
             }
         }
         for (step, work) in &places.workspace {
             let (start, end) = (work.offset, work.offset + work.bytes);
-            spans.push(Span { owner: Owner::Step(*step), arena: work.arena, start, end, from: *step, to: *step + 1 });
+            spans.push(Span {
+                owner: Owner::Step(*step),
+                arena: work.arena,
+                start,
+                end,
+                from: *step,
+                to: *step + 1,
+            });
         }
         Self {
             spans,
@@ -143,7 +157,13 @@ impl Watch {
     }
 
     /// Records that a value is complete; `step` is `None` for graph inputs.
-    pub(crate) fn wrote(&mut self, slot: usize, step: Option<usize>, places: &Places, arenas: &[ArenaMemory]) {
+    pub(crate) fn wrote(
+        &mut self,
+        slot: usize,
+        step: Option<usize>,
+        places: &Places,
+        arenas: &[ArenaMemory],
+    ) {
         if let Place::Arena { arena, offset } = places.slots[slot].place {
             let end = offset + places.slots[slot].bytes;
             self.sums[slot] = Some((checksum(arenas[arena].part(offset, end)), self.writes.len()));
@@ -154,23 +174,39 @@ impl Watch {
     }
 
     /// Checks that every operand still has the bytes that its producer wrote.
-    pub(crate) fn before(&self, position: usize, step: &Step<'_>, places: &Places, arenas: &[ArenaMemory]) -> Result<(), Error> {
+    pub(crate) fn before(
+        &self,
+        position: usize,
+        step: &Step<'_>,
+        places: &Places,
+        arenas: &[ArenaMemory],
+    ) -> Result<(), Error> {
         step.inputs.iter().try_for_each(|slot| self.intact(*slot, position, &step.name, places, arenas))
     }
 
-    fn intact(&self, slot: usize, position: usize, node: &str, places: &Places, arenas: &[ArenaMemory]) -> Result<(), Error> {
+    fn intact(
+        &self,
+        slot: usize,
+        position: usize,
+        node: &str,
+        places: &Places,
+        arenas: &[ArenaMemory],
+    ) -> Result<(), Error> {
         let data = &places.slots[slot];
         let Place::Arena { arena, offset } = data.place else { return Ok(()) };
         // A body may read a value that is written later or, on the path taken, never. Only written
         // values are compared.
-        let none = || Error::NoValue { step: position as u64, node: node.to_owned(), tensor: data.name.clone() };
+        let none =
+            || Error::NoValue { step: position as u64, node: node.to_owned(), tensor: data.name.clone() };
         let (sum, since) = self.sums[slot].ok_or_else(none)?;
         let end = offset + data.bytes;
         if checksum(arenas[arena].part(offset, end)) == sum {
             return Ok(());
         }
         // Find the latest write that hit the value, for the message.
-        let hits = |write: &&(usize, usize, usize, usize, bool)| write.1 == arena && write.2 < end && offset < write.3;
+        let hits = |write: &&(usize, usize, usize, usize, bool)| {
+            write.1 == arena && write.2 < end && offset < write.3
+        };
         let writer = match self.writes.iter().skip(since + 1).rev().find(hits) {
             Some((step, .., true)) => format!("the plan says that its bytes are dead after step {step}"),
             Some((step, ..)) => {
@@ -179,7 +215,12 @@ impl Watch {
             }
             None => "a kernel wrote outside its results".to_owned(),
         };
-        Err(Error::Clobbered { tensor: data.name.clone(), step: position as u64, node: node.to_owned(), writer })
+        Err(Error::Clobbered {
+            tensor: data.name.clone(),
+            step: position as u64,
+            node: node.to_owned(),
+            writer,
+        })
     }
 
     /// Records the results of a step, checks the free bytes next to them, and poisons bytes that are
@@ -202,11 +243,18 @@ impl Watch {
             let data = &places.slots[*slot];
             let Place::Arena { arena, offset } = data.place else { continue };
             let end = offset + data.bytes;
-            let beside = [(offset.saturating_sub(NEIGHBORHOOD), offset), (end, (end + NEIGHBORHOOD).min(arenas[arena].size()))];
+            let beside = [
+                (offset.saturating_sub(NEIGHBORHOOD), offset),
+                (end, (end + NEIGHBORHOOD).min(arenas[arena].size())),
+            ];
             for (from, to) in beside {
                 for (from, to) in self.free(arena, from, to, now) {
                     if arenas[arena].part(from, to).iter().any(|byte| *byte != POISON) {
-                        return Err(Error::Guard { step: now, node: step.name.clone(), tensor: data.name.clone() });
+                        return Err(Error::Guard {
+                            step: now,
+                            node: step.name.clone(),
+                            tensor: data.name.clone(),
+                        });
                     }
                 }
             }
@@ -258,7 +306,12 @@ impl Watch {
     }
 
     /// Checks that the outputs still have the bytes that their producers wrote.
-    pub(crate) fn at_end(&self, outputs: &[String], places: &Places, arenas: &[ArenaMemory]) -> Result<(), Error> {
+    pub(crate) fn at_end(
+        &self,
+        outputs: &[String],
+        places: &Places,
+        arenas: &[ArenaMemory],
+    ) -> Result<(), Error> {
         let end = self.names.len();
         for name in outputs {
             if let Some(slot) = places.by_name.get(name) {
@@ -279,6 +332,8 @@ pub(crate) fn checksum(bytes: &[u8]) -> u64 {
     let words = bytes.chunks_exact(8);
     let rest = words.remainder().iter().fold(bytes.len() as u64, |word, byte| (word << 8) ^ u64::from(*byte));
     let step = |sum: u64, word: u64| (sum.rotate_left(5) ^ word).wrapping_mul(MULTIPLIER);
-    let sum = words.fold(0, |sum, word| step(sum, word.iter().rev().fold(0, |value, byte| (value << 8) | u64::from(*byte))));
+    let sum = words.fold(0, |sum, word| {
+        step(sum, word.iter().rev().fold(0, |value, byte| (value << 8) | u64::from(*byte)))
+    });
     step(sum, rest)
 }

@@ -90,10 +90,12 @@ impl Seeded {
                 continue;
             }
             let wrong = |reason: &str| Error::Input { input: name.to_owned(), reason: reason.to_owned() };
-            let tensor = layout.tensors.iter().find(|tensor| tensor.name == name && tensor.class != Class::Scratch);
+            let tensor =
+                layout.tensors.iter().find(|tensor| tensor.name == name && tensor.class != Class::Scratch);
             let tensor = tensor.ok_or_else(|| wrong("has no known shape: give it with `--inputs`"))?;
             let element = Element::from_name(&tensor.dtype).filter(|element| width(*element).is_some());
-            let element = element.ok_or_else(|| wrong("has a type without random numbers: give it with `--inputs`"))?;
+            let element =
+                element.ok_or_else(|| wrong("has a type without random numbers: give it with `--inputs`"))?;
             element.bytes(&tensor.shape).ok_or_else(|| wrong("has an impossible size in the layout"))?;
             let usual = if is_float(element) { Law::Normal(0.0, 1.0) } else { Law::Whole(0.0, 2.0) };
             let law = hints.get(name).copied().unwrap_or(usual);
@@ -139,18 +141,28 @@ impl Inputs for Seeded {
 pub(crate) fn all_known(names: &[String], inputs: &dyn Inputs) -> Result<(), Error> {
     /// Largest number of the model's inputs that the message names.
     const MAX_NAMED: usize = 8;
-    let Some(unknown) = inputs.names().into_iter().find(|given| !names.iter().any(|name| name == given)) else { return Ok(()) };
+    let Some(unknown) = inputs.names().into_iter().find(|given| !names.iter().any(|name| name == given))
+    else {
+        return Ok(());
+    };
     let mut known: Vec<String> = names.iter().take(MAX_NAMED).map(|name| format!("`{name}`")).collect();
     known.extend((names.len() > MAX_NAMED).then(|| format!("{} more", names.len() - MAX_NAMED)));
     let known = if known.is_empty() { "no inputs".to_owned() } else { known.join(", ") };
-    Err(Error::Input { input: unknown.to_owned(), reason: format!("is not an input of the model, which has {known}") })
+    Err(Error::Input {
+        input: unknown.to_owned(),
+        reason: format!("is not an input of the model, which has {known}"),
+    })
 }
 
 /// Rejects an array whose type or shape differs from the plan's for this graph input.
 ///
 /// # Errors
 /// Type or shape differs.
-pub(crate) fn as_planned(input: &str, planned: (Element, &[u64]), given: (Element, &[u64])) -> Result<(), Error> {
+pub(crate) fn as_planned(
+    input: &str,
+    planned: (Element, &[u64]),
+    given: (Element, &[u64]),
+) -> Result<(), Error> {
     if planned == given {
         return Ok(());
     }
@@ -168,8 +180,10 @@ pub(crate) fn all_fit(model: &ModelFile, layout: &Layout, inputs: &dyn Inputs) -
     let names: Vec<String> = model.graph().input.iter().map(|input| input.name().to_owned()).collect();
     all_known(&names, inputs)?;
     for name in inputs.names() {
-        let tensor = layout.tensors.iter().find(|tensor| tensor.name == name && tensor.class != Class::Scratch);
-        let planned = tensor.and_then(|tensor| Some((Element::from_name(&tensor.dtype)?, tensor.shape.as_slice())));
+        let tensor =
+            layout.tensors.iter().find(|tensor| tensor.name == name && tensor.class != Class::Scratch);
+        let planned =
+            tensor.and_then(|tensor| Some((Element::from_name(&tensor.dtype)?, tensor.shape.as_slice())));
         if let Some((planned, given)) = planned.zip(inputs.kind(name)) {
             as_planned(name, planned, given)?;
         }
@@ -183,7 +197,9 @@ pub(crate) fn all_fit(model: &ModelFile, layout: &Layout, inputs: &dyn Inputs) -
 /// Names the first such input and its kind.
 pub(crate) fn all_arrays(model: &ModelFile) -> Result<(), Error> {
     let kind = |value: &Value| match value {
-        Value::TensorType(tensor) if tensor.elem_type() == DataType::String as i32 => Some("a tensor of strings"),
+        Value::TensorType(tensor) if tensor.elem_type() == DataType::String as i32 => {
+            Some("a tensor of strings")
+        }
         Value::TensorType(_) => None,
         Value::SequenceType(_) => Some("a sequence"),
         Value::MapType(_) => Some("a map"),
@@ -192,8 +208,12 @@ pub(crate) fn all_arrays(model: &ModelFile) -> Result<(), Error> {
         Value::OpaqueType(_) => Some("of an opaque type"),
     };
     let graph = model.graph();
-    let given = graph.input.iter().filter(|input| graph.initializer.iter().all(|tensor| tensor.name() != input.name()));
-    let mut others = given.filter_map(|input| Some((input.name(), kind(input.r#type.as_ref()?.value.as_ref()?)?)));
+    let given = graph
+        .input
+        .iter()
+        .filter(|input| graph.initializer.iter().all(|tensor| tensor.name() != input.name()));
+    let mut others =
+        given.filter_map(|input| Some((input.name(), kind(input.r#type.as_ref()?.value.as_ref()?)?)));
     others.next().map_or(Ok(()), |(input, kind)| Err(Error::NoArray { input: input.to_owned(), kind }))
 }
 
@@ -215,8 +235,11 @@ pub fn make(model: &ModelFile, layout: &Layout, seed: u64) -> Result<BTreeMap<St
 }
 
 fn hints(model: &ModelFile) -> BTreeMap<String, Law> {
-    let text = model.model().metadata_props.iter().find(|entry| entry.key() == HINTS).map(|entry| entry.value());
-    let Some(Ok(serde_json::Value::Object(object))) = text.map(serde_json::from_str) else { return BTreeMap::new() };
+    let text =
+        model.model().metadata_props.iter().find(|entry| entry.key() == HINTS).map(|entry| entry.value());
+    let Some(Ok(serde_json::Value::Object(object))) = text.map(serde_json::from_str) else {
+        return BTreeMap::new();
+    };
     let law = |value: &serde_json::Value| {
         let (kind, a, b) = (value.get(0)?.as_str()?, value.get(1)?.as_f64()?, value.get(2)?.as_f64()?);
         match kind {

@@ -14,13 +14,18 @@ const MAX_DEPTH: usize = 64;
 
 /// Returns the values that depend on a rounding operator, in graphs that share names. Values of `pins`
 /// are left out, and so are values that depend on rounding only through them.
-pub(crate) fn reached<'g>(graphs: impl IntoIterator<Item = &'g GraphProto>, pins: &BTreeSet<&str>) -> BTreeSet<String> {
+pub(crate) fn reached<'g>(
+    graphs: impl IntoIterator<Item = &'g GraphProto>,
+    pins: &BTreeSet<&str>,
+) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for node in graphs.into_iter().flat_map(|graph| &graph.node) {
         let captured = captured(node);
         let mut read = node.input.iter().chain(&captured);
         if rounds(node, 0) || read.any(|name| found.contains(name)) {
-            found.extend(node.output.iter().filter(|name| !name.is_empty() && !pins.contains(name.as_str())).cloned());
+            found.extend(
+                node.output.iter().filter(|name| !name.is_empty() && !pins.contains(name.as_str())).cloned(),
+            );
         }
     }
     found
@@ -30,13 +35,18 @@ pub(crate) fn reached<'g>(graphs: impl IntoIterator<Item = &'g GraphProto>, pins
 /// constant scale, and for each result of operators that only move such elements. If several distances
 /// meet, the largest counts.
 pub(crate) fn steps(graph: &GraphProto) -> BTreeMap<String, f64> {
-    let scales: BTreeMap<&str, f64> =
-        graph.initializer.iter().filter_map(|tensor| Some((tensor.name(), f64::from(only_float(tensor)?)))).collect();
+    let scales: BTreeMap<&str, f64> = graph
+        .initializer
+        .iter()
+        .filter_map(|tensor| Some((tensor.name(), f64::from(only_float(tensor)?))))
+        .collect();
     let mut found: BTreeMap<String, f64> = BTreeMap::new();
     for node in &graph.node {
         let domain = if node.domain() == "ai.onnx" { "" } else { node.domain() };
         let step = match (domain, node.op_type()) {
-            ("", "DequantizeLinear") => node.input.get(1).and_then(|scale| scales.get(scale.as_str())).copied(),
+            ("", "DequantizeLinear") => {
+                node.input.get(1).and_then(|scale| scales.get(scale.as_str())).copied()
+            }
             (domain, op) => {
                 let moves = memc_ops::find(domain, op).is_some_and(OpInfo::moves_elements);
                 let read = node.input.iter().filter_map(|name| found.get(name).copied());
@@ -44,7 +54,9 @@ pub(crate) fn steps(graph: &GraphProto) -> BTreeMap<String, f64> {
             }
         };
         if let Some(step) = step {
-            found.extend(node.output.iter().filter(|name| !name.is_empty()).map(|name| (name.clone(), step.abs())));
+            found.extend(
+                node.output.iter().filter(|name| !name.is_empty()).map(|name| (name.clone(), step.abs())),
+            );
         }
     }
     found
@@ -63,7 +75,8 @@ fn only_float(tensor: &TensorProto) -> Option<f32> {
 /// Returns the results of rounding operators of the written graph that the given graph has under equal
 /// names, for operators all of whose results it has.
 pub(crate) fn shared<'g>(given: &GraphProto, written: &'g GraphProto) -> BTreeSet<&'g str> {
-    let made: BTreeSet<&str> = given.node.iter().flat_map(|node| node.output.iter().map(String::as_str)).collect();
+    let made: BTreeSet<&str> =
+        given.node.iter().flat_map(|node| node.output.iter().map(String::as_str)).collect();
     let rounding = written.node.iter().filter(|node| rounds(node, MAX_DEPTH));
     let results = rounding.map(|node| node.output.iter().map(String::as_str).filter(|name| !name.is_empty()));
     results.filter(|names| names.clone().all(|name| made.contains(name))).flatten().collect()
@@ -84,7 +97,12 @@ mod tests {
 
     fn node(op: &str, inputs: &[&str], output: &str) -> NodeProto {
         let input = inputs.iter().map(|&name| name.to_owned()).collect();
-        NodeProto { op_type: Some(op.to_owned()), input, output: vec![output.to_owned(), String::new()], ..NodeProto::default() }
+        NodeProto {
+            op_type: Some(op.to_owned()),
+            input,
+            output: vec![output.to_owned(), String::new()],
+            ..NodeProto::default()
+        }
     }
 
     fn graph(node: Vec<NodeProto>) -> GraphProto {
@@ -109,8 +127,9 @@ mod tests {
         ]);
         // Results of the second graph that depend on values of the first count, too.
         let written = graph(vec![node("Relu", &["c"], "i"), node("Relu", &["a"], "j")]);
-        let reached =
-            |pins: &[&str]| reached([&given, &written], &pins.iter().copied().collect()).into_iter().collect::<Vec<_>>();
+        let reached = |pins: &[&str]| {
+            reached([&given, &written], &pins.iter().copied().collect()).into_iter().collect::<Vec<_>>()
+        };
         assert_eq!(reached(&[]), ["b", "c", "d", "f", "i"]);
         assert_eq!(reached(&["b"]), ["f"]);
     }
@@ -132,16 +151,23 @@ mod tests {
             node("DequantizeLinear", &["a", "unknown"], "g"),
         ];
         let given = GraphProto { initializer: vec![scale("half", 0.5), scale("two", 2.0)], ..graph(nodes) };
-        let expected = [("b", 0.5), ("c", 2.0), ("d", 2.0), ("e", 2.0)].map(|(name, step)| (name.to_owned(), step));
+        let expected =
+            [("b", 0.5), ("c", 2.0), ("d", 2.0), ("e", 2.0)].map(|(name, step)| (name.to_owned(), step));
         assert_eq!(steps(&given), BTreeMap::from(expected));
     }
 
     #[test]
     fn results_of_rounding_operators_are_shared_by_name() {
-        let given =
-            graph(vec![node("QuantizeLinear", &["a"], "b"), node("QuantizeLinear", &["b"], "c"), node("Relu", &["c"], "d")]);
-        let written =
-            graph(vec![node("QuantizeLinear", &["a"], "b"), node("QLinearMul", &["b"], "e"), node("Relu", &["e"], "d")]);
+        let given = graph(vec![
+            node("QuantizeLinear", &["a"], "b"),
+            node("QuantizeLinear", &["b"], "c"),
+            node("Relu", &["c"], "d"),
+        ]);
+        let written = graph(vec![
+            node("QuantizeLinear", &["a"], "b"),
+            node("QLinearMul", &["b"], "e"),
+            node("Relu", &["e"], "d"),
+        ]);
         assert_eq!(shared(&given, &written).into_iter().collect::<Vec<_>>(), ["b"]);
     }
 }

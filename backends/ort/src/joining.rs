@@ -10,8 +10,16 @@ use crate::error::Error;
 ///
 /// # Errors
 /// The value has other dimensions than stated.
-pub(crate) fn share(whole: &Array, name: &str, joined: &Joined, run: u64, parts: u64) -> Result<Array, Error> {
-    let rows = Rows::of(joined, parts, whole).filter(|_| whole.shape == joined.shape).ok_or_else(|| other(name, joined))?;
+pub(crate) fn share(
+    whole: &Array,
+    name: &str,
+    joined: &Joined,
+    run: u64,
+    parts: u64,
+) -> Result<Array, Error> {
+    let rows = Rows::of(joined, parts, whole)
+        .filter(|_| whole.shape == joined.shape)
+        .ok_or_else(|| other(name, joined))?;
     let filled = Array::filled(whole.element, rows.shape.clone(), |place| {
         for (block, own) in place.chunks_exact_mut(rows.part).enumerate() {
             let from = block * rows.whole + rows.start(run);
@@ -38,7 +46,8 @@ pub(crate) fn join(
     let wrong = || other(name, joined);
     let filled = match joined.by {
         Join::Concat => {
-            let rows = Rows::of(joined, parts, part).filter(|rows| rows.shape == part.shape).ok_or_else(wrong)?;
+            let rows =
+                Rows::of(joined, parts, part).filter(|rows| rows.shape == part.shape).ok_or_else(wrong)?;
             Array::filled(part.element, joined.shape.clone(), |place| {
                 if let Some(so_far) = &so_far {
                     place.copy_from_slice(so_far.bytes());
@@ -72,7 +81,9 @@ fn add(element: Element, so_far: Option<&[u8]>, place: &mut [u8], factor: Option
         ($kind:ty, $add:expr, $times:expr) => {{
             const SIZE: usize = size_of::<$kind>();
             for (index, own) in place.chunks_exact_mut(SIZE).enumerate() {
-                let read = |bytes: &[u8]| <$kind>::from_le_bytes(std::array::from_fn(|at| bytes.get(at).copied().unwrap_or(0)));
+                let read = |bytes: &[u8]| {
+                    <$kind>::from_le_bytes(std::array::from_fn(|at| bytes.get(at).copied().unwrap_or(0)))
+                };
                 let mut number = read(own);
                 if let Some(before) = so_far.and_then(|bytes| bytes.get(index * SIZE..(index + 1) * SIZE)) {
                     number = $add(read(before), number);
@@ -122,6 +133,7 @@ impl Rows {
 }
 
 fn other(name: &str, joined: &Joined) -> Error {
-    let reason = format!("is not the part of a value of dimensions {:?} that the manifest states", joined.shape);
+    let reason =
+        format!("is not the part of a value of dimensions {:?} that the manifest states", joined.shape);
     Error::Input { input: name.to_owned(), reason }
 }

@@ -90,7 +90,8 @@ pub fn play_joint(
     for arena in joint.arenas.iter().filter(|arena| !options.is_file(&arena.space)) {
         arenas.push((arena.space.as_str(), ArenaMemory::new(arena.size, arena.alignment)?));
     }
-    let members = joint.members.iter().map(|member| MemberUse { name: member.name.clone(), ..MemberUse::default() });
+    let members =
+        joint.members.iter().map(|member| MemberUse { name: member.name.clone(), ..MemberUse::default() });
     let mut stage = Joined { runtime, joint, parts, feed, options, arenas, members: members.collect() };
     match joint.mode {
         Mode::Serial => stage.serial()?,
@@ -99,7 +100,11 @@ pub fn play_joint(
     }
     let mut played = PlayedJoint { members: stage.members, arenas: Vec::new() };
     for arena in &joint.arenas {
-        let uses = played.members.iter().flat_map(|member| &member.played.arenas).filter(|own| own.space == arena.space);
+        let uses = played
+            .members
+            .iter()
+            .flat_map(|member| &member.played.arenas)
+            .filter(|own| own.space == arena.space);
         let used = uses.map(|own| own.used).max().unwrap_or(0);
         played.arenas.push(ArenaUse { space: arena.space.clone(), planned: arena.size, used });
     }
@@ -131,7 +136,8 @@ impl<'r> Joined<'_, '_, 'r> {
                 None => ArenaMemory::new(0, arena.alignment)?,
             });
         }
-        Player::beside(arenas, self.runtime, part.model, &layout, self.options.clone()).map_err(|error| self.on(member, error))
+        Player::beside(arenas, self.runtime, part.model, &layout, self.options.clone())
+            .map_err(|error| self.on(member, error))
     }
 
     fn part(&self, member: usize) -> Result<&JointPart<'_>, Error> {
@@ -255,13 +261,22 @@ impl<'r> Joined<'_, '_, 'r> {
             let player = self.player(member, &self.joint.members[member].bases)?;
             // The other member may use all other bytes at any time, so they are neither poisoned nor guarded.
             let all = self.part(member)?.layout.arenas.iter().enumerate();
-            let sizes = all.map(|(arena, own)| (arena, self.arenas.iter().find(|(space, _)| *space == own.space)));
-            let foreign =
-                sizes.map(|(arena, memory)| Foreign { arena, start: 0, end: memory.map_or(0, |(_, memory)| memory.size()) });
+            let sizes =
+                all.map(|(arena, own)| (arena, self.arenas.iter().find(|(space, _)| *space == own.space)));
+            let foreign = sizes.map(|(arena, memory)| Foreign {
+                arena,
+                start: 0,
+                end: memory.map_or(0, |(_, memory)| memory.size()),
+            });
             let foreign: Vec<Foreign> = foreign.collect();
             besides.push(Beside { is_shared: true, kept: foreign.clone(), foreign, ..Beside::default() });
             let steps = player.steps().len() as u64;
-            runs.push(Progress { steps, positions: steps.saturating_mul(self.joint.members[member].runs), done: 0, run: None });
+            runs.push(Progress {
+                steps,
+                positions: steps.saturating_mul(self.joint.members[member].runs),
+                done: 0,
+                run: None,
+            });
             players.push(player);
         }
         let mut random = SplitMix(turns.seed);
@@ -279,9 +294,13 @@ impl<'r> Joined<'_, '_, 'r> {
             let position = usize::try_from(progress.done % progress.steps.max(1)).unwrap_or(0);
             let mut state = match progress.run.take() {
                 Some(state) => state,
-                None => player.begin(&*(self.feed)(last)?, &besides[last]).map_err(|error| self.on(last, error))?,
+                None => player
+                    .begin(&*(self.feed)(last)?, &besides[last])
+                    .map_err(|error| self.on(last, error))?,
             };
-            let step = player.step(position, &mut state, &mut |_, _, _| Ok(())).map_err(|error| self.on(last, error));
+            let step = player
+                .step(position, &mut state, &mut |_, _, _| Ok(()))
+                .map_err(|error| self.on(last, error));
             progress.done += 1;
             if step.is_ok() && !progress.done.is_multiple_of(progress.steps) {
                 progress.run = Some(state);
@@ -292,7 +311,9 @@ impl<'r> Joined<'_, '_, 'r> {
         }
         let is_over = |progress: &Progress| progress.done >= progress.positions.saturating_mul(turns.periods);
         match runs.iter().position(|progress| !is_over(progress)) {
-            Some(member) => Err(Error::Stuck { member: self.joint.members[member].name.clone(), step: runs[member].done }),
+            Some(member) => {
+                Err(Error::Stuck { member: self.joint.members[member].name.clone(), step: runs[member].done })
+            }
             None => Ok(()),
         }
     }
@@ -309,10 +330,13 @@ impl<'r> Joined<'_, '_, 'r> {
             Some((of, i128::from(moment.run.checked_mul(steps)?.checked_add(moment.step)?)))
         };
         let is_over = |row: &JointSync| {
-            let Some((_, before)) = position(&row.before).filter(|(of, _)| *of == member) else { return true };
+            let Some((_, before)) = position(&row.before).filter(|(of, _)| *of == member) else {
+                return true;
+            };
             let Some((other, after)) = position(&row.after) else { return false };
             // The waits of earlier steps hold too, also those of periods that are never run.
-            let period = (i128::from(own.done) - before).div_euclid(i128::from(own.positions)) - i128::from(row.periods_later);
+            let period = (i128::from(own.done) - before).div_euclid(i128::from(own.positions))
+                - i128::from(row.periods_later);
             let length = i128::from(runs[other].positions);
             let until = (period * length + after + 1).min(length * i128::from(periods));
             period < 0 || until <= i128::from(runs[other].done)
@@ -324,19 +348,28 @@ impl<'r> Joined<'_, '_, 'r> {
     fn bases(&self, after: u64, guest: usize) -> Result<BTreeMap<String, u64>, Error> {
         let name = self.joint.members.get(guest).map_or("", |member| member.name.as_str());
         let runs = self.joint.admissions.iter();
-        let found = runs.clone().find(|run| run.guest == name && run.after[0] <= after && after <= run.after[1]);
+        let found =
+            runs.clone().find(|run| run.guest == name && run.after[0] <= after && after <= run.after[1]);
         let missing = || Error::NotAdmitted { guest: name.to_owned(), after };
         found.map(|run| run.bases.clone()).ok_or_else(missing)
     }
 
     /// Runs a guest from its first step to its last one, and leaves poison in its place.
-    fn visit(&mut self, guest: usize, bases: &BTreeMap<String, u64>, player: &mut Player<'r>) -> Result<(), Error> {
+    fn visit(
+        &mut self,
+        guest: usize,
+        bases: &BTreeMap<String, u64>,
+        player: &mut Player<'r>,
+    ) -> Result<(), Error> {
         let mut beside = Beside { is_shared: true, ..Beside::default() };
         let mut own = Vec::new();
         for (number, arena) in self.part(guest)?.layout.arenas.iter().enumerate() {
-            let Some((_, memory)) = self.arenas.iter().find(|(space, _)| *space == arena.space) else { continue };
+            let Some((_, memory)) = self.arenas.iter().find(|(space, _)| *space == arena.space) else {
+                continue;
+            };
             let base = usize::try_from(bases.get(&arena.space).copied().unwrap_or(0)).unwrap_or(usize::MAX);
-            let end = base.saturating_add(usize::try_from(arena.size).unwrap_or(usize::MAX)).min(memory.size());
+            let end =
+                base.saturating_add(usize::try_from(arena.size).unwrap_or(usize::MAX)).min(memory.size());
             beside.foreign.push(Foreign { arena: number, start: 0, end: base.min(end) });
             beside.foreign.push(Foreign { arena: number, start: end, end: memory.size() });
             own.push((number, base.min(end), end));
@@ -369,7 +402,12 @@ struct Progress {
 }
 
 /// Runs a player once among others.
-fn run(player: &mut Player<'_>, inputs: &dyn Inputs, beside: &Beside, uses: &mut MemberUse) -> Result<(), Error> {
+fn run(
+    player: &mut Player<'_>,
+    inputs: &dyn Inputs,
+    beside: &Beside,
+    uses: &mut MemberUse,
+) -> Result<(), Error> {
     let mut state = player.begin(inputs, beside)?;
     let count = player.steps().len();
     let steps = (0..count).try_for_each(|position| player.step(position, &mut state, &mut |_, _, _| Ok(())));

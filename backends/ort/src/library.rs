@@ -7,12 +7,10 @@ use std::process::Command;
 use crate::error::Error;
 
 /// Python program that prints the folder of the wheel without importing the package.
-const WHERE: &str =
-    "import importlib.util as u\ns=u.find_spec('onnxruntime')\nprint(list(s.submodule_search_locations)[0] if s else '')";
+const WHERE: &str = "import importlib.util as u\ns=u.find_spec('onnxruntime')\nprint(list(s.submodule_search_locations)[0] if s else '')";
 
 /// Advice for users if no library is found.
-pub const HOW_TO_GET: &str =
-    "install one for `python3` with `pip install onnxruntime`, or name a library with `--ort-lib` or ORT_DYLIB_PATH";
+pub const HOW_TO_GET: &str = "install one for `python3` with `pip install onnxruntime`, or name a library with `--ort-lib` or ORT_DYLIB_PATH";
 
 /// Returns the library to load: `given`, then `ORT_DYLIB_PATH`, then the library of the Python wheel of
 /// `MEMC_PYTHON`, beside the program, or of `python3`.
@@ -28,7 +26,9 @@ pub fn find(given: Option<&Path>) -> Result<PathBuf, Error> {
             Some(path) if path.is_file() => return Ok(path),
             // A library that the user named is never replaced by another one.
             Some(path) => {
-                return Err(Error::NoLibrary { tried: vec![format!("{source} names {}, which is not a file", path.display())] });
+                return Err(Error::NoLibrary {
+                    tried: vec![format!("{source} names {}, which is not a file", path.display())],
+                });
             }
             None => tried.push(format!("{source} is not set")),
         }
@@ -66,9 +66,11 @@ fn beside(program: &Path) -> Option<PathBuf> {
     let environment = folder.parent()?;
     let pythons = std::fs::read_dir(environment.join("lib")).into_iter().flatten();
     let pythons = pythons.filter_map(|entry| entry.ok().map(|entry| entry.path()));
-    let pythons = pythons.filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("python")));
+    let pythons = pythons
+        .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("python")));
     // On Windows, packages lie in `Lib` without a version.
-    let packages = pythons.chain([environment.join("Lib")]).map(|python| python.join("site-packages/onnxruntime"));
+    let packages =
+        pythons.chain([environment.join("Lib")]).map(|python| python.join("site-packages/onnxruntime"));
     packages.filter_map(|package| in_wheel(&package)).max()
 }
 

@@ -26,7 +26,9 @@ impl Region {
     /// Whether both regions share a byte.
     pub(crate) fn meets(&self, other: &Self) -> bool {
         match (self.spanned(), other.spanned()) {
-            (Self::Memory { start: a, bytes: n }, Self::Memory { start: b, bytes: m }) => meet(a as u64, n, b as u64, m),
+            (Self::Memory { start: a, bytes: n }, Self::Memory { start: b, bytes: m }) => {
+                meet(a as u64, n, b as u64, m)
+            }
             (Self::File { file: f, offset: a, bytes: n }, Self::File { file: g, offset: b, bytes: m }) => {
                 f == g && meet(a, n, b, m)
             }
@@ -158,7 +160,8 @@ impl Shared {
     /// Memory regions must be valid. No other code may write to the source or touch the target.
     unsafe fn copy(&self, copy: usize, bounce: &mut Option<Block>) -> io::Result<()> {
         let Copy { from, to, .. } = &self.copies[copy];
-        let file = |index: usize| self.files.get(index).and_then(Option::as_ref).ok_or(io::ErrorKind::NotFound);
+        let file =
+            |index: usize| self.files.get(index).and_then(Option::as_ref).ok_or(io::ErrorKind::NotFound);
         let address = |start: usize| std::ptr::with_exposed_provenance_mut::<u8>(start);
         // SAFETY: as above.
         unsafe {
@@ -181,8 +184,12 @@ impl Shared {
                 (Region::File { file: index, offset, bytes }, Region::Memory { start, .. }) => {
                     file(index)?.read(std::slice::from_raw_parts_mut(address(start), bytes), offset, bounce)
                 }
-                (Region::File { file: source, offset, bytes }, Region::File { file: target, offset: at, .. }) => {
-                    let mut between = Block::new(bytes as u64, 64, 0).map_err(|_| io::ErrorKind::OutOfMemory)?;
+                (
+                    Region::File { file: source, offset, bytes },
+                    Region::File { file: target, offset: at, .. },
+                ) => {
+                    let mut between =
+                        Block::new(bytes as u64, 64, 0).map_err(|_| io::ErrorKind::OutOfMemory)?;
                     file(source)?.read(between.bytes_mut(), offset, bounce)?;
                     file(target)?.write(between.bytes(), at, bounce)
                 }
@@ -223,7 +230,9 @@ impl Links {
         let mut made = Self { shared: Arc::new(shared), workers: Vec::with_capacity(links) };
         for link in 0..links {
             let shared = made.shared.clone();
-            let worker = std::thread::Builder::new().name(format!("memc-link-{link}")).spawn(move || shared.serve(link))?;
+            let worker = std::thread::Builder::new()
+                .name(format!("memc-link-{link}"))
+                .spawn(move || shared.serve(link))?;
             made.workers.push(worker);
         }
         Ok(made)
@@ -258,7 +267,9 @@ impl Links {
             state = self.shared.pause(state);
         }
         match &mut state.progress[copy] {
-            Progress::Failed(error) => Err(error.take().unwrap_or_else(|| io::Error::other("the transfer failed"))),
+            Progress::Failed(error) => {
+                Err(error.take().unwrap_or_else(|| io::Error::other("the transfer failed")))
+            }
             _ => Ok(()),
         }
     }

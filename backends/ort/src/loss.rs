@@ -54,7 +54,10 @@ impl Squares {
 
 impl Sum for Squares {
     fn sum<I: Iterator<Item = Self>>(parts: I) -> Self {
-        parts.fold(Self::default(), |all, part| Self { error: all.error + part.error, size: all.size + part.size })
+        parts.fold(Self::default(), |all, part| Self {
+            error: all.error + part.error,
+            size: all.size + part.size,
+        })
     }
 }
 
@@ -71,7 +74,8 @@ impl Loss {
 
     /// Returns the errors of all outputs of floating-point numbers, the largest first.
     pub fn outputs(&self) -> Vec<OutputLoss> {
-        let row = |(output, relative): (&String, &f64)| OutputLoss { output: output.clone(), relative: *relative };
+        let row =
+            |(output, relative): (&String, &f64)| OutputLoss { output: output.clone(), relative: *relative };
         let mut rows: Vec<OutputLoss> = self.outputs.iter().map(row).collect();
         rows.sort_by(|a, b| b.relative.partial_cmp(&a.relative).unwrap_or(Ordering::Equal));
         rows
@@ -142,7 +146,9 @@ fn of_arrays(expected: &TensorView<'_>, found: &TensorView<'_>) -> Option<Square
 }
 
 fn is_float(element: Element) -> bool {
-    ["float", "double", "float16", "bfloat16"].into_iter().any(|name| Element::from_name(name) == Some(element))
+    ["float", "double", "float16", "bfloat16"]
+        .into_iter()
+        .any(|name| Element::from_name(name) == Some(element))
 }
 
 #[cfg(test)]
@@ -223,16 +229,24 @@ mod tests {
     #[test]
     fn the_worst_round_counts_and_integers_are_compared_bit_for_bit() {
         let round = |y: &'static [u8], n: &'static [u8]| {
-            BTreeMap::from([("n".to_owned(), content("int64", n, 8)), ("y".to_owned(), content("float16", y, 2))])
+            BTreeMap::from([
+                ("n".to_owned(), content("int64", n, 8)),
+                ("y".to_owned(), content("float16", y, 2)),
+            ])
         };
         let one = round(&[0, 0x3c], &[1, 0, 0, 0, 0, 0, 0, 0]);
         let mut loss = Loss::new(1e-2);
         assert_eq!(loss.add(&one, &round(&[0, 0x3e], &[1, 0, 0, 0, 0, 0, 0, 0]), &Tolerances::default()), []);
-        let differences = loss.add(&one, &round(&[0, 0x3c], &[2, 0, 0, 0, 0, 0, 0, 0]), &Tolerances::default());
-        assert_eq!(differences.iter().map(|difference| difference.output.as_str()).collect::<Vec<_>>(), ["n"]);
+        let differences =
+            loss.add(&one, &round(&[0, 0x3c], &[2, 0, 0, 0, 0, 0, 0, 0]), &Tolerances::default());
+        assert_eq!(
+            differences.iter().map(|difference| difference.output.as_str()).collect::<Vec<_>>(),
+            ["n"]
+        );
         assert_eq!((loss.global, loss.outputs().len()), (0.5, 1));
         // Shapes are compared too.
-        let differences = loss.add(&one, &round(&[0, 0x3c, 0, 0], &[1, 0, 0, 0, 0, 0, 0, 0]), &Tolerances::default());
+        let differences =
+            loss.add(&one, &round(&[0, 0x3c, 0, 0], &[1, 0, 0, 0, 0, 0, 0, 0]), &Tolerances::default());
         assert_eq!(differences.len(), 1);
     }
 }

@@ -60,7 +60,11 @@ pub(crate) fn prefer_large_pages(start: *mut u8, bytes: usize) {
         const ADVICE: std::ffi::c_int = 14;
         const PAGE: usize = 4096;
         unsafe extern "C" {
-            fn madvise(start: *mut std::ffi::c_void, bytes: usize, advice: std::ffi::c_int) -> std::ffi::c_int;
+            fn madvise(
+                start: *mut std::ffi::c_void,
+                bytes: usize,
+                advice: std::ffi::c_int,
+            ) -> std::ffi::c_int;
         }
         let skipped = start.align_offset(PAGE);
         if bytes >= MIN_SKIPPED_BYTES && skipped < bytes {
@@ -96,7 +100,10 @@ unsafe fn fill_all(start: NonNull<u8>, bytes: usize, fill: u8) {
     let fill_part = |number: usize| {
         let from = (number * part).min(bytes);
         // SAFETY: the part is inside the caller's block, and no other thread writes to it.
-        unsafe { std::ptr::with_exposed_provenance_mut::<u8>(address + from).write_bytes(fill, part.min(bytes - from)) };
+        unsafe {
+            std::ptr::with_exposed_provenance_mut::<u8>(address + from)
+                .write_bytes(fill, part.min(bytes - from))
+        };
     };
     std::thread::scope(|scope| {
         for number in 1..threads {
@@ -222,7 +229,8 @@ impl ArenaMemory {
         let guard = (GUARD as u64).max(alignment);
         let whole = guard.checked_mul(2).and_then(|guards| guards.checked_add(size)).ok_or_else(none)?;
         let block = Block::new(whole, guard, POISON)?;
-        let (guard, size) = (usize::try_from(guard).map_err(|_| none())?, usize::try_from(size).map_err(|_| none())?);
+        let (guard, size) =
+            (usize::try_from(guard).map_err(|_| none())?, usize::try_from(size).map_err(|_| none())?);
         Ok(Self { block: Arc::new(block), guard, size })
     }
 

@@ -131,8 +131,9 @@ impl Inputs for Archive {
 
 /// Returns the arrays of an archive.
 fn members(bytes: &Bytes, wrong: &dyn Fn(&str) -> Error) -> Result<BTreeMap<String, Member>, Error> {
-    let damaged =
-        |error: &dyn std::fmt::Display| wrong(&format!("it is no archive of arrays, as numpy.savez writes it: {error}"));
+    let damaged = |error: &dyn std::fmt::Display| {
+        wrong(&format!("it is no archive of arrays, as numpy.savez writes it: {error}"))
+    };
     let mut archive = ZipArchive::new(Cursor::new(bytes.clone())).map_err(|error| damaged(&error))?;
     let mut members = BTreeMap::new();
     for index in 0..archive.len() {
@@ -141,7 +142,9 @@ fn members(bytes: &Bytes, wrong: &dyn Fn(&str) -> Error) -> Result<BTreeMap<Stri
         let size = usize::try_from(file.size()).map_err(|error| damaged(&error))?;
         let data = if file.compression() == CompressionMethod::Stored {
             let start = file.data_start().and_then(|start| usize::try_from(start).ok());
-            let range = start.and_then(|start| Some(start..start.checked_add(size)?)).filter(|range| range.end <= bytes.len());
+            let range = start
+                .and_then(|start| Some(start..start.checked_add(size)?))
+                .filter(|range| range.end <= bytes.len());
             bytes.slice(range.ok_or_else(|| wrong("it is incomplete"))?)
         } else {
             require(size as u64)?;
@@ -170,23 +173,30 @@ fn member(bytes: &Bytes, wrong: &dyn Fn(&str) -> Error) -> Result<Member, Error>
     let length = number(bytes, 8, width).ok_or_else(|| wrong("its header is damaged"))?;
     let start = 8 + width;
     let data = start.checked_add(length).ok_or_else(|| wrong("its header is damaged"))?;
-    let header = bytes.get(start..data).map(String::from_utf8_lossy).ok_or_else(|| wrong("its header is damaged"))?;
+    let header =
+        bytes.get(start..data).map(String::from_utf8_lossy).ok_or_else(|| wrong("its header is damaged"))?;
     let after = |key: &str| header.split_once(key).map(|(_, rest)| rest.trim_start_matches([' ', ':']));
-    let code = after("'descr'").and_then(|rest| rest.split('\'').nth(1)).ok_or_else(|| wrong("its header has no type"))?;
+    let code = after("'descr'")
+        .and_then(|rest| rest.split('\'').nth(1))
+        .ok_or_else(|| wrong("its header has no type"))?;
     let code = code.replace('=', "<");
     let element = CODES.iter().find(|row| row.1 == code).and_then(|row| Element::from_onnx(row.0 as i32));
-    let element = element
-        .ok_or_else(|| wrong(&format!("its type {code} is not a type of numbers that kernels accept, in this byte order")))?;
+    let element = element.ok_or_else(|| {
+        wrong(&format!("its type {code} is not a type of numbers that kernels accept, in this byte order"))
+    })?;
     let is_by_columns = after("'fortran_order'").is_some_and(|rest| rest.starts_with("True"));
-    let shape =
-        after("'shape'").and_then(|rest| rest.split(['(', ')']).nth(1)).ok_or_else(|| wrong("its header has no shape"))?;
-    let shape: Result<Vec<u64>, _> = shape.split(',').map(str::trim).filter(|text| !text.is_empty()).map(str::parse).collect();
+    let shape = after("'shape'")
+        .and_then(|rest| rest.split(['(', ')']).nth(1))
+        .ok_or_else(|| wrong("its header has no shape"))?;
+    let shape: Result<Vec<u64>, _> =
+        shape.split(',').map(str::trim).filter(|text| !text.is_empty()).map(str::parse).collect();
     let shape = shape.map_err(|_| wrong("its header's shape is damaged"))?;
     let elements = bytes.slice(data..);
     if element.bytes(&shape) != Some(elements.len() as u64) {
         return Err(wrong("its length does not match its shape"));
     }
-    let elements = if is_by_columns && shape.len() > 1 { by_rows(&elements, &shape).into() } else { elements };
+    let elements =
+        if is_by_columns && shape.len() > 1 { by_rows(&elements, &shape).into() } else { elements };
     Ok(Member { element, shape, elements })
 }
 
@@ -197,7 +207,8 @@ fn by_rows(elements: &[u8], shape: &[u64]) -> Vec<u8> {
     let width = elements.len() / count;
     // Index of the element to write, and the place of each of its indices among the elements by columns.
     let mut index = vec![0; shape.len()];
-    let places: Vec<u64> = shape.iter().scan(1, |place, extent| Some(std::mem::replace(place, *place * extent))).collect();
+    let places: Vec<u64> =
+        shape.iter().scan(1, |place, extent| Some(std::mem::replace(place, *place * extent))).collect();
     let mut rows = Vec::with_capacity(elements.len());
     while rows.len() < elements.len() {
         let at = index.iter().zip(&places).map(|(index, place)| index * place).sum::<u64>() as usize;
@@ -219,7 +230,8 @@ fn by_rows(elements: &[u8], shape: &[u64]) -> Vec<u8> {
 /// # Errors
 /// The writer fails.
 pub fn write(contents: &BTreeMap<String, Content<'_>>, out: impl Write) -> std::io::Result<()> {
-    let arrays: BTreeMap<String, TensorView<'_>> = contents.iter().flat_map(|(name, content)| content.arrays(name)).collect();
+    let arrays: BTreeMap<String, TensorView<'_>> =
+        contents.iter().flat_map(|(name, content)| content.arrays(name)).collect();
     let mut archive = ZipWriter::new_stream(out);
     for (name, array) in &arrays {
         let code = CODES.iter().find(|row| row.0 == array.element.data_type()).map(|row| row.1);
@@ -227,7 +239,8 @@ pub fn write(contents: &BTreeMap<String, Content<'_>>, out: impl Write) -> std::
         let code = code.unwrap_or(if array.element.bytes(&[1]) == Some(2) { "<u2" } else { "|u1" });
         let header = header(code, &array.shape);
         let is_large = header.len().saturating_add(array.bytes.len()) >= u32::MAX as usize;
-        let options = SimpleFileOptions::default().compression_method(CompressionMethod::Stored).large_file(is_large);
+        let options =
+            SimpleFileOptions::default().compression_method(CompressionMethod::Stored).large_file(is_large);
         archive.start_file(format!("{name}.npy"), options)?;
         archive.write_all(&header)?;
         archive.write_all(array.bytes)?;
@@ -239,7 +252,8 @@ pub fn write(contents: &BTreeMap<String, Content<'_>>, out: impl Write) -> std::
 fn header(code: &str, shape: &[u64]) -> Vec<u8> {
     let dims: Vec<String> = shape.iter().map(u64::to_string).collect();
     let comma = if shape.len() == 1 { "," } else { "" };
-    let mut text = format!("{{'descr': '{code}', 'fortran_order': False, 'shape': ({}{comma}), }}", dims.join(", "));
+    let mut text =
+        format!("{{'descr': '{code}', 'fortran_order': False, 'shape': ({}{comma}), }}", dims.join(", "));
     // The data starts at a multiple of 64 bytes.
     while !(10 + text.len() + 1).is_multiple_of(64) {
         text.push(' ');
@@ -285,7 +299,9 @@ mod tests {
         let view = |arrays: &BTreeMap<String, Array>| {
             arrays
                 .iter()
-                .map(|(name, array)| (name.clone(), array.element, array.shape.clone(), array.bytes().to_vec()))
+                .map(|(name, array)| {
+                    (name.clone(), array.element, array.shape.clone(), array.bytes().to_vec())
+                })
                 .collect::<Vec<_>>()
         };
         assert_eq!(view(&read), view(&arrays()));
@@ -293,14 +309,20 @@ mod tests {
 
     #[test]
     fn arrays_by_columns_are_read_by_rows() {
-        let numbers = |numbers: &[u16]| numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>();
+        let numbers =
+            |numbers: &[u16]| numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>();
         let by_columns = |shape: &[u64]| {
             let text = String::from_utf8_lossy(&header("<u2", shape)[10..]).replace("False", "True ");
             [MAGIC, &[1, 0], &(text.len() as u16).to_le_bytes(), text.as_bytes()].concat()
         };
         // The elements of numpy.arange(24).reshape(shape) by columns.
         let cases: [(&[u64], Vec<u16>); 3] = [
-            (&[2, 3, 4], (0..4).flat_map(|c| (0..3).flat_map(move |b| (0..2).map(move |a| a * 12 + b * 4 + c))).collect()),
+            (
+                &[2, 3, 4],
+                (0..4)
+                    .flat_map(|c| (0..3).flat_map(move |b| (0..2).map(move |a| a * 12 + b * 4 + c)))
+                    .collect(),
+            ),
             (&[24, 1], (0..24).collect()),
             (&[24], (0..24).collect()),
         ];
@@ -310,7 +332,10 @@ mod tests {
             assert_eq!(read["x"].bytes(), numbers(&(0..24).collect::<Vec<u16>>()), "{shape:?}");
         }
         let file = [by_columns(&[0, 3]), Vec::new()].concat();
-        assert_eq!(Archive::of(file.into(), Path::new("x.npy")).unwrap().arrays().unwrap()["x"].shape, [0, 3]);
+        assert_eq!(
+            Archive::of(file.into(), Path::new("x.npy")).unwrap().arrays().unwrap()["x"].shape,
+            [0, 3]
+        );
     }
 
     #[test]
@@ -342,7 +367,10 @@ mod tests {
         for (name, bytes) in [("in.npz", packed.clone()), ("x.npy", array.clone())] {
             let read = Archive::of(bytes.into(), Path::new(name)).unwrap().arrays().unwrap();
             let [(name, found)] = Vec::from_iter(&read)[..] else { panic!("{name}") };
-            assert_eq!((name.as_str(), found.shape.as_slice(), found.bytes()), ("x", &[4, 16][..], elements.as_slice()));
+            assert_eq!(
+                (name.as_str(), found.shape.as_slice(), found.bytes()),
+                ("x", &[4, 16][..], elements.as_slice())
+            );
         }
         for cut in [array.len() - 1, 20, 7] {
             assert!(Archive::of(array[..cut].to_vec().into(), Path::new("x.npy")).is_err(), "{cut}");

@@ -19,10 +19,9 @@ fn nudge_elements(tensor: &mut TensorProto) {
         *number = neighbour(*number, position);
     }
     if let Some(raw) = &tensor.raw_data {
-        let numbers = raw
-            .chunks_exact(4)
-            .enumerate()
-            .map(|(position, bytes)| neighbour(f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]), position));
+        let numbers = raw.chunks_exact(4).enumerate().map(|(position, bytes)| {
+            neighbour(f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]), position)
+        });
         let moved: Vec<u8> = numbers.flat_map(f32::to_le_bytes).collect();
         tensor.raw_data = Some(moved.into());
     }

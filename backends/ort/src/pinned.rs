@@ -15,7 +15,9 @@ pub(crate) fn pin(model: &mut ModelProto, pins: &BTreeMap<String, Array>) -> BTr
     let Some(graph) = &mut model.graph else { return BTreeMap::new() };
     let prefix = prefix(graph, pins);
     let mut renamed = BTreeMap::new();
-    for name in graph.node.iter_mut().flat_map(|node| &mut node.output).filter(|name| pins.contains_key(*name)) {
+    for name in
+        graph.node.iter_mut().flat_map(|node| &mut node.output).filter(|name| pins.contains_key(*name))
+    {
         let own = format!("{prefix}{name}");
         graph.output.push(ValueInfoProto { name: Some(own.clone()), ..ValueInfoProto::default() });
         renamed.insert(own.clone(), std::mem::replace(name, own));
@@ -31,10 +33,16 @@ pub(crate) fn pin(model: &mut ModelProto, pins: &BTreeMap<String, Array>) -> BTr
 
 /// Returns a prefix with which the name of every pinned value is still free in the graph.
 fn prefix(graph: &GraphProto, pins: &BTreeMap<String, Array>) -> String {
-    let results = graph.node.iter().flat_map(|node| node.input.iter().chain(&node.output)).map(String::as_str);
-    let others = graph.initializer.iter().map(|tensor| tensor.name()).chain(graph.input.iter().map(|input| input.name()));
+    let results =
+        graph.node.iter().flat_map(|node| node.input.iter().chain(&node.output)).map(String::as_str);
+    let others = graph
+        .initializer
+        .iter()
+        .map(|tensor| tensor.name())
+        .chain(graph.input.iter().map(|input| input.name()));
     let taken: BTreeSet<&str> = results.chain(others).collect();
-    let is_free = |prefix: &String| !pins.keys().any(|name| taken.contains(format!("{prefix}{name}").as_str()));
+    let is_free =
+        |prefix: &String| !pins.keys().any(|name| taken.contains(format!("{prefix}{name}").as_str()));
     (0..=taken.len()).map(|number| format!("computed{number}:")).find(is_free).unwrap_or_default()
 }
 
@@ -59,7 +67,11 @@ mod tests {
             output: vec![output.to_owned()],
             ..NodeProto::default()
         };
-        let nodes = vec![node("Relu", "x", "computed0:q"), node("QuantizeLinear", "computed0:q", "q"), node("Relu", "q", "y")];
+        let nodes = vec![
+            node("Relu", "x", "computed0:q"),
+            node("QuantizeLinear", "computed0:q", "q"),
+            node("Relu", "q", "y"),
+        ];
         let info = ValueInfoProto { name: Some("q".to_owned()), ..ValueInfoProto::default() };
         let graph = GraphProto { node: nodes, value_info: vec![info], ..GraphProto::default() };
         let mut model = ModelProto { graph: Some(graph), ..ModelProto::default() };
@@ -79,7 +91,9 @@ mod tests {
     #[test]
     fn integers_may_be_one_step_apart() {
         let element = Element::from_name("int16").expect("a type of arrays");
-        let array = |number: i16| Array::new(element, vec![1], &number.to_le_bytes()).expect("memory").expect("one element");
+        let array = |number: i16| {
+            Array::new(element, vec![1], &number.to_le_bytes()).expect("memory").expect("one element")
+        };
         let is_within = |found| match step_apart(&array(-3), &array(found), Tolerance::of_roundings()) {
             None => true,
             Some(DifferenceKind::Elements { within, .. }) => within,

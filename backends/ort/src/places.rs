@@ -67,7 +67,11 @@ impl Places {
     ///
     /// # Errors
     /// A tensor contradicts itself or its arena.
-    pub(crate) fn new(layout: &Layout, is_weight: &dyn Fn(&str) -> bool, is_file: &dyn Fn(&str) -> bool) -> Result<Self, Error> {
+    pub(crate) fn new(
+        layout: &Layout,
+        is_weight: &dyn Fn(&str) -> bool,
+        is_file: &dyn Fn(&str) -> bool,
+    ) -> Result<Self, Error> {
         let mut places = Self::default();
         // Give every tensor a slot with its place.
         for tensor in layout.tensors.iter().filter(|tensor| tensor.class != Class::Scratch) {
@@ -83,18 +87,28 @@ impl Places {
                 // Kernels cannot take bytes of such a type, so the runtime allocates the value even if
                 // the plan has a place for it.
                 _ if element.is_none() => Place::Runtime,
-                (Some(space), Some(offset)) => match arena_place(layout, space, offset, tensor.bytes).map_err(wrong)? {
-                    Place::Arena { arena, offset } if is_file(space) => Place::File { arena, offset },
-                    place => place,
-                },
+                (Some(space), Some(offset)) => {
+                    match arena_place(layout, space, offset, tensor.bytes).map_err(wrong)? {
+                        Place::Arena { arena, offset } if is_file(space) => Place::File { arena, offset },
+                        place => place,
+                    }
+                }
                 _ if is_weight(&tensor.name) => Place::Weight,
                 _ if tensor.class == Class::Constant => Place::Runtime,
                 _ => Place::Caller,
             };
             let live = tensor.live.first().copied().unwrap_or(LiveRange { start: 0, end: 0 });
             let ty = element.map(|element| (element, tensor.shape.clone()));
-            let slot =
-                Slot { name: tensor.name.clone(), ty, bytes, place, class: Some(tensor.class), live, view_of: None, alias: None };
+            let slot = Slot {
+                name: tensor.name.clone(),
+                ty,
+                bytes,
+                place,
+                class: Some(tensor.class),
+                live,
+                view_of: None,
+                alias: None,
+            };
             if places.by_name.insert(tensor.name.clone(), places.slots.len()).is_some() {
                 return Err(wrong("it is listed twice"));
             }
@@ -116,11 +130,14 @@ impl Places {
     /// Gives the new value of a state the storage of its old value.
     fn share(&mut self, old: &str, new: &str) -> Result<(), Error> {
         let wrong = |reason| Error::Tensor { tensor: new.to_owned(), reason };
-        let find =
-            |name: &str| self.by_name.get(name).copied().ok_or_else(|| wrong("its row in `state` names an unknown tensor"));
+        let find = |name: &str| {
+            self.by_name.get(name).copied().ok_or_else(|| wrong("its row in `state` names an unknown tensor"))
+        };
         let (old, new) = (find(old)?, find(new)?);
-        let is_held = matches!(self.slots[old].place, Place::Weight | Place::Caller) && self.slots[new].place == Place::Caller;
-        if !is_held || self.slots[old].class != Some(Class::State) || self.slots[old].ty != self.slots[new].ty {
+        let is_held = matches!(self.slots[old].place, Place::Weight | Place::Caller)
+            && self.slots[new].place == Place::Caller;
+        if !is_held || self.slots[old].class != Some(Class::State) || self.slots[old].ty != self.slots[new].ty
+        {
             return Err(wrong("it cannot take the storage of the tensor that it updates"));
         }
         self.slots[old].place = Place::State;
@@ -138,7 +155,8 @@ impl Places {
             self.slots[own].view_of = Some(of);
         }
         if self.slots[own].place == Place::Caller {
-            let offset = usize::try_from(alias.alias_offset).map_err(|_| wrong("its offset in its owner is impossible"))?;
+            let offset = usize::try_from(alias.alias_offset)
+                .map_err(|_| wrong("its offset in its owner is impossible"))?;
             if offset.checked_add(self.slots[own].bytes).is_none_or(|end| end > self.slots[of].bytes) {
                 return Err(wrong("it ends beyond the tensor that it is a view of"));
             }
@@ -152,11 +170,15 @@ impl Places {
         // at the offsets of the body's own plan.
         for tensor in layout.tensors.iter().filter(|tensor| tensor.class == Class::Scratch) {
             let wrong = |reason| Error::Tensor { tensor: tensor.name.clone(), reason };
-            let (Some(step), Some(space), Some(offset)) = (tensor.step, &tensor.space, tensor.offset) else { continue };
+            let (Some(step), Some(space), Some(offset)) = (tensor.step, &tensor.space, tensor.offset) else {
+                continue;
+            };
             if is_file(space) {
                 return Err(wrong("it lies in a file, but kernels need memory"));
             }
-            let Place::Arena { arena, offset } = arena_place(layout, space, offset, tensor.bytes).map_err(wrong)? else {
+            let Place::Arena { arena, offset } =
+                arena_place(layout, space, offset, tensor.bytes).map_err(wrong)?
+            else {
                 continue;
             };
             let bytes = usize::try_from(tensor.bytes).map_err(|_| wrong("its size is impossible"))?;
@@ -203,7 +225,8 @@ impl Places {
 }
 
 fn arena_place(layout: &Layout, space: &str, offset: u64, bytes: u64) -> Result<Place, &'static str> {
-    let arena = layout.arenas.iter().position(|arena| arena.space == space).ok_or("its space has no arena")?;
+    let arena =
+        layout.arenas.iter().position(|arena| arena.space == space).ok_or("its space has no arena")?;
     let end = offset.checked_add(bytes).ok_or("its offset is impossible")?;
     if end > layout.arenas[arena].size {
         return Err("it lies beyond the end of its arena");

@@ -73,7 +73,9 @@ impl<'r> Player<'r> {
         }
         let mut run = self.begin(inputs, &Beside::default())?;
         let Self { steps, engines, options, stage, .. } = self;
-        let steps = engines.as_ref().map_or(Ok(()), |engines| engines::play(steps, engines, options, stage, &mut run));
+        let steps = engines
+            .as_ref()
+            .map_or(Ok(()), |engines| engines::play(steps, engines, options, stage, &mut run));
         self.end(run, steps)
     }
 
@@ -127,7 +129,11 @@ impl<'r> Player<'r> {
     ///
     /// # Errors
     /// As for [`Self::play`], and those of `after`.
-    pub(crate) fn play_with(&mut self, inputs: &dyn Inputs, after: &mut After<'_, 'r>) -> Result<Played, Error> {
+    pub(crate) fn play_with(
+        &mut self,
+        inputs: &dyn Inputs,
+        after: &mut After<'_, 'r>,
+    ) -> Result<Played, Error> {
         let mut run = self.begin(inputs, &Beside::default())?;
         let steps = (0..self.steps.len()).try_for_each(|position| self.step(position, &mut run, after));
         self.end(run, steps)
@@ -144,9 +150,11 @@ impl<'r> Player<'r> {
         } else if beside.is_shared {
             self.stage.fill_constants();
         }
-        let given: Vec<String> = self.inputs.iter().filter(|name| !beside.ready.contains(*name)).cloned().collect();
+        let given: Vec<String> =
+            self.inputs.iter().filter(|name| !beside.ready.contains(*name)).cloned().collect();
         self.stage.give(&given, inputs)?;
-        let mut played = Played { arenas: self.stage.uses(), caller: self.stage.held_bytes(), ..Played::default() };
+        let mut played =
+            Played { arenas: self.stage.uses(), caller: self.stage.held_bytes(), ..Played::default() };
         if let Some(transfers) = &self.transfers {
             played.links = transfers.begin();
         }
@@ -164,7 +172,12 @@ impl<'r> Player<'r> {
     ///
     /// # Errors
     /// A kernel fails, or a check finds the plan wrong.
-    pub(crate) fn step(&mut self, position: usize, run: &mut Run, after: &mut After<'_, 'r>) -> Result<(), Error> {
+    pub(crate) fn step(
+        &mut self,
+        position: usize,
+        run: &mut Run,
+        after: &mut After<'_, 'r>,
+    ) -> Result<(), Error> {
         let Run { played, watch, .. } = run;
         if self.steps[position].kind == Kind::Constant {
             played.constant += 1;
@@ -239,7 +252,8 @@ impl<'r> Player<'r> {
         record(step, position, stage, tally, played)?;
         if step.bound.is_none() {
             // Free the results of the runtime that no later step touches.
-            let dead = step.inputs.iter().chain(&step.outputs).filter(|slot| self.last_touch[**slot] == position);
+            let dead =
+                step.inputs.iter().chain(&step.outputs).filter(|slot| self.last_touch[**slot] == position);
             dead.for_each(|slot| stage.drop_loose(*slot));
         }
         Ok(time)

@@ -76,7 +76,9 @@ pub fn of_inputs(layout: &Layout, inputs: &dyn Inputs) -> Result<Point, Error> {
     let mut axes: Vec<(String, DimExpr, u64)> = Vec::new();
     for name in inputs.names() {
         let tensor = layout.tensors.iter().find(|tensor| tensor.name == name);
-        let Some((shape, (_, given))) = tensor.and_then(|tensor| tensor.shape_expr.as_ref()).zip(inputs.kind(name)) else {
+        let Some((shape, (_, given))) =
+            tensor.and_then(|tensor| tensor.shape_expr.as_ref()).zip(inputs.kind(name))
+        else {
             continue;
         };
         for (text, extent) in shape.iter().zip(given) {
@@ -92,15 +94,20 @@ pub fn of_inputs(layout: &Layout, inputs: &dyn Inputs) -> Result<Point, Error> {
     }
     for (_, of, extent) in &axes {
         let left = of.bind(&point.0).filter(|left| left.symbols().len() == 1);
-        if let Some((symbol, left)) = left.and_then(|left| Some((left.symbols().first()?.to_string(), left))) {
+        if let Some((symbol, left)) = left.and_then(|left| Some((left.symbols().first()?.to_string(), left)))
+        {
             let found = solved(layout, &symbol, &left, *extent);
             point.0.extend(found.map(|found| (symbol, found)));
         }
     }
     for (input, of, extent) in &axes {
-        let value = of.bind(&point.0).and_then(|value| value.as_constant()).and_then(|value| u64::try_from(value).ok());
+        let value = of
+            .bind(&point.0)
+            .and_then(|value| value.as_constant())
+            .and_then(|value| u64::try_from(value).ok());
         if value.is_some_and(|value| value != *extent) {
-            let reason = format!("has an extent of {extent} on the axis {of}, but the other axes give {point}");
+            let reason =
+                format!("has an extent of {extent} on the axis {of}, but the other axes give {point}");
             return Err(Error::Input { input: input.clone(), reason });
         }
     }
@@ -139,8 +146,10 @@ pub fn at(layout: &Layout, point: &Point) -> Result<Layout, Error> {
         row.bytes = size.unwrap_or(row.bytes);
     }
     for row in &mut bound.caches {
-        let wrong =
-            || Error::Tensor { tensor: row.input.clone(), reason: "an expression of its rows has no value at these extents" };
+        let wrong = || Error::Tensor {
+            tensor: row.input.clone(),
+            reason: "an expression of its rows has no value at these extents",
+        };
         if let Some(text) = row.rows_expr.take() {
             row.rows = value(&text, point).ok_or_else(wrong)?;
         }
@@ -151,7 +160,8 @@ pub fn at(layout: &Layout, point: &Point) -> Result<Layout, Error> {
         }
     }
     if !bound.caches.is_empty() {
-        let others = layout.model.equal.iter().filter_map(|(name, text)| Some((name.clone(), value(text, point)?)));
+        let others =
+            layout.model.equal.iter().filter_map(|(name, text)| Some((name.clone(), value(text, point)?)));
         bound.model.dims.extend(others);
     }
     bound.model.dims.extend(point.0.clone());
@@ -166,7 +176,8 @@ fn bind(tensor: &mut Tensor, point: &Point) -> Result<(), Error> {
     let name = tensor.name.clone();
     let wrong = |reason| Error::Tensor { tensor: name.clone(), reason };
     let value = |text: &str, most: u64| {
-        let value = value(text, point).ok_or_else(|| wrong("an expression of it has no value at these extents"))?;
+        let value =
+            value(text, point).ok_or_else(|| wrong("an expression of it has no value at these extents"))?;
         if value <= most { Ok(value) } else { Err(wrong("an expression of it exceeds its upper bound")) }
     };
     let is_free = tensor.shape_expr.is_some();
@@ -174,14 +185,19 @@ fn bind(tensor: &mut Tensor, point: &Point) -> Result<(), Error> {
         if shape.len() != tensor.shape.len() {
             return Err(wrong("its two shapes have different ranks"));
         }
-        tensor.shape = shape.iter().zip(&tensor.shape).map(|(text, most)| value(text, *most)).collect::<Result<_, _>>()?;
+        tensor.shape = shape
+            .iter()
+            .zip(&tensor.shape)
+            .map(|(text, most)| value(text, *most))
+            .collect::<Result<_, _>>()?;
     }
     match tensor.bytes_expr.take() {
         Some(text) => tensor.bytes = value(&text, tensor.bytes)?,
         // A size with too many terms has no expression of its own.
         None if is_free => {
-            tensor.bytes =
-                Element::from_name(&tensor.dtype).and_then(|element| element.bytes(&tensor.shape)).unwrap_or(tensor.bytes)
+            tensor.bytes = Element::from_name(&tensor.dtype)
+                .and_then(|element| element.bytes(&tensor.shape))
+                .unwrap_or(tensor.bytes)
         }
         None => {}
     }
@@ -209,10 +225,16 @@ fn place(layout: &mut Layout) -> Result<(), Error> {
         None
     };
     for tensor in &layout.tensors {
-        let owner = tensor.alias.as_ref().and_then(|alias| Some((alias, layout.tensors.get(*position.get(alias.of.as_str())?)?)));
+        let owner = tensor
+            .alias
+            .as_ref()
+            .and_then(|alias| Some((alias, layout.tensors.get(*position.get(alias.of.as_str())?)?)));
         let end = |alias: &Alias| alias.alias_offset.checked_add(tensor.bytes);
         if owner.is_some_and(|(alias, owner)| end(alias).is_none_or(|end| end > owner.bytes)) {
-            return Err(Error::Tensor { tensor: tensor.name.clone(), reason: "it ends beyond the tensor that it is a view of" });
+            return Err(Error::Tensor {
+                tensor: tensor.name.clone(),
+                reason: "it ends beyond the tensor that it is a view of",
+            });
         }
     }
     let offsets: Vec<Option<u64>> = (0..layout.tensors.len()).map(offset).collect();

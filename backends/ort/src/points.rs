@@ -45,7 +45,8 @@ fn corners(ranges: &[(&String, &Extents)], distance: u64) -> Vec<Point> {
         if high { range.max - inside } else { range.min + inside }
     };
     let point = |high: &dyn Fn(usize) -> bool| {
-        let ends = ranges.iter().enumerate().map(|(at, (name, range))| ((*name).clone(), end(range, high(at))));
+        let ends =
+            ranges.iter().enumerate().map(|(at, (name, range))| ((*name).clone(), end(range, high(at))));
         Point(ends.collect())
     };
     let mut all = vec![point(&|_| true), point(&|_| false)];
@@ -64,7 +65,8 @@ fn drawn(ranges: &[(&String, &Extents)], number: usize, random: &mut SplitMix) -
         let count = if number % 3 == 2 { count.min(9) } else { count };
         let mut draw = || range.min + random.below(count) * range.step;
         let first = draw();
-        let wanted = |extent: &u64| if number.is_multiple_of(2) { is_prime(*extent) } else { extent % 2 == 1 };
+        let wanted =
+            |extent: &u64| if number.is_multiple_of(2) { is_prime(*extent) } else { extent % 2 == 1 };
         (0..DRAWS).map(|_| draw()).find(wanted).unwrap_or(first)
     };
     Point(ranges.iter().map(|(name, range)| ((*name).clone(), extent(range))).collect())
@@ -73,7 +75,10 @@ fn drawn(ranges: &[(&String, &Extents)], number: usize, random: &mut SplitMix) -
 fn is_prime(number: u64) -> bool {
     /// Divisors beyond this are not tried; a large extent then counts as prime.
     const MAX_DIVISOR: u64 = 1 << 12;
-    number > 1 && (2..=MAX_DIVISOR).take_while(|by| by.saturating_mul(*by) <= number).all(|by| !number.is_multiple_of(by))
+    number > 1
+        && (2..=MAX_DIVISOR)
+            .take_while(|by| by.saturating_mul(*by) <= number)
+            .all(|by| !number.is_multiple_of(by))
 }
 
 /// Returns the point, or a point toward the smallest extents that keeps the limits; then raises each
@@ -85,7 +90,9 @@ fn fitted(layout: &Layout, ranges: &[(&String, &Extents)], point: Point) -> Opti
     let mut fit = point.clone();
     while keeps(layout, &fit).is_err() {
         // Halve the distance of the extent that is the most steps above its smallest.
-        let steps = |(name, range): &&(&String, &Extents)| (fit.0[*name].saturating_sub(range.min)) / range.step.max(1);
+        let steps = |(name, range): &&(&String, &Extents)| {
+            (fit.0[*name].saturating_sub(range.min)) / range.step.max(1)
+        };
         let (name, range) = *ranges.iter().max_by_key(steps)?;
         let steps = steps(&&(name, range));
         if steps == 0 {

@@ -31,7 +31,12 @@ impl<'r> Player<'r> {
     /// # Errors
     /// The layout belongs to another model or contradicts itself, weights or kernels are missing, or
     /// memory is short.
-    pub fn new(runtime: &'r Runtime, model: &ModelFile, layout: &Layout, options: PlayOptions) -> Result<Self, Error> {
+    pub fn new(
+        runtime: &'r Runtime,
+        model: &ModelFile,
+        layout: &Layout,
+        options: PlayOptions,
+    ) -> Result<Self, Error> {
         Self::beside(Vec::new(), runtime, model, layout, options)
     }
 
@@ -92,16 +97,19 @@ impl<'r> Player<'r> {
         // Read the weights, the places of all values, and the steps.
         let mut weights = Weights::read(model, folder)?;
         let sparse = std::mem::take(&mut weights.sparse);
-        let mut places = Places::new(layout, &|name| weights.tensors.contains_key(name), &|space| options.is_file(space))?;
+        let mut places =
+            Places::new(layout, &|name| weights.tensors.contains_key(name), &|space| options.is_file(space))?;
         let nodes = scheduled(model, layout)?;
         let in_folder = |(name, weight): (&String, &Weight)| weight.is_in_folder().then(|| name.clone());
         let in_folder: BTreeSet<String> = weights.tensors.iter().filter_map(in_folder).collect();
         let cutter = Cutter::new(model.model(), model.graph(), &sparse, &|name| in_folder.contains(name));
-        let mut steps: Vec<Step<'r>> = nodes.iter().map(|node| Step::of(node, &cutter, &mut places)).collect();
+        let mut steps: Vec<Step<'r>> =
+            nodes.iter().map(|node| Step::of(node, &cutter, &mut places)).collect();
         for name in weights.tensors.keys() {
             places.slot(name);
         }
-        let outputs: Vec<String> = model.graph().output.iter().map(|output| output.name().to_owned()).collect();
+        let outputs: Vec<String> =
+            model.graph().output.iter().map(|output| output.name().to_owned()).collect();
         let inputs = model.graph().input.iter().map(|input| input.name().to_owned()).collect();
         // Allocate the memory, and check the plan before any kernel runs.
         let mut stage = Stage::new(runtime, layout, weights, places, &options, kept)?;

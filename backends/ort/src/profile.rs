@@ -37,12 +37,20 @@ impl Player<'_> {
     ///
     /// # Errors
     /// As for [`Player::play`].
-    pub fn profile(&mut self, inputs: &dyn Inputs, repeats: u32, clocks: Clocks) -> Result<Vec<NodeProfile>, Error> {
+    pub fn profile(
+        &mut self,
+        inputs: &dyn Inputs,
+        repeats: u32,
+        clocks: Clocks,
+    ) -> Result<Vec<NodeProfile>, Error> {
         self.measure(clocks);
         let own = own_time(clocks.processor);
         let warm = self.play(inputs)?;
-        let work: BTreeMap<String, u64> =
-            warm.workspace.into_iter().map(|node| (node.node, node.planned.saturating_add(node.beyond))).collect();
+        let work: BTreeMap<String, u64> = warm
+            .workspace
+            .into_iter()
+            .map(|node| (node.node, node.planned.saturating_add(node.beyond)))
+            .collect();
         let mut samples: BTreeMap<String, Vec<KernelTime>> = BTreeMap::new();
         for _ in 0..repeats.max(1) {
             self.play_with(inputs, &mut |step, _, time| {
@@ -51,7 +59,8 @@ impl Player<'_> {
             })?;
         }
         let rows = self.steps().iter().map(|step| {
-            let sample = samples.get(&step.name).filter(|_| step.kind == Kind::Run).map_or(&[][..], Vec::as_slice);
+            let sample =
+                samples.get(&step.name).filter(|_| step.kind == Kind::Run).map_or(&[][..], Vec::as_slice);
             NodeProfile {
                 node: step.name.clone(),
                 op: step.op.clone(),
@@ -68,7 +77,11 @@ impl Player<'_> {
 /// Processor time of reading the clock once, in nanoseconds.
 fn own_time(clock: fn() -> u64) -> u64 {
     const READINGS: usize = 64;
-    (0..READINGS).map(|_| (clock(), clock())).map(|(before, after)| after.saturating_sub(before)).min().unwrap_or(0)
+    (0..READINGS)
+        .map(|_| (clock(), clock()))
+        .map(|(before, after)| after.saturating_sub(before))
+        .min()
+        .unwrap_or(0)
 }
 
 fn median(mut times: Vec<u64>) -> u64 {

@@ -48,7 +48,11 @@ pub(crate) fn give_seed(node: &mut NodeProto, opset: i64) {
 
 /// Returns the version of ONNX's own operator set; 1 if the model does not import it.
 pub(crate) fn opset(model: &ModelProto) -> i64 {
-    model.opset_import.iter().find(|import| matches!(import.domain(), "" | "ai.onnx")).map_or(1, |import| import.version())
+    model
+        .opset_import
+        .iter()
+        .find(|import| matches!(import.domain(), "" | "ai.onnx"))
+        .map_or(1, |import| import.version())
 }
 
 /// Returns the model with a seed in every drawing node of the main graph; `None` if no node lacks one.
@@ -74,5 +78,7 @@ pub(crate) fn seeded(model: &ModelProto) -> Option<ModelProto> {
 
 /// Returns the FNV-1a hash, 64 bits (Fowler, Noll, Vo).
 pub(crate) fn fnv(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+    bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }

@@ -49,7 +49,8 @@ pub(crate) fn record(
     }
     played.ran += 1;
     played.requests += tally.requests;
-    let mut bytes = step.outputs.iter().try_fold(0, |sum, slot| Ok::<_, Error>(sum + stage.loose_bytes(*slot)?))?;
+    let mut bytes =
+        step.outputs.iter().try_fold(0, |sum, slot| Ok::<_, Error>(sum + stage.loose_bytes(*slot)?))?;
     if step.is_apart {
         bytes += step.outputs.iter().map(|slot| stage.places.slots[*slot].bytes as u64).sum::<u64>();
     }

@@ -95,11 +95,17 @@ pub fn play_sections(
     feed: &Feed<'_>,
     options: &PlayOptions,
 ) -> Result<PlayedSections, Error> {
-    let values: BTreeMap<&str, &Crossing> = manifest.values.iter().map(|value| (value.name.as_str(), value)).collect();
+    let values: BTreeMap<&str, &Crossing> =
+        manifest.values.iter().map(|value| (value.name.as_str(), value)).collect();
     let step = (manifest.pipeline.is_some() && manifest.micro_batches > 1).then_some(manifest.micro_batches);
     let mut devices: Vec<Device<'_, '_>> = Vec::new();
     for stated in &manifest.devices {
-        let own = manifest.sections.iter().zip(parts).enumerate().filter(|(_, (section, _))| section.runs_on(&stated.name));
+        let own = manifest
+            .sections
+            .iter()
+            .zip(parts)
+            .enumerate()
+            .filter(|(_, (section, _))| section.runs_on(&stated.name));
         let mut sections = Vec::new();
         for (position, (section, part)) in own {
             let player = Player::new(runtime, part.model, part.layout, options.clone());
@@ -118,8 +124,23 @@ pub fn play_sections(
             let used = DeviceUse { device: stated.name.clone(), ..DeviceUse::default() };
             let (at, held) = (0, BTreeMap::new());
             let is_own = |section: &str| sections.iter().any(|own| own.name == section);
-            let stored = manifest.state.iter().filter(|row| is_own(&row.section)).map(|row| row.result.as_str()).collect();
-            devices.push(Device { name: &stated.name, events, sections, values: &values, stored, step, at, held, used });
+            let stored = manifest
+                .state
+                .iter()
+                .filter(|row| is_own(&row.section))
+                .map(|row| row.result.as_str())
+                .collect();
+            devices.push(Device {
+                name: &stated.name,
+                events,
+                sections,
+                values: &values,
+                stored,
+                step,
+                at,
+                held,
+                used,
+            });
         }
     }
     let mut wire = Wire::default();
@@ -131,7 +152,9 @@ pub fn play_sections(
         let mut has_moved = false;
         for device in &mut devices {
             while let Some(event) = device.events.get(device.at) {
-                let went_on = device.take(event, feed, &mut wire, &mut played).map_err(|error| on(device.name, error))?;
+                let went_on = device
+                    .take(event, feed, &mut wire, &mut played)
+                    .map_err(|error| on(device.name, error))?;
                 if !went_on {
                     break;
                 }
@@ -199,7 +222,9 @@ impl<'f> Device<'f, '_> {
                 self.hold(value, *micro_batch, array);
             }
             Event::Recv { value, micro_batch, from } => {
-                let Some(array) = wire.messages.remove(&(from, self.name, value, *micro_batch)) else { return Ok(false) };
+                let Some(array) = wire.messages.remove(&(from, self.name, value, *micro_batch)) else {
+                    return Ok(false);
+                };
                 self.hold(value, *micro_batch, array);
             }
             Event::Run { micro_batch, section } => self.run(*micro_batch, section.as_deref())?,
@@ -207,7 +232,11 @@ impl<'f> Device<'f, '_> {
             Event::Share(Carried { value, micro_batch }) => {
                 let lacking = || Error::NotHeld { value: value.clone(), run: *micro_batch };
                 let step = self.step.ok_or_else(lacking)?;
-                let joined = self.values.get(value.as_str()).and_then(|value| value.joined.as_ref()).ok_or_else(lacking)?;
+                let joined = self
+                    .values
+                    .get(value.as_str())
+                    .and_then(|value| value.joined.as_ref())
+                    .ok_or_else(lacking)?;
                 let share = joining::share(self.held(value, step)?, value, joined, *micro_batch, step)?;
                 self.hold(value, *micro_batch, share);
             }
@@ -229,7 +258,8 @@ impl<'f> Device<'f, '_> {
             }
             Event::Give(Carried { value, micro_batch }) => {
                 let array = Array::of(&self.held(value, *micro_batch)?.view())?;
-                let run = if self.step.is_some() { 0 } else { usize::try_from(*micro_batch).unwrap_or(usize::MAX) };
+                let run =
+                    if self.step.is_some() { 0 } else { usize::try_from(*micro_batch).unwrap_or(usize::MAX) };
                 while played.outputs.len() <= run {
                     played.outputs.push(BTreeMap::new());
                 }
@@ -252,7 +282,9 @@ impl<'f> Device<'f, '_> {
 
     /// Takes a graph input from the caller: all of it, or a part's share.
     fn fed(&self, value: &str, run: u64, feed: &Feed<'_>) -> Result<Array, Error> {
-        let reads = |section: &&Sectioned<'_, '_>| section.part.model.graph().input.iter().any(|input| input.name() == value);
+        let reads = |section: &&Sectioned<'_, '_>| {
+            section.part.model.graph().input.iter().any(|input| input.name() == value)
+        };
         let lacking = || Error::NotHeld { value: value.to_owned(), run };
         let section = self.sections.iter().find(reads).ok_or_else(lacking)?;
         let whole = array(&*feed(section.position, run)?, value)?;
@@ -275,10 +307,17 @@ impl<'f> Device<'f, '_> {
     }
 
     /// Gives what this device has of a value to its collective, once.
-    fn offer(&self, value: &str, step: u64, wire: &mut Wire<'f>, played: &mut PlayedSections) -> Result<(), Error> {
+    fn offer(
+        &self,
+        value: &str,
+        step: u64,
+        wire: &mut Wire<'f>,
+        played: &mut PlayedSections,
+    ) -> Result<(), Error> {
         let lacking = || Error::NotHeld { value: value.to_owned(), run: step };
         let joint = wire.joint.get_mut(value).ok_or_else(lacking)?;
-        let rank = joint.row.devices.iter().zip(0..).find(|(device, _)| *device == self.name).map(|(_, rank)| rank);
+        let rank =
+            joint.row.devices.iter().zip(0..).find(|(device, _)| *device == self.name).map(|(_, rank)| rank);
         let rank: u64 = rank.ok_or_else(lacking)?;
         let run = match joint.row.kind {
             CollectiveKind::Broadcast if joint.row.root.as_deref() != Some(self.name) => None,
@@ -297,7 +336,8 @@ impl<'f> Device<'f, '_> {
     fn collected(&self, joint: &Joint<'_>, step: u64) -> Result<Array, Error> {
         let value = joint.row.value.as_str();
         let lacking = || Error::NotHeld { value: value.to_owned(), run: step };
-        let mut parts = joint.row.devices.iter().filter_map(|device| joint.parts.get(device.as_str())?.as_ref());
+        let mut parts =
+            joint.row.devices.iter().filter_map(|device| joint.parts.get(device.as_str())?.as_ref());
         let joined = self.values.get(value).and_then(|value| value.joined.as_ref());
         if joint.row.kind == CollectiveKind::Broadcast {
             return Array::of(&parts.next_back().ok_or_else(lacking)?.view());
@@ -338,9 +378,12 @@ impl<'f> Device<'f, '_> {
         section.played = played;
         let mut results = Vec::new();
         for (name, content) in section.player.outputs()? {
-            let view = content.tensor().ok_or(Error::Unsupported { what: "an output of a section that is not a tensor" })?;
+            let view = content
+                .tensor()
+                .ok_or(Error::Unsupported { what: "an output of a section that is not a tensor" })?;
             // Names live as long as the model.
-            let known = section.part.model.graph().output.iter().map(|info| info.name()).find(|known| *known == name);
+            let known =
+                section.part.model.graph().output.iter().map(|info| info.name()).find(|known| *known == name);
             results.extend(known.map(|known| Ok((known, Array::of(&view)?))));
         }
         for result in results {
@@ -382,5 +425,6 @@ fn array(inputs: &dyn Inputs, name: &str) -> Result<Array, Error> {
     let wrong = |reason: &str| Error::Input { input: name.to_owned(), reason: reason.to_owned() };
     let (element, shape) = inputs.kind(name).ok_or_else(|| wrong("is missing"))?;
     let shape = shape.to_vec();
-    Array::filled(element, shape, |place| inputs.fill(name, place))?.ok_or_else(|| wrong("has an impossible size"))
+    Array::filled(element, shape, |place| inputs.fill(name, place))?
+        .ok_or_else(|| wrong("has an impossible size"))
 }

@@ -53,7 +53,8 @@ pub(crate) fn make_sessions<'r>(
     options: SessionOptions,
 ) -> Result<(), Error> {
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    let mut bench = Bench { stage, cutter, nodes, types: BTreeMap::new(), known: BTreeMap::new(), made: Vec::new() };
+    let mut bench =
+        Bench { stage, cutter, nodes, types: BTreeMap::new(), known: BTreeMap::new(), made: Vec::new() };
     let kernels = |position: &usize| !matches!(steps[*position].kind, Kind::Skip | Kind::Transfer);
     let mut open: Vec<usize> = (0..nodes.len()).filter(kernels).collect();
     while !open.is_empty() {
@@ -90,7 +91,8 @@ impl<'r> Bench<'_, 'r> {
     /// pairs of steps and sessions, and the waiting steps.
     fn jobs(&mut self, steps: &mut [Step<'_>], open: &[usize]) -> (Vec<Job>, Users, Vec<usize>) {
         let places = &self.stage.places;
-        let slots = |names: &[String]| names.iter().filter_map(|name| places.by_name.get(name).copied()).collect();
+        let slots =
+            |names: &[String]| names.iter().filter_map(|name| places.by_name.get(name).copied()).collect();
         let (ready, waiting) = self.ready(open);
         let (mut jobs, mut users) = (Vec::new(), Vec::new());
         for position in ready {
@@ -100,7 +102,9 @@ impl<'r> Bench<'_, 'r> {
             (steps[position].inputs, steps[position].outputs) = (slots(&operands), slots(&results));
             let next = self.made.len() + jobs.len();
             let job = *self.known.entry(bytes).or_insert_with_key(|bytes| {
-                let given = weights.into_iter().filter_map(|(inner, outer)| Some((inner, *places.by_name.get(&outer)?)));
+                let given = weights
+                    .into_iter()
+                    .filter_map(|(inner, outer)| Some((inner, *places.by_name.get(&outer)?)));
                 jobs.push(Job { model: bytes.clone(), given: given.collect(), packed, position });
                 next
             });
@@ -113,10 +117,13 @@ impl<'r> Bench<'_, 'r> {
     /// another step of the list makes an operand of unknown type. If all wait for each other, all count
     /// as ready.
     fn ready(&self, open: &[usize]) -> (Vec<usize>, Vec<usize>) {
-        let results = open.iter().flat_map(|position| self.nodes[*position].output.iter().map(String::as_str));
-        let unknown: BTreeSet<&str> = results.filter(|name| !name.is_empty() && self.type_of(name).is_none()).collect();
-        let is_ready =
-            |position: &usize| self.cutter.operands(self.nodes[*position]).iter().all(|name| !unknown.contains(name.as_str()));
+        let results =
+            open.iter().flat_map(|position| self.nodes[*position].output.iter().map(String::as_str));
+        let unknown: BTreeSet<&str> =
+            results.filter(|name| !name.is_empty() && self.type_of(name).is_none()).collect();
+        let is_ready = |position: &usize| {
+            self.cutter.operands(self.nodes[*position]).iter().all(|name| !unknown.contains(name.as_str()))
+        };
         let (ready, waiting): (Vec<usize>, Vec<usize>) = open.iter().copied().partition(is_ready);
         if ready.is_empty() { (waiting, ready) } else { (ready, waiting) }
     }
@@ -164,7 +171,12 @@ impl<'r> Bench<'_, 'r> {
 
 /// Makes sessions on several threads and returns them in the order of the jobs; the thread that makes a
 /// session does not affect it.
-fn make_all<'r>(stage: &Stage<'r>, jobs: &[Job], folder: &Path, options: SessionOptions) -> Vec<Result<Session<'r>, Error>> {
+fn make_all<'r>(
+    stage: &Stage<'r>,
+    jobs: &[Job],
+    folder: &Path,
+    options: SessionOptions,
+) -> Vec<Result<Session<'r>, Error>> {
     // Start with the longest jobs, so that all threads end at about one time.
     let mut order: Vec<usize> = (0..jobs.len()).collect();
     order.sort_by_key(|job| (std::cmp::Reverse(jobs[*job].packed), *job));
@@ -181,10 +193,12 @@ fn make_all<'r>(stage: &Stage<'r>, jobs: &[Job], folder: &Path, options: Session
         }
         made
     };
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS).min(jobs.len());
+    let threads =
+        std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS).min(jobs.len());
     let mut made = std::thread::scope(|scope| {
         // If the system cannot start more threads, this thread does the remaining jobs.
-        let others: Vec<_> = (1..threads).map_while(|_| std::thread::Builder::new().spawn_scoped(scope, work).ok()).collect();
+        let others: Vec<_> =
+            (1..threads).map_while(|_| std::thread::Builder::new().spawn_scoped(scope, work).ok()).collect();
         let mut made = work();
         for other in others {
             match other.join() {
@@ -199,7 +213,12 @@ fn make_all<'r>(stage: &Stage<'r>, jobs: &[Job], folder: &Path, options: Session
     made.into_iter().map(|(_, outcome)| outcome).collect()
 }
 
-fn make<'r>(stage: &Stage<'r>, job: &Job, folder: &Path, options: SessionOptions) -> Result<Session<'r>, Error> {
+fn make<'r>(
+    stage: &Stage<'r>,
+    job: &Job,
+    folder: &Path,
+    options: SessionOptions,
+) -> Result<Session<'r>, Error> {
     let value = |(name, slot): &'_ (String, usize)| Some((name.clone(), stage.values[*slot].as_ref()?));
     let given: Vec<(String, &Value<'_>)> = job.given.iter().filter_map(value).collect();
     let source = Source::Bytes(&job.model, Some(folder));
@@ -225,7 +244,9 @@ pub(crate) fn run_constants<'r>(stage: &mut Stage<'r>, steps: &[Step<'r>]) -> Re
 /// The runtime refuses a value.
 pub(crate) fn bind<'r>(stage: &Stage<'r>, steps: &mut [Step<'r>]) -> Result<(), Error> {
     for step in steps.iter_mut().filter(|step| step.kind == Kind::Run) {
-        let find = |slots: &[usize]| slots.iter().map(|slot| stage.values[*slot].as_ref()).collect::<Option<Vec<_>>>();
+        let find = |slots: &[usize]| {
+            slots.iter().map(|slot| stage.values[*slot].as_ref()).collect::<Option<Vec<_>>>()
+        };
         let (Some(inputs), Some(outputs)) = (find(&step.inputs), find(&step.outputs)) else { continue };
         let Some(session) = &step.session else { continue };
         let meets = |result: &usize| step.inputs.iter().any(|operand| stage.meet(*operand, *result));
@@ -245,12 +266,21 @@ pub(crate) fn bind<'r>(stage: &Stage<'r>, steps: &mut [Step<'r>]) -> Result<(), 
 /// otherwise an error.
 fn lacking(error: Error, position: usize, node: &NodeProto) -> Result<String, Error> {
     let Error::Runtime { message, .. } = &error else { return Err(error) };
-    let absent =
-        ["is not a registered function/op", "Could not find an implementation", "No Op registered for", "is not registered"];
+    let absent = [
+        "is not a registered function/op",
+        "Could not find an implementation",
+        "No Op registered for",
+        "is not registered",
+    ];
     let domain = if node.domain().is_empty() { "ai.onnx" } else { node.domain() };
     if absent.iter().any(|words| message.contains(words)) {
         return Ok(format!("{domain}::{}", node.op_type()));
     }
     let message = message.clone();
-    Err(Error::Kernel { step: position as u64, node: node.name().to_owned(), op: node.op_type().to_owned(), message })
+    Err(Error::Kernel {
+        step: position as u64,
+        node: node.name().to_owned(),
+        op: node.op_type().to_owned(),
+        message,
+    })
 }

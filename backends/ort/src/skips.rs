@@ -41,7 +41,9 @@ fn is_assembled(stage: &Stage<'_>, step: &Step<'_>) -> bool {
     let mut parts = Vec::new();
     for input in &step.inputs {
         match stage.span(*input) {
-            Some((from, to)) if are_related(stage, *input, output) && start <= from && to <= end => parts.push((from, to)),
+            Some((from, to)) if are_related(stage, *input, output) && start <= from && to <= end => {
+                parts.push((from, to))
+            }
             _ => return false,
         }
     }

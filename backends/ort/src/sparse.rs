@@ -29,7 +29,9 @@ fn name(sparse: &SparseTensorProto) -> &str {
 /// Values or indices are missing, or the indices are not 64-bit integers.
 pub(crate) fn parts(sparse: &SparseTensorProto) -> Result<(&TensorProto, &TensorProto), Error> {
     match (&sparse.values, &sparse.indices) {
-        (Some(values), Some(indices)) if indices.data_type() == DataType::Int64 as i32 => Ok((values, indices)),
+        (Some(values), Some(indices)) if indices.data_type() == DataType::Int64 as i32 => {
+            Ok((values, indices))
+        }
         (Some(_), Some(_)) => Err(wrong(sparse, "it is sparse and its indices are not 64-bit integers")),
         _ => Err(wrong(sparse, "it is sparse and has no values or no indices")),
     }
@@ -72,7 +74,8 @@ fn wrong(sparse: &SparseTensorProto, reason: &'static str) -> Error {
 /// Returns the positions in dense order: the indices themselves, or computed from rows with one index a
 /// dimension. `None` if an index is out of range.
 fn positions(indices: &[u8], form: &[u64], shape: &[u64]) -> Option<Vec<u64>> {
-    let mut numbers = indices.chunks_exact(8).map(|bytes| i64::from_le_bytes(bytes.try_into().unwrap_or_default()));
+    let mut numbers =
+        indices.chunks_exact(8).map(|bytes| i64::from_le_bytes(bytes.try_into().unwrap_or_default()));
     let elements = shape.iter().product::<u64>();
     match form {
         [_] => numbers.map(|index| u64::try_from(index).ok().filter(|index| *index < elements)).collect(),

@@ -26,7 +26,11 @@ struct Bits {
 ///
 /// # Errors
 /// As for [`inputs::make`].
-pub(crate) fn make(model: &ModelFile, layout: &Layout, seed: u64) -> Result<Option<BTreeMap<String, Array>>, Error> {
+pub(crate) fn make(
+    model: &ModelFile,
+    layout: &Layout,
+    seed: u64,
+) -> Result<Option<BTreeMap<String, Array>>, Error> {
     if has_loop(model.graph()) {
         return Ok(None);
     }
@@ -50,7 +54,9 @@ pub(crate) fn make(model: &ModelFile, layout: &Layout, seed: u64) -> Result<Opti
 /// Whether a graph or one of its bodies holds a Loop.
 fn has_loop(graph: &GraphProto) -> bool {
     let bodies = |node: &NodeProto| {
-        node.attribute.iter().any(|attribute| attribute.g.as_ref().is_some_and(has_loop) || attribute.graphs.iter().any(has_loop))
+        node.attribute.iter().any(|attribute| {
+            attribute.g.as_ref().is_some_and(has_loop) || attribute.graphs.iter().any(has_loop)
+        })
     };
     graph.node.iter().any(|node| node.op_type() == "Loop" || bodies(node))
 }
@@ -112,7 +118,8 @@ mod tests {
             .iter()
             .map(|bits| f32::from_bits(*bits as u32))
             .collect();
-        for number in [0.0, f32::INFINITY, f32::MIN_POSITIVE, f32::MAX, 1.0, 0.5, 1.5, 2.5, f32::from_bits(1)] {
+        for number in [0.0, f32::INFINITY, f32::MIN_POSITIVE, f32::MAX, 1.0, 0.5, 1.5, 2.5, f32::from_bits(1)]
+        {
             let has = |wanted: f32| singles.iter().any(|found| found.to_bits() == wanted.to_bits());
             assert!(has(number) && has(-number), "{number}");
         }
@@ -124,6 +131,9 @@ mod tests {
         let mut place = [0x55; 4 * 50];
         write(Bits { exponent: 8, fraction: 23 }, 3, &mut place);
         let kept = place.chunks_exact(4).enumerate().filter(|(_, element)| **element == [0x55; 4]);
-        assert_eq!(kept.map(|(position, _)| position).collect::<Vec<_>>(), (0..25).map(|half| 2 * half + 1).collect::<Vec<_>>());
+        assert_eq!(
+            kept.map(|(position, _)| position).collect::<Vec<_>>(),
+            (0..25).map(|half| 2 * half + 1).collect::<Vec<_>>()
+        );
     }
 }

@@ -42,7 +42,8 @@ pub(crate) fn spread(
         widen(&mut found, name, pair.and_then(|(expected, other)| between(&expected, &other)));
     }
     rows_apart(&whole, set, &expected, &mut found)?;
-    let range = |name: &String| expected.get(name).and_then(Content::tensor).map_or(0.0, |view| largest(&view));
+    let range =
+        |name: &String| expected.get(name).and_then(Content::tensor).map_or(0.0, |view| largest(&view));
     found.retain(|name, apart| *apart > 0.0 && *apart <= MAX_SHARE * range(name));
     Ok(found)
 }
@@ -82,7 +83,11 @@ fn rows(outputs: &BTreeMap<String, Content<'_>>) -> Option<u64> {
 
 /// Returns the inputs of one row: those with an extent of `rows` at their first axis are cut; `None` if there
 /// are none.
-fn inputs_of_row(set: &BTreeMap<String, Array>, row: u64, rows: u64) -> Result<Option<BTreeMap<String, Array>>, Error> {
+fn inputs_of_row(
+    set: &BTreeMap<String, Array>,
+    row: u64,
+    rows: u64,
+) -> Result<Option<BTreeMap<String, Array>>, Error> {
     let mut cut = false;
     let mut apart = BTreeMap::new();
     for (name, array) in set {
@@ -102,7 +107,8 @@ fn row_of<'v>(view: &TensorView<'v>, row: u64, rows: u64) -> Option<TensorView<'
     let bytes = usize::try_from(view.element.bytes(&shape)?).ok()?;
     let at = usize::try_from(row).ok()?.checked_mul(bytes)?;
     let is_whole = view.element.packed_bits().is_none();
-    Some(TensorView { element: view.element, shape, bytes: view.bytes.get(at..at.checked_add(bytes)?)? }).filter(|_| is_whole)
+    Some(TensorView { element: view.element, shape, bytes: view.bytes.get(at..at.checked_add(bytes)?)? })
+        .filter(|_| is_whole)
 }
 
 /// Returns the largest difference of two arrays; `None` if they are no arrays of equal type and shape, or

@@ -96,10 +96,14 @@ impl<'r> Stage<'r> {
                 data.bytes = weight.bytes().len();
                 data.ty = Some((weight.element, weight.shape.clone()));
             }
-            let (Some(address), Some((element, shape))) = (self.address(slot), &self.places.slots[slot].ty) else { continue };
+            let (Some(address), Some((element, shape))) = (self.address(slot), &self.places.slots[slot].ty)
+            else {
+                continue;
+            };
             // SAFETY: arenas, weights and held blocks live as long as the stage and do not move; sizes
             // were compared with shapes.
-            let value = unsafe { self.runtime.tensor(address, self.places.slots[slot].bytes, *element, shape)? };
+            let value =
+                unsafe { self.runtime.tensor(address, self.places.slots[slot].bytes, *element, shape)? };
             self.values[slot] = Some(value);
         }
         Ok(())
@@ -112,7 +116,9 @@ impl<'r> Stage<'r> {
         for _ in 0..=self.places.slots.len() {
             let start = match self.places.slots[slot].place {
                 Place::Arena { arena, offset } => self.arenas[arena].address(offset),
-                Place::Weight => self.weights.tensors.get(&self.places.slots[slot].name)?.bytes().as_ptr().cast_mut(),
+                Place::Weight => {
+                    self.weights.tensors.get(&self.places.slots[slot].name)?.bytes().as_ptr().cast_mut()
+                }
                 Place::Caller | Place::State => self.held.get(&slot)?.address(),
                 Place::Runtime | Place::File { .. } => return None,
                 Place::Window { of, offset: more } => {
@@ -141,7 +147,8 @@ impl<'r> Stage<'r> {
     /// Copies the initializers that the plan places in an arena to their places.
     pub(crate) fn fill_constants(&mut self) {
         for slot in &self.places.slots {
-            let constant = self.weights.tensors.get(&slot.name).filter(|_| slot.class == Some(Class::Constant));
+            let constant =
+                self.weights.tensors.get(&slot.name).filter(|_| slot.class == Some(Class::Constant));
             if let (Some(weight), Place::Arena { arena, offset }) = (constant, slot.place) {
                 self.arenas[arena].bytes_mut()[offset..offset + slot.bytes].copy_from_slice(weight.bytes());
             }
@@ -197,11 +204,15 @@ impl<'r> Stage<'r> {
     /// Whether two slots share bytes of one arena.
     pub(crate) fn meet(&self, left: usize, right: usize) -> bool {
         let span = |slot: usize| match self.places.slots[slot] {
-            Slot { place: Place::Arena { arena, offset }, bytes, .. } => Some((arena, offset, offset + bytes)),
+            Slot { place: Place::Arena { arena, offset }, bytes, .. } => {
+                Some((arena, offset, offset + bytes))
+            }
             _ => None,
         };
         let spans = span(left).zip(span(right));
-        spans.is_some_and(|((arena, from, to), (other, start, end))| arena == other && from < end && start < to)
+        spans.is_some_and(|((arena, from, to), (other, start, end))| {
+            arena == other && from < end && start < to
+        })
     }
 
     /// Keeps a value that was computed once, and records its actual type and size.
@@ -260,7 +271,9 @@ impl<'r> Stage<'r> {
                     let mut given = Block::poison(data.bytes as u64)?;
                     inputs.fill(name, given.bytes_mut())?;
                     if default.is_none_or(|weight| weight.bytes() != given.bytes()) {
-                        return Err(wrong("has a default in the model, which the player does not replace".to_owned()));
+                        return Err(wrong(
+                            "has a default in the model, which the player does not replace".to_owned(),
+                        ));
                     }
                 }
             }
@@ -318,6 +331,11 @@ impl<'r> Stage<'r> {
             used[work.arena] = used[work.arena].max(work.offset + work.bytes);
         }
         let rows = self.planned.iter().zip(&self.spaces).zip(used);
-        rows.map(|((planned, space), used)| ArenaUse { space: space.clone(), planned: *planned, used: used as u64 }).collect()
+        rows.map(|((planned, space), used)| ArenaUse {
+            space: space.clone(),
+            planned: *planned,
+            used: used as u64,
+        })
+        .collect()
     }
 }

@@ -13,7 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use memc_onnx_proto::onnx::attribute_proto::AttributeType;
 use memc_onnx_proto::onnx::tensor_proto::DataType;
 use memc_onnx_proto::onnx::{
-    AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, TypeProto, ValueInfoProto,
+    AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto,
+    TypeProto, ValueInfoProto,
 };
 
 use crate::cut::captured;
@@ -32,7 +33,11 @@ pub(crate) fn hold_types(model: &mut ModelProto, halves: &BTreeMap<String, DataT
         let mut held = between_casts(&graph.node);
         held.extend(halves.keys().cloned());
         held.retain(|name| takes_coarse || halves.get(name) != Some(&DataType::Bfloat16));
-        let others = graph.initializer.iter().map(|tensor| tensor.name()).chain(graph.input.iter().map(|input| input.name()));
+        let others = graph
+            .initializer
+            .iter()
+            .map(|tensor| tensor.name())
+            .chain(graph.input.iter().map(|input| input.name()));
         let others: BTreeSet<String> = others.map(str::to_owned).collect();
         add_barriers(&mut graph.node, held, others);
     }
@@ -42,7 +47,13 @@ pub(crate) fn hold_types(model: &mut ModelProto, halves: &BTreeMap<String, DataT
         version(sets).is_some() && (!may_hold_coarse || self::takes_coarse(sets))
     };
     for function in model.functions.iter_mut().filter(|_| may_hold_halves).filter(takes_all) {
-        let held = function.node.iter().flat_map(|node| &node.output).filter(|name| !name.is_empty()).cloned().collect();
+        let held = function
+            .node
+            .iter()
+            .flat_map(|node| &node.output)
+            .filter(|name| !name.is_empty())
+            .cloned()
+            .collect();
         let others = function.input.iter().cloned().collect();
         add_barriers(&mut function.node, held, others);
     }
@@ -120,7 +131,8 @@ fn node_may(node: &NodeProto, is_it: &dyn Fn(i32) -> bool, depth: usize) -> bool
     node.attribute.iter().any(|attribute| {
         i32::try_from(attribute.i()).is_ok_and(is_it)
             || attribute.t.iter().chain(&attribute.tensors).any(|tensor| is_it(tensor.data_type()))
-            || (depth < MAX_DEPTH && attribute.g.iter().chain(&attribute.graphs).any(|body| graph_may(body, is_it, depth + 1)))
+            || (depth < MAX_DEPTH
+                && attribute.g.iter().chain(&attribute.graphs).any(|body| graph_may(body, is_it, depth + 1)))
     })
 }
 
@@ -137,7 +149,9 @@ fn add_barriers(nodes: &mut Vec<NodeProto>, mut held: BTreeSet<String>, others: 
     let all = nodes.iter().flat_map(|node| node.input.iter().chain(&node.output)).chain(&others);
     let taken: BTreeSet<&str> = all.map(String::as_str).collect();
     // Choose a prefix with which no name of the model starts.
-    let prefix = (0..).map(|number| format!("stated{number}:")).find(|prefix| !taken.iter().any(|name| name.starts_with(prefix)));
+    let prefix = (0..)
+        .map(|number| format!("stated{number}:"))
+        .find(|prefix| !taken.iter().any(|name| name.starts_with(prefix)));
     let Some(prefix) = prefix else { return };
     let always = format!("{prefix}always");
     let mut held_apart = Vec::from(truth(&always, &format!("{prefix}one")));
@@ -147,7 +161,8 @@ fn add_barriers(nodes: &mut Vec<NodeProto>, mut held: BTreeSet<String>, others: 
             *name = format!("{prefix}{name}");
         }
         let barriers = node.output.iter().filter(|name| held.contains(*name));
-        let barriers: Vec<NodeProto> = barriers.map(|name| barrier(name, &format!("{prefix}{name}"), &always)).collect();
+        let barriers: Vec<NodeProto> =
+            barriers.map(|name| barrier(name, &format!("{prefix}{name}"), &always)).collect();
         held_apart.push(node);
         held_apart.extend(barriers);
     }
@@ -157,8 +172,13 @@ fn add_barriers(nodes: &mut Vec<NodeProto>, mut held: BTreeSet<String>, others: 
 /// Returns two nodes; the second returns true, computed from the value `of`. Before version 9 there are
 /// no Boolean constants.
 fn truth(result: &str, of: &str) -> [NodeProto; 2] {
-    let one = TensorProto { data_type: Some(DataType::Float as i32), float_data: vec![1.0], ..TensorProto::default() };
-    let mut value = AttributeProto { name: Some("value".to_owned()), t: Some(one), ..AttributeProto::default() };
+    let one = TensorProto {
+        data_type: Some(DataType::Float as i32),
+        float_data: vec![1.0],
+        ..TensorProto::default()
+    };
+    let mut value =
+        AttributeProto { name: Some("value".to_owned()), t: Some(one), ..AttributeProto::default() };
     value.set_type(AttributeType::Tensor);
     let to = Some(i64::from(DataType::Bool as i32));
     let mut to = AttributeProto { name: Some("to".to_owned()), i: to, ..AttributeProto::default() };
@@ -188,7 +208,8 @@ fn barrier(value: &str, result: &str, always: &str) -> NodeProto {
             output: vec![ValueInfoProto { name: Some(inner), ..ValueInfoProto::default() }],
             ..GraphProto::default()
         };
-        let mut attribute = AttributeProto { name: Some(which.to_owned()), g: Some(body), ..AttributeProto::default() };
+        let mut attribute =
+            AttributeProto { name: Some(which.to_owned()), g: Some(body), ..AttributeProto::default() };
         attribute.set_type(AttributeType::Graph);
         attribute
     };

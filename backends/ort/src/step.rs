@@ -89,7 +89,8 @@ impl<'r> Step<'r> {
         let place = |slot: &usize| stage.values[*slot].as_ref().filter(|_| has_place(slot));
         let outputs: Vec<Option<&Value<'_>>> = self.outputs.iter().map(place).collect();
         // SAFETY: all values live; the plan decides which of them share bytes.
-        let fresh = unsafe { session.run_into(&inputs, &outputs) }.map_err(|error| self.blame(position, stage, error))?;
+        let fresh = unsafe { session.run_into(&inputs, &outputs) }
+            .map_err(|error| self.blame(position, stage, error))?;
         for (slot, value) in self.outputs.iter().zip(fresh) {
             match value {
                 Some(value) if self.is_apart => stage.put(*slot, &value)?,
@@ -112,7 +113,8 @@ impl<'r> Step<'r> {
     /// whose extents differ from the plan's; `None` if there is none.
     fn other_extents(&self, position: usize, stage: &Stage<'r>) -> Option<Error> {
         let session = self.session.as_ref()?;
-        let inputs = self.inputs.iter().map(|slot| stage.values[*slot].as_ref()).collect::<Option<Vec<_>>>()?;
+        let inputs =
+            self.inputs.iter().map(|slot| stage.values[*slot].as_ref()).collect::<Option<Vec<_>>>()?;
         // SAFETY: all values live, and results get memory of their own.
         let fresh = unsafe { session.run_into(&inputs, &vec![None; self.outputs.len()]) }.ok()?;
         self.outputs.iter().zip(&fresh).find_map(|(slot, value)| {

@@ -45,7 +45,12 @@ impl<'a> Steps<'a> {
     /// With `real` there is one step on these inputs of the written model. With points, each one has
     /// steps: new rows as at the point into an empty buffer and into a nearly full one, then few rows at a
     /// time.
-    pub(crate) fn compare(&self, real: Option<&Arrays>, points: &[Point], mut found: Verified) -> Result<Verified, Error> {
+    pub(crate) fn compare(
+        &self,
+        real: Option<&Arrays>,
+        points: &[Point],
+        mut found: Verified,
+    ) -> Result<Verified, Error> {
         let Some(first) = self.layout.caches.first() else { return Ok(found) };
         let given = Whole::as_stated(self.runtime, self.given, reference(self.layout))?;
         let out = Whole::as_stated(self.runtime, self.out, reference(self.layout))?;
@@ -57,12 +62,19 @@ impl<'a> Steps<'a> {
                 let past = phase.past();
                 match real {
                     Some(real) => {
-                        run.sequence(0, real_count(real, first).unwrap_or(past), 1, Some(real), &mut [&mut phase], &mut found)?;
+                        run.sequence(
+                            0,
+                            real_count(real, first).unwrap_or(past),
+                            1,
+                            Some(real),
+                            &mut [&mut phase],
+                            &mut found,
+                        )?;
                     }
                     None => {
                         let starts = self.starts(past, phase.rows());
-                        for (round, start) in
-                            (0..self.options.rounds.max(1)).flat_map(|round| starts.iter().map(move |at| (round, *at)))
+                        for (round, start) in (0..self.options.rounds.max(1))
+                            .flat_map(|round| starts.iter().map(move |at| (round, *at)))
                         {
                             run.sequence(round, start, STEPS, None, &mut [&mut phase], &mut found)?;
                         }
@@ -79,9 +91,11 @@ impl<'a> Steps<'a> {
                         continue;
                     }
                     let narrow = self.narrow(point).filter(|narrow| narrow != point);
-                    let mut few = narrow.map(|narrow| self.phase(point::at(self.layout, &narrow)?)).transpose()?;
+                    let mut few =
+                        narrow.map(|narrow| self.phase(point::at(self.layout, &narrow)?)).transpose()?;
                     let least = few.as_ref().map_or(many.rows(), Phase::rows);
-                    let mut phases: Vec<&mut Phase<'_>> = std::iter::once(&mut many).chain(few.as_mut()).collect();
+                    let mut phases: Vec<&mut Phase<'_>> =
+                        std::iter::once(&mut many).chain(few.as_mut()).collect();
                     let last = past.saturating_sub(least.saturating_mul(STEPS - 1));
                     let starts = if past == 0 {
                         vec![0]
@@ -98,7 +112,8 @@ impl<'a> Steps<'a> {
             }
         }
         found.loss = run.loss;
-        found.stock = Stock { differences: Vec::new(), refused: Some("caches were compared step by step".to_owned()) };
+        found.stock =
+            Stock { differences: Vec::new(), refused: Some("caches were compared step by step".to_owned()) };
         Ok(found)
     }
 
@@ -149,7 +164,9 @@ impl<'a> Steps<'a> {
         let Some(Kind::TensorType(tensor)) = info.r#type.as_ref()?.value.as_ref() else { return None };
         let extent = |(axis, value): (usize, &Option<Extent>)| match value {
             Some(Extent::DimValue(extent)) if *extent >= 0 => u64::try_from(*extent).ok(),
-            Some(Extent::DimParam(text)) if !text.is_empty() && text != "?" => Dim::from_name(text).bind(&dims).known(),
+            Some(Extent::DimParam(text)) if !text.is_empty() && text != "?" => {
+                Dim::from_name(text).bind(&dims).known()
+            }
             _ => Dim::from_expr(DimExpr::symbol(&format!("{name}.{axis}"))).bind(&dims).known(),
         };
         tensor.shape.as_ref()?.dim.iter().map(|dim| &dim.value).enumerate().map(extent).collect()
@@ -207,13 +224,18 @@ impl Run<'_, '_> {
         let (mut pasts, mut buffers): (Arrays, Arrays) = Default::default();
         for step in 0..count {
             // A nearly full buffer may have no room for the rows of the first phase.
-            let at = if step == 0 && phases.first().is_some_and(|phase| rows <= phase.past()) { 0 } else { phases.len() - 1 };
+            let at = if step == 0 && phases.first().is_some_and(|phase| rows <= phase.past()) {
+                0
+            } else {
+                phases.len() - 1
+            };
             let Some(phase) = phases.get_mut(at).filter(|phase| rows <= phase.past()) else { break };
             let seed = steps.options.seed.wrapping_add(round).wrapping_add(step << 32);
             let mut written = match real {
-                Some(real) => {
-                    real.iter().map(|(name, array)| Ok((name.clone(), Array::of(&array.view())?))).collect::<Result<_, _>>()?
-                }
+                Some(real) => real
+                    .iter()
+                    .map(|(name, array)| Ok((name.clone(), Array::of(&array.view())?)))
+                    .collect::<Result<_, _>>()?,
                 None => inputs::make(steps.out, &phase.layout, seed)?,
             };
             written.extend(std::mem::take(&mut buffers));
@@ -244,7 +266,13 @@ impl Run<'_, '_> {
     }
 
     /// Returns the inputs of the given model: the valid part of the inputs of the written model.
-    fn given_inputs(&self, layout: &Layout, written: &Arrays, rows: u64, mut pasts: Arrays) -> Result<Arrays, Error> {
+    fn given_inputs(
+        &self,
+        layout: &Layout,
+        written: &Arrays,
+        rows: u64,
+        mut pasts: Arrays,
+    ) -> Result<Arrays, Error> {
         let steps = self.steps;
         let mut inputs = Arrays::new();
         for (name, array) in written.iter().filter(|(name, _)| *name != self.count) {
@@ -254,7 +282,10 @@ impl Run<'_, '_> {
                     let extents = steps.extents(layout, name, rows).unwrap_or_else(|| array.shape.clone());
                     cut(&array.view(), &extents)?.ok_or_else(|| Error::Input {
                         input: name.clone(),
-                        reason: format!("has {:?} in the plan, and {extents:?} in the given model", array.shape),
+                        reason: format!(
+                            "has {:?} in the plan, and {extents:?} in the given model",
+                            array.shape
+                        ),
                     })?
                 }
             };
@@ -305,7 +336,10 @@ impl Run<'_, '_> {
             }
         }
         let parts = self.valid(whole, valid)?;
-        note(Subject::Plan, compare(if self.loss.is_some() { &results } else { &expected }, &parts, steps.tolerances));
+        note(
+            Subject::Plan,
+            compare(if self.loss.is_some() { &results } else { &expected }, &parts, steps.tolerances),
+        );
         found.played = Some(played);
         let mut pasts = Arrays::new();
         for row in &steps.layout.caches {
@@ -342,7 +376,9 @@ fn reduce(array: &mut Array, rows: u64) -> Result<(), Error> {
     if array.element.data_type() != DataType::Int64 {
         return Ok(());
     }
-    let remainder = |item: &[u8]| item.try_into().map(i64::from_le_bytes).map_or(0, |item| item.rem_euclid(by)).to_le_bytes();
+    let remainder = |item: &[u8]| {
+        item.try_into().map(i64::from_le_bytes).map_or(0, |item| item.rem_euclid(by)).to_le_bytes()
+    };
     let bytes: Vec<u8> = array.bytes().chunks_exact(8).flat_map(remainder).collect();
     if let Some(reduced) = Array::new(array.element, array.shape.clone(), &bytes)? {
         *array = reduced;
@@ -356,7 +392,8 @@ fn cut(view: &TensorView<'_>, extents: &[u64]) -> Result<Option<Array>, Error> {
         return Array::of(view).map(Some);
     }
     let width = view.element.bytes(&[1]).and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(1);
-    let fits = view.shape.len() == extents.len() && view.shape.iter().zip(extents).all(|(whole, part)| part <= whole);
+    let fits = view.shape.len() == extents.len()
+        && view.shape.iter().zip(extents).all(|(whole, part)| part <= whole);
     if !fits || view.element.packed_bits().is_some() {
         return Ok(None);
     }

@@ -24,7 +24,13 @@ const DIRECT: Option<i32> = Some(0o40000);
 const DIRECT: Option<i32> = Some(0o200_000);
 #[cfg(not(all(
     target_os = "linux",
-    any(target_arch = "x86", target_arch = "x86_64", target_arch = "riscv64", target_arch = "aarch64", target_arch = "arm")
+    any(
+        target_arch = "x86",
+        target_arch = "x86_64",
+        target_arch = "riscv64",
+        target_arch = "aarch64",
+        target_arch = "arm"
+    )
 )))]
 const DIRECT: Option<i32> = None;
 
@@ -54,11 +60,16 @@ impl SwapFile {
             let path = folder.join(format!("{stem}-{number}"));
             match OpenOptions::new().read(true).write(true).create_new(true).open(&path) {
                 Ok(plain) => {
-                    let direct = if alignment.is_multiple_of(SECTOR as u64) { open_direct(&path) } else { None };
+                    let direct =
+                        if alignment.is_multiple_of(SECTOR as u64) { open_direct(&path) } else { None };
                     let made = Self { plain, direct, path: Some(path.clone()) };
                     // The file includes the rest of its last sector.
                     let whole = size.checked_next_multiple_of(SECTOR as u64).unwrap_or(size);
-                    made.plain.set_len(whole).map_err(|source| Error::File { what: "write", path, source })?;
+                    made.plain.set_len(whole).map_err(|source| Error::File {
+                        what: "write",
+                        path,
+                        source,
+                    })?;
                     return Ok(made);
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -68,7 +79,8 @@ impl SwapFile {
                 }
             }
         }
-        let (path, source) = last.unwrap_or_else(|| (folder.join(stem), io::Error::from(io::ErrorKind::AlreadyExists)));
+        let (path, source) =
+            last.unwrap_or_else(|| (folder.join(stem), io::Error::from(io::ErrorKind::AlreadyExists)));
         Err(Error::File { what: "write", path, source })
     }
 
@@ -88,7 +100,9 @@ impl SwapFile {
     /// # Errors
     /// Returns the system's errors.
     pub(crate) fn write(&self, bytes: &[u8], offset: u64, bounce: &mut Option<Block>) -> io::Result<()> {
-        let Some((file, block)) = self.bounced(offset, bounce)? else { return write_at(&self.plain, bytes, offset) };
+        let Some((file, block)) = self.bounced(offset, bounce)? else {
+            return write_at(&self.plain, bytes, offset);
+        };
         let mut at = offset;
         for chunk in bytes.chunks(CHUNK) {
             let whole = chunk.len().next_multiple_of(SECTOR);
@@ -105,7 +119,9 @@ impl SwapFile {
     /// # Errors
     /// Returns the system's errors; the end of the file is one.
     pub(crate) fn read(&self, bytes: &mut [u8], offset: u64, bounce: &mut Option<Block>) -> io::Result<()> {
-        let Some((file, block)) = self.bounced(offset, bounce)? else { return read_at(&self.plain, bytes, offset) };
+        let Some((file, block)) = self.bounced(offset, bounce)? else {
+            return read_at(&self.plain, bytes, offset);
+        };
         let mut at = offset;
         for chunk in bytes.chunks_mut(CHUNK) {
             let whole = chunk.len().next_multiple_of(SECTOR);
@@ -118,11 +134,18 @@ impl SwapFile {
 
     /// Returns the direct handle and a buffer of whole sectors; `None` if the file is not direct or the
     /// offset is not a multiple of a sector.
-    fn bounced<'b>(&self, offset: u64, bounce: &'b mut Option<Block>) -> io::Result<Option<(&File, &'b mut [u8])>> {
-        let Some(file) = self.direct.as_ref().filter(|_| offset.is_multiple_of(SECTOR as u64)) else { return Ok(None) };
+    fn bounced<'b>(
+        &self,
+        offset: u64,
+        bounce: &'b mut Option<Block>,
+    ) -> io::Result<Option<(&File, &'b mut [u8])>> {
+        let Some(file) = self.direct.as_ref().filter(|_| offset.is_multiple_of(SECTOR as u64)) else {
+            return Ok(None);
+        };
         let block = match bounce {
             Some(block) => block,
-            None => bounce.insert(Block::new(CHUNK as u64, SECTOR as u64, 0).map_err(|_| io::ErrorKind::OutOfMemory)?),
+            None => bounce
+                .insert(Block::new(CHUNK as u64, SECTOR as u64, 0).map_err(|_| io::ErrorKind::OutOfMemory)?),
         };
         Ok(Some((file, block.bytes_mut())))
     }
@@ -283,7 +306,10 @@ mod tests {
     #[test]
     fn a_folder_that_is_not_there_is_named() {
         let error = SwapFile::create(Path::new("no/such/folder"), "disk", 1, 64).expect_err("no folder");
-        assert!(matches!(&error, Error::File { what: "write", path, .. } if path.starts_with("no/such/folder")), "{error}");
+        assert!(
+            matches!(&error, Error::File { what: "write", path, .. } if path.starts_with("no/such/folder")),
+            "{error}"
+        );
     }
 
     #[cfg(target_os = "linux")]

@@ -42,7 +42,12 @@ pub(crate) struct Traffic {
 impl Traffic {
     /// Plans the copies of a schedule. O(steps · copies under way).
     pub(crate) fn new(requests: &[Request], touched: &[Touched]) -> Self {
-        let copy = |request: &Request| Copy { link: request.link, from: request.from, to: request.to, after: Vec::new() };
+        let copy = |request: &Request| Copy {
+            link: request.link,
+            from: request.from,
+            to: request.to,
+            after: Vec::new(),
+        };
         let mut traffic = Self {
             copies: requests.iter().map(copy).collect(),
             issue: vec![Vec::new(); touched.len()],
@@ -62,7 +67,8 @@ impl Traffic {
                 let needs = pending.iter().copied().filter(|other| {
                     let other = &traffic.copies[*other];
                     // Copies of one link run in order anyway.
-                    other.link != own.link && (own.from.meets(&other.to) || own.to.meets(&other.to) || own.to.meets(&other.from))
+                    other.link != own.link
+                        && (own.from.meets(&other.to) || own.to.meets(&other.to) || own.to.meets(&other.from))
                 });
                 traffic.copies[number].after = needs.collect();
                 pending.push(number);
@@ -71,7 +77,8 @@ impl Traffic {
             let meets = |number: &usize| {
                 let copy = &traffic.copies[*number];
                 let is_read = touched.reads.iter().any(|region| region.meets(&copy.to));
-                is_read || touched.writes.iter().any(|region| region.meets(&copy.to) || region.meets(&copy.from))
+                is_read
+                    || touched.writes.iter().any(|region| region.meets(&copy.to) || region.meets(&copy.from))
             };
             let waited: Vec<usize> = pending.iter().copied().filter(meets).collect();
             for number in &waited {
@@ -93,8 +100,14 @@ impl Traffic {
 
 /// Returns the first step before which no other value is live in the bytes that a copy of step `step`
 /// writes.
-pub(crate) fn free_from(region: &Region, step: usize, others: impl Iterator<Item = (Region, LiveRange)>) -> usize {
-    let ends = others.filter(|(other, live)| other.meets(region) && live.start <= step as u64).map(|(_, live)| live.end);
+pub(crate) fn free_from(
+    region: &Region,
+    step: usize,
+    others: impl Iterator<Item = (Region, LiveRange)>,
+) -> usize {
+    let ends = others
+        .filter(|(other, live)| other.meets(region) && live.start <= step as u64)
+        .map(|(_, live)| live.end);
     usize::try_from(ends.max().unwrap_or(0)).unwrap_or(usize::MAX).min(step)
 }
 
@@ -112,7 +125,10 @@ mod tests {
 
     fn steps(touched: &[(&[usize], &[usize])]) -> Vec<Touched> {
         let regions = |starts: &[usize]| starts.iter().map(|start| near(*start)).collect();
-        touched.iter().map(|(reads, writes)| Touched { reads: regions(reads), writes: regions(writes) }).collect()
+        touched
+            .iter()
+            .map(|(reads, writes)| Touched { reads: regions(reads), writes: regions(writes) })
+            .collect()
     }
 
     /// A value at 0 is stored at step 1, step 3 reuses its bytes, and from step 5 on it is back at 20,
@@ -148,7 +164,10 @@ mod tests {
             // Overwrites the far bytes that the load reads.
             Request { step: 3, earliest: 3, link: 0, from: near(40), to: far(5) },
         ];
-        let traffic = Traffic::new(&requests, &steps(&[(&[], &[0, 40]), (&[], &[]), (&[], &[]), (&[], &[]), (&[20], &[60])]));
+        let traffic = Traffic::new(
+            &requests,
+            &steps(&[(&[], &[0, 40]), (&[], &[]), (&[], &[]), (&[], &[]), (&[20], &[60])]),
+        );
         assert_eq!(traffic.copies[1].after, [0]);
         assert_eq!(traffic.copies[2].after, [1]);
         assert_eq!(traffic.wait[4], [1]);
@@ -159,6 +178,10 @@ mod tests {
         let others = [(far(0), LiveRange { start: 1, end: 4 }), (far(15), LiveRange { start: 0, end: 9 })];
         assert_eq!(free_from(&far(0), 7, others.into_iter()), 4);
         assert_eq!(free_from(&far(30), 7, others.into_iter()), 0);
-        assert_eq!(free_from(&far(9), 7, others.into_iter()), 7, "a wrong plan starts no earlier than it says");
+        assert_eq!(
+            free_from(&far(9), 7, others.into_iter()),
+            7,
+            "a wrong plan starts no earlier than it says"
+        );
     }
 }

@@ -58,7 +58,8 @@ impl Transfers {
             uses[link].bytes += request.from.bytes() as u64;
             for region in [request.from, request.to] {
                 if let Region::File { file, .. } = region {
-                    uses[link].direct &= files.get(file).and_then(Option::as_ref).is_some_and(SwapFile::is_direct);
+                    uses[link].direct &=
+                        files.get(file).and_then(Option::as_ref).is_some_and(SwapFile::is_direct);
                 }
             }
             steps[request.step].kind = Kind::Transfer;
@@ -153,7 +154,12 @@ fn write_constants(stage: &Stage<'_>, files: &[Option<SwapFile>]) -> Result<(), 
 
 /// Returns the steps that only move bytes between known places, as copies with the names of their two
 /// spaces.
-fn requested(stage: &Stage<'_>, steps: &[Step<'_>], layout: &Layout, is_serial: bool) -> Vec<(Request, String, String)> {
+fn requested(
+    stage: &Stage<'_>,
+    steps: &[Step<'_>],
+    layout: &Layout,
+    is_serial: bool,
+) -> Vec<(Request, String, String)> {
     let fetched: BTreeMap<usize, &Fetch> =
         layout.fetches.iter().filter_map(|row| Some((usize::try_from(row.step).ok()?, row))).collect();
     let mut requests = Vec::new();
@@ -161,7 +167,8 @@ fn requested(stage: &Stage<'_>, steps: &[Step<'_>], layout: &Layout, is_serial: 
         let (Some(from), [to]) = (step.inputs.first(), &step.outputs[..]) else { continue };
         let fetch = fetched.get(&position).filter(|_| step.domain.is_empty());
         let part = fetch.and_then(|row| row.part.as_ref()).filter(|_| step.op == "Slice");
-        let is_copy = step.inputs.len() == 1 && (step.is_transfer || fetch.is_some() && step.op == "Identity");
+        let is_copy =
+            step.inputs.len() == 1 && (step.is_transfer || fetch.is_some() && step.op == "Identity");
         if step.kind != Kind::Run || !(is_copy || part.is_some()) {
             continue;
         }
@@ -172,8 +179,13 @@ fn requested(stage: &Stage<'_>, steps: &[Step<'_>], layout: &Layout, is_serial: 
         }
         let near = fetch.map_or_else(|| space(stage, *from), |row| row.from.clone());
         let is_store = step.op == "SwapOut" && !is_serial;
-        let earliest = if is_store { earliest(stage, &steps[..position], *from, *to, &target) } else { position };
-        requests.push((Request { step: position, earliest, link: 0, from: source, to: target }, near, space(stage, *to)));
+        let earliest =
+            if is_store { earliest(stage, &steps[..position], *from, *to, &target) } else { position };
+        requests.push((
+            Request { step: position, earliest, link: 0, from: source, to: target },
+            near,
+            space(stage, *to),
+        ));
     }
     requests
 }
@@ -181,7 +193,9 @@ fn requested(stage: &Stage<'_>, steps: &[Step<'_>], layout: &Layout, is_serial: 
 fn region(stage: &Stage<'_>, slot: usize) -> Option<Region> {
     let data = &stage.places.slots[slot];
     match data.place {
-        Place::File { arena, offset } => Some(Region::File { file: arena, offset: offset as u64, bytes: data.bytes }),
+        Place::File { arena, offset } => {
+            Some(Region::File { file: arena, offset: offset as u64, bytes: data.bytes })
+        }
         _ => Some(Region::Memory { start: stage.span(slot)?.0, bytes: data.bytes }),
     }
 }
@@ -190,17 +204,24 @@ fn region(stage: &Stage<'_>, slot: usize) -> Option<Region> {
 /// of less than a byte.
 fn runs(stage: &Stage<'_>, slot: usize, part: &FetchedPart) -> Option<Region> {
     let data = &stage.places.slots[slot];
-    let shape: Vec<usize> = data.ty.as_ref()?.1.iter().map(|extent| usize::try_from(*extent).ok()).collect::<Option<_>>()?;
+    let shape: Vec<usize> =
+        data.ty.as_ref()?.1.iter().map(|extent| usize::try_from(*extent).ok()).collect::<Option<_>>()?;
     let number = |number: u64| usize::try_from(number).ok();
     let (axis, first, end) = (number(part.axis)?, number(part.start)?, number(part.end)?);
     let extent = *shape.get(axis)?;
-    let product = |extents: &[usize]| extents.iter().try_fold(1usize, |product, extent| product.checked_mul(*extent));
+    let product =
+        |extents: &[usize]| extents.iter().try_fold(1usize, |product, extent| product.checked_mul(*extent));
     let (count, share) = (product(&shape[..axis])?, product(&shape[..axis])?.checked_mul(extent)?);
     // Bytes of one position of the axis.
     let each = data.bytes.checked_div(share).filter(|each| each.checked_mul(share) == Some(data.bytes))?;
     let run = end.checked_sub(first).filter(|_| end <= extent)?.checked_mul(each)?;
     let Some(Region::Memory { start, .. }) = region(stage, slot) else { return None };
-    Some(Region::Runs { start: start.checked_add(first.checked_mul(each)?)?, run, stride: extent.checked_mul(each)?, count })
+    Some(Region::Runs {
+        start: start.checked_add(first.checked_mul(each)?)?,
+        run,
+        stride: extent.checked_mul(each)?,
+        count,
+    })
 }
 
 fn space(stage: &Stage<'_>, slot: usize) -> String {

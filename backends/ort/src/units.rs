@@ -35,7 +35,12 @@ mod tests {
 
     fn node(op: &str, inputs: &[&str], output: &str) -> NodeProto {
         let input = inputs.iter().map(|&name| name.to_owned()).collect();
-        NodeProto { op_type: Some(op.to_owned()), input, output: vec![output.to_owned(), String::new()], ..NodeProto::default() }
+        NodeProto {
+            op_type: Some(op.to_owned()),
+            input,
+            output: vec![output.to_owned(), String::new()],
+            ..NodeProto::default()
+        }
     }
 
     #[test]
@@ -58,7 +63,10 @@ mod tests {
         };
         // Results of the second graph that only move values of the first have unit scale, too.
         let written = GraphProto { node: vec![node("Identity", &["s"], "p")], ..GraphProto::default() };
-        assert_eq!(units([&given, &written]).into_iter().collect::<Vec<_>>(), ["g", "j", "k", "l", "p", "r", "s", "t"]);
+        assert_eq!(
+            units([&given, &written]).into_iter().collect::<Vec<_>>(),
+            ["g", "j", "k", "l", "p", "r", "s", "t"]
+        );
         for op in ["Cos", "Erf", "HardSigmoid", "LogSoftmax", "Sin", "Softmax", "Softsign", "Tanh"] {
             let graph = GraphProto { node: vec![node(op, &["x"], "y")], ..GraphProto::default() };
             assert_eq!(units([&graph]).len(), 1, "{op}");

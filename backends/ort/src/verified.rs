@@ -150,10 +150,15 @@ impl Verified {
         self.differences.extend(later.differences.into_iter().map(moved));
         self.carried.extend(later.carried.into_iter().map(moved));
         self.unstable.extend(
-            later.unstable.into_iter().map(|(round, subject, difference, own)| (round + before, subject, difference, own)),
+            later
+                .unstable
+                .into_iter()
+                .map(|(round, subject, difference, own)| (round + before, subject, difference, own)),
         );
         self.loss = later.loss.or(self.loss.take());
-        self.stock.differences.extend(later.stock.differences.into_iter().map(|(round, one)| (round + before, one)));
+        self.stock
+            .differences
+            .extend(later.stock.differences.into_iter().map(|(round, one)| (round + before, one)));
         self.stock.refused = self.stock.refused.take().or(later.stock.refused);
         self.first = self.first.take().or(later.first);
         self.window = self.window.take().or(later.window);

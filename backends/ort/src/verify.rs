@@ -97,15 +97,17 @@ fn usual(models: &Models<'_>, given_inputs: Option<&BTreeMap<String, Array>>) ->
     let each = (now().saturating_sub(start) / (first.len() as u64).max(1)).max(1);
     let left = TIME_OF_POINTS.saturating_sub(now().saturating_sub(start)) / each;
     let is_chosen = !options.at.is_empty() || options.max_points.is_some();
-    let count = if is_chosen { others.len() } else { usize::try_from(left).unwrap_or(usize::MAX).min(others.len()) };
+    let count =
+        if is_chosen { others.len() } else { usize::try_from(left).unwrap_or(usize::MAX).min(others.len()) };
     if found.is_within() && count > 0 {
         found.extend(models.verify(None, &others[..count])?);
     }
     found.skipped = others.len() - count;
     match found.refused.first() {
-        Some((point, message)) if found.points.is_empty() => {
-            Err(Error::At { at: point.to_string(), error: Box::new(Error::Given { message: message.clone() }) })
-        }
+        Some((point, message)) if found.points.is_empty() => Err(Error::At {
+            at: point.to_string(),
+            error: Box::new(Error::Given { message: message.clone() }),
+        }),
         _ => Ok(found),
     }
 }
@@ -133,7 +135,8 @@ impl Models<'_> {
         let layout = bound.as_ref().unwrap_or(self.layout);
         let Some(set) = specials::make(out, layout, options.seed)? else { return Ok(()) };
         let (sets, layouts, tolerances) = (vec![&set], vec![layout], Tolerances::default());
-        let trial = Trial { runtime, given, out, layout, layouts, points: Vec::new(), sets, options, tolerances };
+        let trial =
+            Trial { runtime, given, out, layout, layouts, points: Vec::new(), sets, options, tolerances };
         let Ok(expected) = trial.run_whole(given, &BTreeSet::new(), refuses) else { return Ok(()) };
         let mut special = begin(expected.first());
         trial.compare_model(&BTreeSet::new(), &expected, &mut special)?;
@@ -150,9 +153,14 @@ impl Models<'_> {
     }
 
     /// Runs one round at each point, or all rounds of a plan without free dimensions, and compares.
-    fn verify(&self, given_inputs: Option<&BTreeMap<String, Array>>, points: &[Point]) -> Result<Verified, Error> {
+    fn verify(
+        &self,
+        given_inputs: Option<&BTreeMap<String, Array>>,
+        points: &[Point],
+    ) -> Result<Verified, Error> {
         let Self { runtime, given, out, layout, options } = *self;
-        let bound: Vec<Layout> = points.iter().map(|point| point::at(layout, point)).collect::<Result<_, _>>()?;
+        let bound: Vec<Layout> =
+            points.iter().map(|point| point::at(layout, point)).collect::<Result<_, _>>()?;
         let layouts: Vec<&Layout> = match points.is_empty() {
             true => (0..options.rounds.max(1)).map(|_| layout).collect(),
             false => bound.iter().collect(),
@@ -186,7 +194,17 @@ impl Models<'_> {
             let steps = Steps { runtime, given, out, layout, options, tolerances: &tolerances, is_lossy };
             return steps.compare(given_inputs, points, begin(None));
         }
-        let mut trial = Trial { runtime, given, out, layout, layouts, points: points.to_vec(), sets, options, tolerances };
+        let mut trial = Trial {
+            runtime,
+            given,
+            out,
+            layout,
+            layouts,
+            points: points.to_vec(),
+            sets,
+            options,
+            tolerances,
+        };
         // Run and compare; if results differ or a kernel fails, check the sizes that the file states.
         let names = match is_lossy {
             true => BTreeSet::new(),
@@ -201,7 +219,8 @@ impl Models<'_> {
         if expected.is_empty() {
             return Ok(Verified { refused, ..begin(None) });
         }
-        let outcome = if is_lossy { trial.compare_rounded(&expected) } else { trial.compare_all(&names, expected) };
+        let outcome =
+            if is_lossy { trial.compare_rounded(&expected) } else { trial.compare_all(&names, expected) };
         let is_wrong = match &outcome {
             Ok(found) => !found.is_within(),
             Err(error) => matches!(error.inner(), Error::Runtime { .. } | Error::Kernel { .. }),
@@ -271,7 +290,10 @@ impl Trial<'_> {
         let mut found = begin(expected.first());
         let written = self.compare_model(names, &expected, &mut found)?;
         self.behind_equal_integers(names, &expected, &mut found)?;
-        let expected = expected.into_iter().zip(written).map(|((given, _), written)| self.expected_of_plan(given, written));
+        let expected = expected
+            .into_iter()
+            .zip(written)
+            .map(|((given, _), written)| self.expected_of_plan(given, written));
         self.compare_plan(&expected.collect::<Vec<_>>(), &mut found)?;
         self.beside_own_spread(&mut found)?;
         self.blame(&mut found)?;
@@ -313,12 +335,18 @@ impl Trial<'_> {
         let mut loss = Loss::new(self.options.lossy_bound);
         for (round, ((expected, _), (results, _))) in (0u64..).zip(expected.iter().zip(&written)) {
             let others = loss.add(expected, results, &self.tolerances);
-            found.differences.extend(others.into_iter().map(|difference| (round, Subject::Model, difference)));
+            found
+                .differences
+                .extend(others.into_iter().map(|difference| (round, Subject::Model, difference)));
         }
         found.loss = Some(loss);
         let written: Vec<Contents> = written.into_iter().map(|(outputs, _)| outputs).collect();
         self.compare_plan(&written, &mut found)?;
-        if found.differences.iter().any(|(_, subject, difference)| *subject == Subject::Plan && !difference.is_within()) {
+        if found
+            .differences
+            .iter()
+            .any(|(_, subject, difference)| *subject == Subject::Plan && !difference.is_within())
+        {
             self.blame(&mut found)?;
         }
         found.stock.refused = Some("the plan rounds values or weights".to_owned());
@@ -348,7 +376,12 @@ impl Trial<'_> {
 
     /// Runs a model on all input sets, in one session that rounds as stated. Also returns the values
     /// `names`. `tell` converts the error of a failed run.
-    fn run_whole(&self, file: &ModelFile, names: &BTreeSet<&str>, tell: fn(Error) -> Error) -> Result<Vec<Results>, Error> {
+    fn run_whole(
+        &self,
+        file: &ModelFile,
+        names: &BTreeSet<&str>,
+        tell: fn(Error) -> Error,
+    ) -> Result<Vec<Results>, Error> {
         self.run_each(file, names, tell)?.into_iter().collect()
     }
 
@@ -364,7 +397,9 @@ impl Trial<'_> {
             false => Whole::traced(self.runtime, file, names, reference(self.layout))?,
         };
         let outputs: BTreeSet<&str> = file.graph().output.iter().map(|output| output.name()).collect();
-        let part = |results: Contents| -> Results { results.into_iter().partition(|(name, _)| outputs.contains(name.as_str())) };
+        let part = |results: Contents| -> Results {
+            results.into_iter().partition(|(name, _)| outputs.contains(name.as_str()))
+        };
         let run = |(round, set): (usize, &&BTreeMap<String, Array>)| {
             Ok(part(whole.contents(set).map_err(|error| self.told(round, tell(error)))?.0))
         };
@@ -381,7 +416,12 @@ impl Trial<'_> {
 
     /// Compares the outputs and the softmax operands of the written model with the expected results.
     /// Returns the written model's outputs.
-    fn compare_model(&self, names: &BTreeSet<&str>, expected: &[Results], found: &mut Verified) -> Result<Vec<Contents>, Error> {
+    fn compare_model(
+        &self,
+        names: &BTreeSet<&str>,
+        expected: &[Results],
+        found: &mut Verified,
+    ) -> Result<Vec<Contents>, Error> {
         let written = self.run_whole(self.out, names, std::convert::identity)?;
         for (round, (results, expected)) in written.iter().zip(expected).enumerate() {
             self.note(round, Subject::Softmax, &expected.1, &results.1, found);
@@ -394,10 +434,18 @@ impl Trial<'_> {
     /// operators that round to integers. A number near the middle between two integers may round to
     /// either of them, so each integer may be one step off. Results computed from equal integers must be
     /// within the tolerance.
-    fn behind_equal_integers(&self, names: &BTreeSet<&str>, expected: &[Results], found: &mut Verified) -> Result<(), Error> {
+    fn behind_equal_integers(
+        &self,
+        names: &BTreeSet<&str>,
+        expected: &[Results],
+        found: &mut Verified,
+    ) -> Result<(), Error> {
         let all = &self.tolerances;
-        let is_carried = |difference: &Difference| !difference.is_within() && all.integers.contains(&difference.output);
-        if all.all.of_largest == 0.0 || !found.differences.iter().any(|(.., difference)| is_carried(difference)) {
+        let is_carried =
+            |difference: &Difference| !difference.is_within() && all.integers.contains(&difference.output);
+        if all.all.of_largest == 0.0
+            || !found.differences.iter().any(|(.., difference)| is_carried(difference))
+        {
             return Ok(());
         }
         // Pin the integers that both models have, unless they take too much memory.
@@ -406,14 +454,18 @@ impl Trial<'_> {
         if pins.is_empty() || tensors.map(|tensor| tensor.bytes).fold(0, u64::saturating_add) > MAX_TRACE {
             return Ok(());
         }
-        let tolerances = Tolerances { integers: integers::reached([self.out.graph(), self.given.graph()], &pins), ..all.clone() };
+        let tolerances = Tolerances {
+            integers: integers::reached([self.out.graph(), self.given.graph()], &pins),
+            ..all.clone()
+        };
         let given = Whole::traced(self.runtime, self.given, &pins, reference(self.layout))?;
         let mut differences = Vec::new();
         // In each round, compare the integers of both models, then the results that depend on them.
         for (round, (set, expected)) in (0u64..).zip(self.sets.iter().zip(expected)) {
             let mut pinned = given.run(set)?.0;
             pinned.retain(|name, _| pins.contains(name.as_str()));
-            let (written, own) = Whole::pinned(self.runtime, self.out, names, &pinned, reference(self.layout))?;
+            let (written, own) =
+                Whole::pinned(self.runtime, self.out, names, &pinned, reference(self.layout))?;
             let mut inputs = BTreeMap::new();
             for (name, array) in set.iter().chain(&pinned) {
                 inputs.insert(name.clone(), Array::of(&array.view())?);
@@ -421,10 +473,14 @@ impl Trial<'_> {
             let mut results = written.contents(&inputs)?.0;
             for (own, name) in &own {
                 let kind = match (results.remove(own), pinned.get(name)) {
-                    (Some(Content::Array(result)), Some(expected)) => step_apart(expected, &result, all.of(name)),
+                    (Some(Content::Array(result)), Some(expected)) => {
+                        step_apart(expected, &result, all.of(name))
+                    }
                     _ => Some(DifferenceKind::Absent),
                 };
-                differences.extend(kind.map(|kind| (round, Subject::Steps, Difference { output: name.clone(), kind })));
+                differences.extend(
+                    kind.map(|kind| (round, Subject::Steps, Difference { output: name.clone(), kind })),
+                );
             }
             let (inner, outputs) = results.into_iter().partition(|(name, _)| expected.1.contains_key(name));
             for (expected, results) in [(&expected.1, &inner), (&expected.0, &outputs)] {
@@ -434,8 +490,9 @@ impl Trial<'_> {
         }
         // If no difference remains, the earlier ones follow from the integers alone.
         if differences.iter().all(|(.., difference)| difference.is_within()) {
-            let (carried, others) =
-                std::mem::take(&mut found.differences).into_iter().partition(|(.., difference)| is_carried(difference));
+            let (carried, others) = std::mem::take(&mut found.differences)
+                .into_iter()
+                .partition(|(.., difference)| is_carried(difference));
             (found.carried, found.differences) = (carried, others);
         }
         found.differences.extend(differences);
@@ -475,10 +532,16 @@ impl Trial<'_> {
         found: &mut Verified,
     ) {
         let differences = match subject {
-            Subject::Plan => compare(expected, results, &Tolerances { integers: BTreeSet::new(), ..self.tolerances.clone() }),
+            Subject::Plan => compare(
+                expected,
+                results,
+                &Tolerances { integers: BTreeSet::new(), ..self.tolerances.clone() },
+            ),
             _ => compare(expected, results, &self.tolerances),
         };
-        found.differences.extend(differences.into_iter().map(|difference| (round as u64, subject, difference)));
+        found
+            .differences
+            .extend(differences.into_iter().map(|difference| (round as u64, subject, difference)));
     }
 
     /// Compares both models in sessions with default options, on all input sets.
@@ -492,7 +555,9 @@ impl Trial<'_> {
             Ok((given, written)) => {
                 let pairs = (0u64..).zip(given.iter().zip(&written));
                 let differences = pairs.flat_map(|(round, (given, written))| {
-                    compare(given, written, &self.tolerances).into_iter().map(move |difference| (round, difference))
+                    compare(given, written, &self.tolerances)
+                        .into_iter()
+                        .map(move |difference| (round, difference))
                 });
                 Stock { differences: differences.collect(), refused: None }
             }
@@ -531,9 +596,14 @@ impl Trial<'_> {
 
     /// Returns the first node and the first rewritten fragment of the written model whose results
     /// differ.
-    fn first_in_model(&self, set: &BTreeMap<String, Array>) -> Result<(Option<String>, Option<FragmentDifference>), Error> {
+    fn first_in_model(
+        &self,
+        set: &BTreeMap<String, Array>,
+    ) -> Result<(Option<String>, Option<FragmentDifference>), Error> {
         let Some(mut names) = traceable(self.layout, MAX_TRACE) else { return Ok((None, None)) };
-        names.extend(self.layout.rewrites.iter().flat_map(|window| &window.outputs).map(|value| value.given.as_str()));
+        names.extend(
+            self.layout.rewrites.iter().flat_map(|window| &window.outputs).map(|value| value.given.as_str()),
+        );
         let expected = Whole::traced(self.runtime, self.given, &names, reference(self.layout))?.run(set)?.0;
         let found = Whole::traced(self.runtime, self.out, &names, reference(self.layout))?.run(set)?.0;
         let order = &self.out.graph().node;

@@ -80,8 +80,10 @@ impl Weights {
             let described = sparse::described(thin);
             let (values, indices) = sparse::parts(thin)?;
             let (values, indices) = (read(values, folder, &mut mapped)?, read(indices, folder, &mut mapped)?);
-            let (shape, block) = sparse::dense(thin, values.element, values.bytes(), (&indices.shape, indices.bytes()))?;
-            let weight = Weight { element: values.element, shape, data: Data::Copied(block), in_folder: false };
+            let (shape, block) =
+                sparse::dense(thin, values.element, values.bytes(), (&indices.shape, indices.bytes()))?;
+            let weight =
+                Weight { element: values.element, shape, data: Data::Copied(block), in_folder: false };
             weights.tensors.insert(described.name().to_owned(), weight);
             weights.sparse.push(described);
         }
@@ -95,7 +97,8 @@ fn is_external(tensor: &TensorProto) -> bool {
 
 fn read(tensor: &TensorProto, folder: &Path, mapped: &mut BTreeMap<PathBuf, Bytes>) -> Result<Weight, Error> {
     let wrong = |reason| Error::Initializer { tensor: tensor.name().to_owned(), reason };
-    let element = Element::from_onnx(tensor.data_type()).ok_or_else(|| wrong("kernels do not know its element type"))?;
+    let element = Element::from_onnx(tensor.data_type())
+        .ok_or_else(|| wrong("kernels do not know its element type"))?;
     let shape = tensor.dims.iter().map(|extent| u64::try_from(*extent)).collect::<Result<Vec<_>, _>>();
     let shape = shape.map_err(|_| wrong("a dimension is negative"))?;
     let bytes = element.bytes(&shape).ok_or_else(|| wrong("its size is impossible"))?;
@@ -118,7 +121,11 @@ fn read(tensor: &TensorProto, folder: &Path, mapped: &mut BTreeMap<PathBuf, Byte
 /// must be at multiples of their size.
 fn aligned(bytes: Bytes) -> Result<Data, Error> {
     const SCALAR: usize = 16;
-    if bytes.as_ptr().addr().is_multiple_of(SCALAR) { Ok(Data::Mapped(bytes)) } else { Ok(Data::Copied(Block::copy_of(&bytes)?)) }
+    if bytes.as_ptr().addr().is_multiple_of(SCALAR) {
+        Ok(Data::Mapped(bytes))
+    } else {
+        Ok(Data::Copied(Block::copy_of(&bytes)?))
+    }
 }
 
 fn lies_in(folder: &Path, location: &Path) -> bool {
@@ -131,12 +138,16 @@ fn lies_in(folder: &Path, location: &Path) -> bool {
 /// size of the shape.
 fn external(tensor: &TensorProto, bytes: u64) -> Result<(PathBuf, u64, u64), Error> {
     let wrong = |reason| Error::Initializer { tensor: tensor.name().to_owned(), reason };
-    let entry = |key: &str| tensor.external_data.iter().find(|entry| entry.key() == key).map(|entry| entry.value());
+    let entry =
+        |key: &str| tensor.external_data.iter().find(|entry| entry.key() == key).map(|entry| entry.value());
     let number = |key: &str, default: u64| match entry(key) {
         None => Ok(default),
-        Some(text) => text.parse::<u64>().map_err(|_| wrong("its position in the external file is not a number")),
+        Some(text) => {
+            text.parse::<u64>().map_err(|_| wrong("its position in the external file is not a number"))
+        }
     };
-    let location = PathBuf::from(entry("location").ok_or_else(|| wrong("its external data has no location"))?);
+    let location =
+        PathBuf::from(entry("location").ok_or_else(|| wrong("its external data has no location"))?);
     // A model must not make memc read files outside of its folder.
     if !location.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)) {
         return Err(wrong("its external data lies outside the model's folder"));
@@ -144,11 +155,17 @@ fn external(tensor: &TensorProto, bytes: u64) -> Result<(PathBuf, u64, u64), Err
     Ok((location, number("offset", 0)?, number("length", bytes)?))
 }
 
-fn map(tensor: &TensorProto, folder: &Path, bytes: u64, mapped: &mut BTreeMap<PathBuf, Bytes>) -> Result<Bytes, Error> {
+fn map(
+    tensor: &TensorProto,
+    folder: &Path,
+    bytes: u64,
+    mapped: &mut BTreeMap<PathBuf, Bytes>,
+) -> Result<Bytes, Error> {
     let (location, offset, length) = external(tensor, bytes)?;
     let path = folder.join(location);
     let end = offset.saturating_add(length);
-    let missing = |source| Error::Weights { tensor: tensor.name().to_owned(), path: path.clone(), offset, end, source };
+    let missing =
+        |source| Error::Weights { tensor: tensor.name().to_owned(), path: path.clone(), offset, end, source };
     let whole = match mapped.get(&path) {
         Some(bytes) => bytes.clone(),
         None => {
@@ -160,7 +177,9 @@ fn map(tensor: &TensorProto, folder: &Path, bytes: u64, mapped: &mut BTreeMap<Pa
             bytes
         }
     };
-    let (Ok(from), Ok(to)) = (usize::try_from(offset), usize::try_from(end)) else { return Err(missing(None)) };
+    let (Ok(from), Ok(to)) = (usize::try_from(offset), usize::try_from(end)) else {
+        return Err(missing(None));
+    };
     if to > whole.len() || from > to {
         return Err(missing(None));
     }
@@ -170,15 +189,22 @@ fn map(tensor: &TensorProto, folder: &Path, bytes: u64, mapped: &mut BTreeMap<Pa
 /// Converts elements from the message's typed fields to bytes as stored in memory (ONNX's specification,
 /// `TensorProto`).
 fn typed(tensor: &TensorProto, element: Element) -> Vec<u8> {
-    let narrow =
-        |bytes: usize| tensor.int32_data.iter().flat_map(move |value| value.to_le_bytes().into_iter().take(bytes)).collect();
+    let narrow = |bytes: usize| {
+        tensor.int32_data.iter().flat_map(move |value| value.to_le_bytes().into_iter().take(bytes)).collect()
+    };
     match element.data_type() {
-        DataType::Float | DataType::Complex64 => tensor.float_data.iter().flat_map(|value| value.to_le_bytes()).collect(),
-        DataType::Double | DataType::Complex128 => tensor.double_data.iter().flat_map(|value| value.to_le_bytes()).collect(),
+        DataType::Float | DataType::Complex64 => {
+            tensor.float_data.iter().flat_map(|value| value.to_le_bytes()).collect()
+        }
+        DataType::Double | DataType::Complex128 => {
+            tensor.double_data.iter().flat_map(|value| value.to_le_bytes()).collect()
+        }
         DataType::Int64 => tensor.int64_data.iter().flat_map(|value| value.to_le_bytes()).collect(),
         DataType::Uint64 => tensor.uint64_data.iter().flat_map(|value| value.to_le_bytes()).collect(),
         // The message stores them as 64-bit numbers whose upper half is empty.
-        DataType::Uint32 => tensor.uint64_data.iter().flat_map(|value| value.to_le_bytes().into_iter().take(4)).collect(),
+        DataType::Uint32 => {
+            tensor.uint64_data.iter().flat_map(|value| value.to_le_bytes().into_iter().take(4)).collect()
+        }
         DataType::Int32 => narrow(4),
         DataType::Int16 | DataType::Uint16 | DataType::Float16 | DataType::Bfloat16 => narrow(2),
         _ => narrow(1),

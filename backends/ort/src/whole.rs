@@ -23,7 +23,8 @@ use crate::{nudge, stated, types};
 /// Returns the path of the file with the bytes of a model. A model that was edited in memory has the path of
 /// the file that it was read from, for its weights, and other bytes.
 fn own_path(file: &ModelFile) -> Option<&Path> {
-    let is_read = |path: &&Path| std::fs::metadata(path).is_ok_and(|found| found.len() == file.bytes().len() as u64);
+    let is_read =
+        |path: &&Path| std::fs::metadata(path).is_ok_and(|found| found.len() == file.bytes().len() as u64);
     file.path().filter(is_read)
 }
 
@@ -54,7 +55,12 @@ impl<'r> Whole<'r> {
     ///
     /// # Errors
     /// The runtime refuses the model.
-    pub fn beside(runtime: &'r Runtime, file: &ModelFile, folder: &Path, options: SessionOptions) -> Result<Self, Error> {
+    pub fn beside(
+        runtime: &'r Runtime,
+        file: &ModelFile,
+        folder: &Path,
+        options: SessionOptions,
+    ) -> Result<Self, Error> {
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
         let seeded = random::seeded(file.model()).map(|model| model.encode_to_vec());
         let source = Source::Bytes(seeded.as_deref().unwrap_or(file.bytes()), Some(folder));
@@ -68,7 +74,9 @@ impl<'r> Whole<'r> {
     pub fn stock(runtime: &'r Runtime, file: &ModelFile, settings: &SessionSettings) -> Result<Self, Error> {
         let folder = file.path().map(folder);
         let session = match (random::seeded(file.model()), own_path(file)) {
-            (Some(model), _) => runtime.stock_session(Source::Bytes(&model.encode_to_vec(), folder), settings),
+            (Some(model), _) => {
+                runtime.stock_session(Source::Bytes(&model.encode_to_vec(), folder), settings)
+            }
             (None, Some(path)) => runtime.stock_session(Source::File(path), settings),
             (None, None) => runtime.stock_session(Source::Bytes(file.bytes(), folder), settings),
         };
@@ -80,7 +88,12 @@ impl<'r> Whole<'r> {
     ///
     /// # Errors
     /// As for [`Self::contents`], or the bytes of an arena are unknown.
-    pub fn most_bytes(&self, inputs: &BTreeMap<String, Array>, settings: &SessionSettings, runs: u32) -> Result<u64, Error> {
+    pub fn most_bytes(
+        &self,
+        inputs: &BTreeMap<String, Array>,
+        settings: &SessionSettings,
+        runs: u32,
+    ) -> Result<u64, Error> {
         let rest = if settings.arena { self.session.arena_bytes()? } else { 0 };
         let mut most = 0;
         for _ in 0..runs.max(1) {
@@ -109,15 +122,26 @@ impl<'r> Whole<'r> {
     ///
     /// # Errors
     /// The runtime refuses the model.
-    pub(crate) fn nudged(runtime: &'r Runtime, file: &ModelFile, options: SessionOptions) -> Result<Self, Error> {
+    pub(crate) fn nudged(
+        runtime: &'r Runtime,
+        file: &ModelFile,
+        options: SessionOptions,
+    ) -> Result<Self, Error> {
         let mut model = Self::stated(runtime, file)?;
         nudge::nudge(&mut model);
         Self::of(runtime, &model, file, options)
     }
 
-    fn of(runtime: &'r Runtime, model: &ModelProto, file: &ModelFile, options: SessionOptions) -> Result<Self, Error> {
+    fn of(
+        runtime: &'r Runtime,
+        model: &ModelProto,
+        file: &ModelFile,
+        options: SessionOptions,
+    ) -> Result<Self, Error> {
         let source = model.encode_to_vec();
-        let session = runtime.session(Source::Bytes(&source, file.path().map(folder)), options).map_err(missing_kernel)?;
+        let session = runtime
+            .session(Source::Bytes(&source, file.path().map(folder)), options)
+            .map_err(missing_kernel)?;
         Ok(Self { runtime, session })
     }
 
@@ -197,9 +221,12 @@ impl<'r> Whole<'r> {
         let mut model = file.model().clone();
         let nodes = &file.graph().node;
         give(&mut model, &nodes.iter().flat_map(|node| node.output.iter().map(String::as_str)).collect());
-        let session = Whole::of(runtime, &model, file, SessionOptions { prepack: false, ..SessionOptions::PLAIN })?.session;
+        let session =
+            Whole::of(runtime, &model, file, SessionOptions { prepack: false, ..SessionOptions::PLAIN })?
+                .session;
         let types = session.outputs().zip(session.result_types()?);
-        let half = types.filter_map(|(name, ty)| Some((name.to_owned(), stated::half(types::element(&ty?)?)?)));
+        let half =
+            types.filter_map(|(name, ty)| Some((name.to_owned(), stated::half(types::element(&ty?)?)?)));
         Ok(half.collect())
     }
 
@@ -208,7 +235,10 @@ impl<'r> Whole<'r> {
     ///
     /// # Errors
     /// An input is missing or refused, or a kernel fails.
-    pub fn contents(&self, inputs: &BTreeMap<String, Array>) -> Result<(BTreeMap<String, Content<'static>>, Tally), Error> {
+    pub fn contents(
+        &self,
+        inputs: &BTreeMap<String, Array>,
+    ) -> Result<(BTreeMap<String, Content<'static>>, Tally), Error> {
         let (results, tally) = self.results(inputs)?;
         let mut outputs = BTreeMap::new();
         // Each result is freed as soon as it is copied.
@@ -254,7 +284,8 @@ impl<'r> Whole<'r> {
             more.push((name.as_str(), value(array)?));
         }
         let borrowed: Vec<(&str, &Value<'_>)> = more.iter().map(|(name, value)| (*name, value)).collect();
-        let (results, tally) = self.runtime.counted(|| self.session.run(&values.iter().collect::<Vec<_>>(), &borrowed));
+        let (results, tally) =
+            self.runtime.counted(|| self.session.run(&values.iter().collect::<Vec<_>>(), &borrowed));
         Ok((results?, tally))
     }
 }

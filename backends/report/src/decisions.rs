@@ -63,7 +63,8 @@ pub(crate) fn decisions<'a>(layout: &'a Layout, profile: &LiveCurve) -> Vec<Deci
     let mut owners: BTreeMap<usize, (usize, &Owner)> = BTreeMap::new();
     for (index, space) in profile.spaces.iter().enumerate() {
         for owner in &space.owners {
-            owners.extend([owner.tensor].iter().chain(&owner.aliases).map(|tensor| (*tensor, (index, owner))));
+            owners
+                .extend([owner.tensor].iter().chain(&owner.aliases).map(|tensor| (*tensor, (index, owner))));
         }
     }
     let mut all = recomputed(layout, &spaces, &owners);
@@ -90,7 +91,9 @@ impl<'a> Room<'a> {
         let mut width = 1;
         while width * 2 <= profile.live_bytes.len() {
             let below = &most[most.len() - 1];
-            let above = (0..=profile.live_bytes.len() - width * 2).map(|step| below[step].max(below[step + width])).collect();
+            let above = (0..=profile.live_bytes.len() - width * 2)
+                .map(|step| below[step].max(below[step + width]))
+                .collect();
             most.push(above);
             width *= 2;
         }
@@ -150,7 +153,11 @@ impl Contents {
     }
 }
 
-fn recomputed<'a>(layout: &'a Layout, spaces: &[Room<'_>], owners: &BTreeMap<usize, (usize, &Owner)>) -> Vec<Decision<'a>> {
+fn recomputed<'a>(
+    layout: &'a Layout,
+    spaces: &[Room<'_>],
+    owners: &BTreeMap<usize, (usize, &Owner)>,
+) -> Vec<Decision<'a>> {
     let original = |index: usize| layout.tensors.get(index).and_then(|tensor| tensor.recompute_of.as_deref());
     // Collect all instances of each recomputed value: its copies and the value itself.
     let mut instances: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
@@ -181,15 +188,20 @@ fn recomputed<'a>(layout: &'a Layout, spaces: &[Room<'_>], owners: &BTreeMap<usi
         // owner that it overwrites.
         let owned = owners.get(&again).copied().filter(|(_, owner)| owner.tensor == again);
         let freed = owned.and_then(|(_, owner)| {
-            let members =
-                || std::iter::once(again).chain(owner.aliases.iter().copied()).filter(|member| original(*member).is_some());
+            let members = || {
+                std::iter::once(again)
+                    .chain(owner.aliases.iter().copied())
+                    .filter(|member| original(*member).is_some())
+            };
             // Among values written in place, the last is the purpose of the recomputation. Earlier
             // values lead to it.
-            let wanted = members().max_by_key(|member| layout.tensors[*member].live.first().map(|range| range.start))?;
+            let wanted = members()
+                .max_by_key(|member| layout.tensors[*member].live.first().map(|range| range.start))?;
             if others(wanted).any(|other| contents.is_there(other, step)) {
                 return None;
             }
-            let start = members().flat_map(others).filter_map(|other| contents.end_before(other, step)).max()?;
+            let start =
+                members().flat_map(others).filter_map(|other| contents.end_before(other, step)).max()?;
             (start < step).then_some(LiveRange { start, end: step })
         });
         let bytes = freed.and(owned).map_or(0, |(_, owner)| owner.bytes);
@@ -264,7 +276,9 @@ fn waits(layout: &Layout) -> BTreeMap<u64, u64> {
     let mut links = std::collections::BTreeSet::new();
     for transfer in &layout.transfers {
         links.extend([transfer.store_step, transfer.load_step]);
-        if let Some(busy) = usize::try_from(transfer.load_step).ok().and_then(|step| layout.timeline.get(step)) {
+        if let Some(busy) =
+            usize::try_from(transfer.load_step).ok().and_then(|step| layout.timeline.get(step))
+        {
             loads.insert(busy.end_ns, transfer.load_step);
         }
     }

@@ -67,7 +67,9 @@ impl Changes {
             options: options(before, after),
             quantities: quantities(before, after),
             first_step: first_step(before, after),
-            transfers: before.transfers != after.transfers || before.fetches != after.fetches || before.state != after.state,
+            transfers: before.transfers != after.transfers
+                || before.fetches != after.fetches
+                || before.state != after.state,
             ..Self::default()
         };
         changes.compare_rows(before, after);
@@ -78,7 +80,12 @@ impl Changes {
     pub fn is_empty(&self) -> bool {
         let is_same = self.quantities.iter().all(|quantity| quantity.before == quantity.after);
         let rows = self.resized.len() + self.moved + self.otherwise;
-        is_same && rows == 0 && !self.other_model && self.options.is_empty() && self.first_step.is_none() && !self.transfers
+        is_same
+            && rows == 0
+            && !self.other_model
+            && self.options.is_empty()
+            && self.first_step.is_none()
+            && !self.transfers
     }
 
     fn compare_rows(&mut self, before: &Layout, after: &Layout) {
@@ -91,7 +98,9 @@ impl Changes {
                 (Some(a), Some(b)) if (&a.space, a.offset) != (&b.space, b.offset) => self.moved += 1,
                 (Some(a), Some(b)) if a != b => self.otherwise += 1,
                 (Some(_), Some(_)) => {}
-                (a, b) => self.resized.push((name.to_owned(), a.map(|row| row.bytes), b.map(|row| row.bytes))),
+                (a, b) => {
+                    self.resized.push((name.to_owned(), a.map(|row| row.bytes), b.map(|row| row.bytes)))
+                }
             }
         }
         self.resized.sort_by_key(|(name, a, b)| (std::cmp::Reverse((*a).max(*b)), name.clone()));
@@ -119,8 +128,9 @@ impl Changes {
         if self.transfers {
             text += "transfers, copies of weights or state differ\n";
         }
-        let only =
-            |is_before: bool| self.resized.iter().filter(|(_, a, b)| if is_before { b.is_none() } else { a.is_none() }).count();
+        let only = |is_before: bool| {
+            self.resized.iter().filter(|(_, a, b)| if is_before { b.is_none() } else { a.is_none() }).count()
+        };
         let (gone, new) = (only(true), only(false));
         text += &format!(
             "rows: {} only before, {} only after, {} of other sizes, {} at other places, {} with other lives or types\n",
@@ -196,7 +206,9 @@ fn rows(layout: &Layout) -> BTreeMap<&str, &Tensor> {
 
 fn options(before: &Layout, after: &Layout) -> Vec<(String, Option<String>, Option<String>)> {
     let names: BTreeSet<&String> = before.options.keys().chain(after.options.keys()).collect();
-    let both = names.into_iter().map(|name| (name.clone(), before.options.get(name).cloned(), after.options.get(name).cloned()));
+    let both = names
+        .into_iter()
+        .map(|name| (name.clone(), before.options.get(name).cloned(), after.options.get(name).cloned()));
     both.filter(|(_, a, b)| a != b).collect()
 }
 
@@ -216,20 +228,39 @@ fn quantities(before: &Layout, after: &Layout) -> Vec<Quantity> {
             found.map_or((0, 0), |found| (found.profile.peak, found.arena))
         });
         let shown = shortened(space, NAME);
-        all.push(Quantity { name: format!("peak of {shown}"), unit: Unit::Bytes, before: peak, after: new_peak });
-        all.push(Quantity { name: format!("arena of {shown}"), unit: Unit::Bytes, before: arena, after: new_arena });
+        all.push(Quantity {
+            name: format!("peak of {shown}"),
+            unit: Unit::Bytes,
+            before: peak,
+            after: new_peak,
+        });
+        all.push(Quantity {
+            name: format!("arena of {shown}"),
+            unit: Unit::Bytes,
+            before: arena,
+            after: new_arena,
+        });
     }
     let pairs = [
         ("weights", Unit::Bytes, [before, after].map(|layout| layout.weights)),
         // Modelled times are estimates: parts of a nanosecond mean nothing.
-        ("modelled time", Unit::Nanoseconds, [before, after].map(|layout| layout.cost.modelled_ns_after.max(0.0).round() as u64)),
+        (
+            "modelled time",
+            Unit::Nanoseconds,
+            [before, after].map(|layout| layout.cost.modelled_ns_after.max(0.0).round() as u64),
+        ),
         ("nodes", Unit::Count, [before, after].map(|layout| layout.schedule.len() as u64)),
         ("recomputed nodes", Unit::Count, [before, after].map(|layout| layout.cost.recomputed_nodes)),
         ("transfers", Unit::Count, [before, after].map(|layout| layout.transfers.len() as u64)),
         ("rows", Unit::Count, [before, after].map(|layout| layout.tensors.len() as u64)),
         ("values without size", Unit::Count, [before, after].map(|layout| layout.unplanned.len() as u64)),
     ];
-    all.extend(pairs.into_iter().map(|(name, unit, [before, after])| Quantity { name: name.to_owned(), unit, before, after }));
+    all.extend(pairs.into_iter().map(|(name, unit, [before, after])| Quantity {
+        name: name.to_owned(),
+        unit,
+        before,
+        after,
+    }));
     all
 }
 

@@ -48,7 +48,8 @@ fn values(layout: &Layout) -> Vec<Encoded<'_>> {
     if layout.encodings.is_empty() {
         return Vec::new();
     }
-    let sizes: BTreeMap<&str, u64> = layout.tensors.iter().map(|tensor| (tensor.name.as_str(), tensor.bytes)).collect();
+    let sizes: BTreeMap<&str, u64> =
+        layout.tensors.iter().map(|tensor| (tensor.name.as_str(), tensor.bytes)).collect();
     let size = |name: &str| sizes.get(name).copied().unwrap_or(0);
     let mut forms: BTreeMap<(bool, &str), Encoded<'_>> = BTreeMap::new();
     let (mut values, mut codes) = (BTreeSet::new(), BTreeSet::new());

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use memc_layout::{
-    AliasKind, Class, Extents, Layout, LiveCurve, LowerBound, Placement, Rule, ScheduledNode, SpaceCurve, Unplanned,
+    AliasKind, Class, Extents, Layout, LiveCurve, LowerBound, Placement, Rule, ScheduledNode, SpaceCurve,
+    Unplanned,
 };
 
 use crate::decisions::{Decision, decisions};
@@ -103,9 +104,12 @@ impl<'a> Facts<'a> {
         let first = layout.target.spaces.first().map(|space| space.name.as_str());
         let profile = LiveCurve::of(layout);
         let decisions = decisions(layout, &profile);
-        let mut spaces: Vec<SpaceFacts> = profile.spaces.into_iter().map(|profile| SpaceFacts::of(layout, profile)).collect();
+        let mut spaces: Vec<SpaceFacts> =
+            profile.spaces.into_iter().map(|profile| SpaceFacts::of(layout, profile)).collect();
         spaces.retain(|space| {
-            let used = space.arena > 0 || !space.profile.owners.is_empty() || space.before.is_some_and(|bytes| bytes > 0);
+            let used = space.arena > 0
+                || !space.profile.owners.is_empty()
+                || space.before.is_some_and(|bytes| bytes > 0);
             used || first == Some(space.profile.space.as_str())
         });
         if !layout.model.ranges.is_empty() {
@@ -152,7 +156,9 @@ impl<'a> Facts<'a> {
 fn reached(layout: &Layout) -> BTreeMap<&str, u64> {
     let ranges = &layout.model.ranges;
     let corner = |most: &dyn Fn(&str) -> bool| -> BTreeMap<String, u64> {
-        let extent = |(name, extents): (&String, &Extents)| (name.clone(), if most(name) { extents.max } else { extents.min });
+        let extent = |(name, extents): (&String, &Extents)| {
+            (name.clone(), if most(name) { extents.max } else { extents.min })
+        };
         ranges.iter().map(extent).collect()
     };
     let alone = ranges.keys().map(|own| corner(&|name| name == own));
@@ -170,12 +176,23 @@ fn reached(layout: &Layout) -> BTreeMap<&str, u64> {
 impl SpaceFacts {
     fn of(layout: &Layout, profile: SpaceCurve) -> SpaceFacts {
         let name = &profile.space;
-        let top = profile.owners.iter().map(|owner| owner.offset.saturating_add(owner.bytes)).max().unwrap_or(0);
+        let top =
+            profile.owners.iter().map(|owner| owner.offset.saturating_add(owner.bytes)).max().unwrap_or(0);
         SpaceFacts {
             arena: layout.arenas.iter().find(|arena| arena.space == *name).map_or(top, |arena| arena.size),
             budget: layout.budget.get(name).copied(),
-            capacity: layout.target.spaces.iter().find(|space| space.name == *name).and_then(|space| space.capacity),
-            before: layout.baseline.own_peak.get(name).or_else(|| layout.baseline.file_order_peak.get(name)).copied(),
+            capacity: layout
+                .target
+                .spaces
+                .iter()
+                .find(|space| space.name == *name)
+                .and_then(|space| space.capacity),
+            before: layout
+                .baseline
+                .own_peak
+                .get(name)
+                .or_else(|| layout.baseline.file_order_peak.get(name))
+                .copied(),
             bound: layout.lower_bound.get(name).copied(),
             open: 0,
             at_most: None,
@@ -189,7 +206,9 @@ impl SpaceFacts {
             _ if self.open > 0 => Gap::Partial,
             _ if !self.is_reached => Gap::Loose,
             Some(bound) if self.arena <= bound.placement => Gap::Closed { order: bound.order_proved },
-            Some(bound) if bound.placement > 0 => Gap::Open((self.arena - bound.placement) as f64 / bound.placement as f64),
+            Some(bound) if bound.placement > 0 => {
+                Gap::Open((self.arena - bound.placement) as f64 / bound.placement as f64)
+            }
             _ => Gap::Unknown,
         }
     }
@@ -226,7 +245,8 @@ fn callers(layout: &Layout) -> Callers {
         *sum = sum.saturating_add(tensor.bytes);
     }
     // Constants of bodies have no rows of their own.
-    let own = layout.tensors.iter().filter(|tensor| tensor.class == Class::Constant && tensor.alias.is_none());
+    let own =
+        layout.tensors.iter().filter(|tensor| tensor.class == Class::Constant && tensor.alias.is_none());
     let own = own.fold(0u64, |sum, tensor| sum.saturating_add(tensor.bytes));
     callers.near_weights = callers.near_weights.saturating_add(layout.weights.saturating_sub(own));
     callers.fetched = layout.fetches.iter().fold(0, |sum, row| sum.saturating_add(row.bytes));

@@ -24,10 +24,24 @@ const STYLE: &str = include_str!("page/page.css");
 const SCRIPT: &str = include_str!("page/page.js");
 
 /// Columns of a tensor's row in the page's data; 0 for an absent value.
-const TENSOR: [&str; 11] = ["name", "dtype", "shape", "bytes", "cls", "offset", "start", "end", "of", "kind", "again"];
+const TENSOR: [&str; 11] =
+    ["name", "dtype", "shape", "bytes", "cls", "offset", "start", "end", "of", "kind", "again"];
 /// Columns of a decision's row.
-const DECISION: [&str; 13] =
-    ["way", "tensor", "again", "step", "bytes", "start", "end", "space", "far", "cost", "waited", "peak", "otherwise"];
+const DECISION: [&str; 13] = [
+    "way",
+    "tensor",
+    "again",
+    "step",
+    "bytes",
+    "start",
+    "end",
+    "space",
+    "far",
+    "cost",
+    "waited",
+    "peak",
+    "otherwise",
+];
 /// Columns of an owner's row.
 const OWNER: [&str; 5] = ["all", "offset", "bytes", "live", "made"];
 
@@ -52,7 +66,8 @@ pub struct HtmlOptions<'a> {
 pub fn html(layout: &Layout, options: &HtmlOptions) -> String {
     let facts = Facts::of(layout);
     let title = if options.title.is_empty() { "Memory plan" } else { options.title };
-    let mut page = String::with_capacity(PAGE.len() + STYLE.len() + SCRIPT.len() + layout.tensors.len() * 150);
+    let mut page =
+        String::with_capacity(PAGE.len() + STYLE.len() + SCRIPT.len() + layout.tensors.len() * 150);
     // One pass over the template only: inserted text is never searched for marks.
     let mut rest = PAGE;
     while let Some((before, (mark, after))) =
@@ -108,7 +123,8 @@ fn legend(facts: &Facts) -> String {
     let owners = facts.spaces.iter().flat_map(|space| &space.profile.owners);
     let tensors: Vec<&Tensor> = owners.map(|owner| &facts.layout.tensors[owner.tensor]).collect();
     let mut text = String::new();
-    let classes = [Class::Transient, Class::Output, Class::Input, Class::State, Class::Scratch, Class::Constant];
+    let classes =
+        [Class::Transient, Class::Output, Class::Input, Class::State, Class::Scratch, Class::Constant];
     for class in classes.into_iter().filter(|&class| tensors.iter().any(|tensor| tensor.class == class)) {
         let word = class.as_str();
         let _ = write!(text, "<span><i class=\"{word}\"></i>{word}</span>");
@@ -161,7 +177,8 @@ fn cards(facts: &Facts) -> String {
         let bound = space.bound.map_or_else(|| "?".to_owned(), |bound| bytes(bound.placement));
         card(&mut text, "Lower bound", &bound, &format!("for these live ranges, {}", space.gap().verdict()));
     }
-    let mut caller = format!("{} inputs, {} state with the caller", bytes(callers.inputs), bytes(callers.state));
+    let mut caller =
+        format!("{} inputs, {} state with the caller", bytes(callers.inputs), bytes(callers.state));
     if !layout.fetches.is_empty() {
         caller = format!(
             "{} stay, {} in {}",
@@ -171,11 +188,16 @@ fn cards(facts: &Facts) -> String {
         );
     }
     card(&mut text, "Weights", &bytes(layout.weights), &caller);
-    let times = format!("modelled {} \u{2192} {}", time(cost.modelled_ns_before), time(cost.modelled_ns_after));
+    let times =
+        format!("modelled {} \u{2192} {}", time(cost.modelled_ns_before), time(cost.modelled_ns_after));
     card(&mut text, "Time", &change_or_unknown(facts.time_change()), &times);
     let reuse = format!("in place, {}", counted(counts.views, "view"));
     card(&mut text, "Reuse", &counts.in_place.to_string(), &reuse);
-    let moved = format!("recomputed, {} of {}", counted(layout.transfers.len(), "transfer"), bytes(cost.transferred_bytes));
+    let moved = format!(
+        "recomputed, {} of {}",
+        counted(layout.transfers.len(), "transfer"),
+        bytes(cost.transferred_bytes)
+    );
     card(&mut text, "Extra work", &cost.recomputed_nodes.to_string(), &moved);
     text
 }
@@ -183,8 +205,10 @@ fn cards(facts: &Facts) -> String {
 fn card(text: &mut String, name: &str, value: &str, note: &str) {
     // Keep a number and its unit on one line.
     let mut digit = false;
-    let glued: String =
-        note.chars().map(|c| if std::mem::replace(&mut digit, c.is_ascii_digit()) && c == ' ' { '\u{a0}' } else { c }).collect();
+    let glued: String = note
+        .chars()
+        .map(|c| if std::mem::replace(&mut digit, c.is_ascii_digit()) && c == ' ' { '\u{a0}' } else { c })
+        .collect();
     // Writing to a String cannot fail.
     let _ = writeln!(
         text,
@@ -223,9 +247,11 @@ fn plan(name: &str, facts: &Facts) -> Value {
     let mut tensors = Tensors { layout, numbers: BTreeMap::new(), values: Vec::new() };
     let spaces: Vec<Value> = facts.spaces.iter().map(|space| space_value(space, &mut tensors)).collect();
     let steps: Vec<Value> = layout.schedule.iter().map(|node| json!([node.node, node.op])).collect();
-    let transfers: Vec<Value> =
-        (layout.transfers.iter()).map(|move_| json!([move_.from, move_.to, move_.store_step, move_.load_step])).collect();
-    let fetches: Vec<Value> = layout.fetches.iter().map(|fetch| json!([fetch.from, fetch.to, fetch.step])).collect();
+    let transfers: Vec<Value> = (layout.transfers.iter())
+        .map(|move_| json!([move_.from, move_.to, move_.store_step, move_.load_step]))
+        .collect();
+    let fetches: Vec<Value> =
+        layout.fetches.iter().map(|fetch| json!([fetch.from, fetch.to, fetch.step])).collect();
     let decisions: Vec<Value> = facts.decisions.iter().map(|decision| tensors.decision(decision)).collect();
     let clock = Clock::of(layout);
     let times: Vec<[u64; 2]> = layout.timeline.iter().map(|&busy| busy.into()).collect();
@@ -329,7 +355,8 @@ struct Tensors<'a> {
 impl Tensors<'_> {
     /// Returns the row of an owner, by [`OWNER`]; `all` is the owner followed by its aliases.
     fn owner(&mut self, owner: &Owner) -> Value {
-        let all: Vec<usize> = [owner.tensor].iter().chain(&owner.aliases).map(|&index| self.number(index)).collect();
+        let all: Vec<usize> =
+            [owner.tensor].iter().chain(&owner.aliases).map(|&index| self.number(index)).collect();
         json!([all, owner.offset, owner.bytes, owner.live, owner.producer])
     }
 
@@ -339,7 +366,11 @@ impl Tensors<'_> {
             decision.way.as_str(),
             decision.tensor,
             // Tensors outside arenas are not in the picture.
-            self.layout.tensors.get(decision.again).filter(|tensor| tensor.space.is_some()).map(|_| self.number(decision.again)),
+            self.layout
+                .tensors
+                .get(decision.again)
+                .filter(|tensor| tensor.space.is_some())
+                .map(|_| self.number(decision.again)),
             decision.step,
             decision.bytes,
             decision.freed.map(|range| range.start),

@@ -16,7 +16,10 @@ const WIDTH: u64 = 48;
 pub fn joint(joint: &Joint, layouts: &[Layout]) -> String {
     let mut text = String::new();
     let names = joint.members.iter().map(|member| member.name.chars().count());
-    let widest = joint.handoffs.iter().map(|row| row.from.member.chars().count() + row.from.tensor.chars().count() + 1);
+    let widest = joint
+        .handoffs
+        .iter()
+        .map(|row| row.from.member.chars().count() + row.from.tensor.chars().count() + 1);
     let width = names.chain(widest).max().unwrap_or(0).min(40);
     let order = match joint.mode {
         Mode::Serial => "one after another",
@@ -44,8 +47,11 @@ pub fn joint(joint: &Joint, layouts: &[Layout]) -> String {
             } else if member.offsets.is_empty() {
                 spans.push((member.bases.get(&arena.space).copied().unwrap_or(0), own));
             } else {
-                let owners = layout.tensors.iter().filter(|tensor| tensor.space.as_ref() == Some(&arena.space));
-                spans.extend(owners.filter_map(|tensor| Some((*member.offsets.get(&tensor.name)?, tensor.bytes))));
+                let owners =
+                    layout.tensors.iter().filter(|tensor| tensor.space.as_ref() == Some(&arena.space));
+                spans.extend(
+                    owners.filter_map(|tensor| Some((*member.offsets.get(&tensor.name)?, tensor.bytes))),
+                );
             }
             let bar = bar(&spans, arena.size);
             let _ = writeln!(text, "  {:<width$} |{bar}| {}", member.name, bytes(own));
@@ -58,11 +64,16 @@ pub fn joint(joint: &Joint, layouts: &[Layout]) -> String {
     }
     if joint.mode == Mode::Nested {
         let all = layouts.first().map_or(0, |host| host.schedule.len() as u64).saturating_sub(1);
-        let _ = writeln!(text, "\nboundaries between the steps of {}", joint.members.first().map_or("", |host| &host.name));
+        let _ = writeln!(
+            text,
+            "\nboundaries between the steps of {}",
+            joint.members.first().map_or("", |host| &host.name)
+        );
         for guest in joint.members.iter().skip(1) {
             let runs = joint.admissions.iter().filter(|run| run.guest == guest.name);
-            let spans: Vec<(u64, u64)> =
-                runs.map(|run| (run.after[0], run.after[1].saturating_sub(run.after[0]).saturating_add(1))).collect();
+            let spans: Vec<(u64, u64)> = runs
+                .map(|run| (run.after[0], run.after[1].saturating_sub(run.after[0]).saturating_add(1)))
+                .collect();
             let count = spans.iter().fold(0_u64, |sum, (_, long)| sum.saturating_add(*long));
             let _ = writeln!(text, "  {:<width$} |{}| {count} of {all}", guest.name, bar(&spans, all));
         }
@@ -88,8 +99,9 @@ fn waits(text: &mut String, joint: &Joint, layouts: &[Layout], width: usize) {
     for (member, layout) in joint.members.iter().zip(layouts) {
         let steps = layout.schedule.len() as u64;
         let own = joint.sync.iter().filter(|row| row.before.member == member.name);
-        let spans: Vec<(u64, u64)> =
-            own.map(|row| (row.before.run.saturating_mul(steps).saturating_add(row.before.step), 1)).collect();
+        let spans: Vec<(u64, u64)> = own
+            .map(|row| (row.before.run.saturating_mul(steps).saturating_add(row.before.step), 1))
+            .collect();
         let all = steps.saturating_mul(member.runs);
         let _ = writeln!(text, "  {:<width$} |{}| {} of {all}", member.name, bar(&spans, all), spans.len());
     }

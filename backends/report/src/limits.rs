@@ -63,7 +63,9 @@ pub fn compare(layout: &Layout, limits: &Limits<'_>) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::with_capacity(facts.spaces.len() + 1);
     for (position, space) in facts.spaces.iter().enumerate() {
         let name = &space.profile.space;
-        let there = |earlier: &Facts<'_>| earlier.spaces.iter().find(|other| other.profile.space == *name).and_then(certain);
+        let there = |earlier: &Facts<'_>| {
+            earlier.spaces.iter().find(|other| other.profile.space == *name).and_then(certain)
+        };
         // A space that the earlier plan does not use has an arena of 0 bytes there.
         let before = earlier.as_ref().map(|earlier| there(earlier).unwrap_or(0));
         let stated = limits.max_arena.filter(|_| position == 0);

@@ -19,8 +19,10 @@ const LINE: usize = 300;
 /// the largest tensors alive at the peak.
 pub fn markdown(layout: &Layout, title: &str, rows: &[Row]) -> String {
     let facts = Facts::of(layout);
-    let mut text =
-        format!("### memc: {}\n\n| | size | limit | before | change | |\n|---|--:|--:|--:|--:|---|\n", code(title, NAME));
+    let mut text = format!(
+        "### memc: {}\n\n| | size | limit | before | change | |\n|---|--:|--:|--:|--:|---|\n",
+        code(title, NAME)
+    );
     for row in rows {
         let size = |size: Option<u64>| size.map(bytes).unwrap_or_default();
         let verdict = match (row.limit, row.exceeds()) {
@@ -44,7 +46,12 @@ pub fn markdown(layout: &Layout, title: &str, rows: &[Row]) -> String {
     text += "\n<details><summary>Largest tensors alive at the peak</summary>\n\n| tensor | size | share |\n|---|--:|--:|\n";
     for owner in profile.alive_at(profile.peak_step).iter().take(ALIVE) {
         let name = layout.tensors.get(owner.tensor).map_or("", |tensor| tensor.name.as_str());
-        text += &format!("| {} | {} | {} |\n", code(name, NAME), bytes(owner.bytes), share(owner.bytes, profile.peak));
+        text += &format!(
+            "| {} | {} | {} |\n",
+            code(name, NAME),
+            bytes(owner.bytes),
+            share(owner.bytes, profile.peak)
+        );
     }
     text + "\n</details>\n"
 }
@@ -56,7 +63,8 @@ pub fn github(layout: &Layout, file: &str, rows: &[Row]) -> String {
         format!("::{kind} file={},title={}::{}\n", property(file), property(title), data(text))
     };
     let exceeded = rows.iter().filter(|row| row.exceeds());
-    let mut text: String = exceeded.map(|row| line("error", &format!("memc: {}", row.title()), &sentence(row))).collect();
+    let mut text: String =
+        exceeded.map(|row| line("error", &format!("memc: {}", row.title()), &sentence(row))).collect();
     text += &line("notice", "memc", &lines(&Facts::of(layout)).join("\n"));
     text
 }
@@ -128,6 +136,9 @@ mod tests {
 
     #[test]
     fn numbers_have_separators() {
-        assert_eq!([0, 999, 1000, 524_288, 1_048_576].map(grouped), ["0", "999", "1,000", "524,288", "1,048,576"]);
+        assert_eq!(
+            [0, 999, 1000, 524_288, 1_048_576].map(grouped),
+            ["0", "999", "1,000", "524,288", "1,048,576"]
+        );
     }
 }

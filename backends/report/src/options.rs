@@ -11,7 +11,9 @@ pub(crate) fn phrases(layout: &Layout) -> Vec<String> {
         Io::Arena => "the arena holds inputs and outputs",
         Io::External => "the caller holds inputs and outputs",
     };
-    std::iter::once(held.to_owned()).chain(layout.options.iter().filter_map(|(key, value)| phrase(key, value))).collect()
+    std::iter::once(held.to_owned())
+        .chain(layout.options.iter().filter_map(|(key, value)| phrase(key, value)))
+        .collect()
 }
 
 /// Returns the phrase of one option, or `None` for a default and for an option that another part of the
@@ -54,7 +56,8 @@ fn phrase(key: &str, value: &str) -> Option<String> {
 
 /// Tells the lossy forms of values.
 fn lossy(value: &str) -> String {
-    let (inverse, rounded): (Vec<&str>, Vec<&str>) = value.split([',', ' ']).partition(|form| *form == "inverse");
+    let (inverse, rounded): (Vec<&str>, Vec<&str>) =
+        value.split([',', ' ']).partition(|form| *form == "inverse");
     let rounded = (!rounded.is_empty()).then(|| format!("values rounded to {}", rounded.join(", ")));
     let inverse = inverse.first().map(|_| "values computed back from results".to_owned());
     rounded.into_iter().chain(inverse).collect::<Vec<_>>().join(", ")
@@ -77,7 +80,9 @@ fn link(value: &str) -> String {
         Some((space, rate.parse::<f64>().ok()?, latency.strip_suffix("ns")?.parse::<f64>().ok()?))
     });
     match parts {
-        Some((space, rate, latency)) => format!("{space} linked at {} GB/s after {}", rate / 1e9, time(latency)),
+        Some((space, rate, latency)) => {
+            format!("{space} linked at {} GB/s after {}", rate / 1e9, time(latency))
+        }
         None => format!("linked with {value}"),
     }
 }
@@ -111,7 +116,10 @@ mod tests {
         assert_eq!(said("link", "host=16000000000B/s,10000ns"), "host linked at 16 GB/s after 10.0 us");
         assert_eq!(said("lossy", "f16,int8"), "values rounded to f16, int8");
         assert_eq!(said("lossy", "inverse"), "values computed back from results");
-        assert_eq!(said("lossy", "bf16,inverse"), "values rounded to bf16, values computed back from results");
+        assert_eq!(
+            said("lossy", "bf16,inverse"),
+            "values rounded to bf16, values computed back from results"
+        );
         assert_eq!(said("new_option", "7"), "new option 7");
     }
 }

@@ -22,19 +22,29 @@ pub(crate) fn plot(layout: &Layout) -> String {
     let mut points = layout.pareto.clone();
     points.sort_by_key(|point| (point.budget, point.arena, point.extra_ns));
     let base = base_ns(layout);
-    let (Some(first), Some(last)) = (points.first().copied(), points.last().copied()) else { return String::new() };
+    let (Some(first), Some(last)) = (points.first().copied(), points.last().copied()) else {
+        return String::new();
+    };
     let frame = Frame::of(&points, (first.budget, last.budget), base);
     let mut text = String::from("<section class=\"pareto\"><h2>Budget and time</h2>\n");
     // Writing to a String cannot fail.
-    let _ = writeln!(text, "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"Extra time over budget\">");
+    let _ = writeln!(
+        text,
+        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"Extra time over budget\">"
+    );
     frame.axes(&mut text);
     let bounds: Vec<(f64, f64)> =
         points.iter().filter_map(|point| Some((frame.x(point.budget), frame.y(point.bound?)))).collect();
     line(&mut text, "bound", &bounds);
-    let curve: Vec<(f64, f64)> = points.iter().map(|point| (frame.x(point.budget), frame.y(point.extra_ns))).collect();
+    let curve: Vec<(f64, f64)> =
+        points.iter().map(|point| (frame.x(point.budget), frame.y(point.extra_ns))).collect();
     line(&mut text, "curve", &curve);
     for (point, (x, y)) in points.iter().zip(&curve) {
-        let _ = writeln!(text, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\"><title>{}</title></circle>", words(point, base));
+        let _ = writeln!(
+            text,
+            "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\"><title>{}</title></circle>",
+            words(point, base)
+        );
     }
     text.push_str("</svg>\n");
     table(&mut text, &points, base);
@@ -74,7 +84,12 @@ impl Frame {
     fn of(points: &[ParetoPoint], (least, most): (u64, u64), base: f64) -> Self {
         let slowest = points.iter().map(|point| point.extra_ns).max().unwrap_or(0) as f64;
         let room = (most - least) as f64 * 0.04 + 1.0;
-        Self { least: (least as f64 - room).max(0.0), most: most as f64 + room, slowest: (slowest * 1.08).max(base * 1e-3), base }
+        Self {
+            least: (least as f64 - room).max(0.0),
+            most: most as f64 + room,
+            slowest: (slowest * 1.08).max(base * 1e-3),
+            base,
+        }
     }
 
     fn x(&self, budget: u64) -> f64 {
@@ -89,14 +104,23 @@ impl Frame {
     /// cent.
     fn axes(&self, text: &mut String) {
         let base = HEIGHT - BOTTOM;
-        for budget in ticks(self.least, self.most, 2f64.powf(((self.most - self.least) / TICKS).max(1.0).log2().ceil())) {
+        for budget in
+            ticks(self.least, self.most, 2f64.powf(((self.most - self.least) / TICKS).max(1.0).log2().ceil()))
+        {
             let x = self.x(budget as u64);
             // Align the last label at its end, or the border would cut it off.
             let anchor = if x > WIDTH - RIGHT - 24.0 { "end" } else { "middle" };
             let words = bytes(budget as u64).replace(".0 ", " ");
-            let _ =
-                writeln!(text, "<line class=\"grid\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{base:.1}\" y2=\"{:.1}\"/>", base + 5.0);
-            let _ = writeln!(text, "<text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{words}</text>", base + 20.0);
+            let _ = writeln!(
+                text,
+                "<line class=\"grid\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{base:.1}\" y2=\"{:.1}\"/>",
+                base + 5.0
+            );
+            let _ = writeln!(
+                text,
+                "<text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{words}</text>",
+                base + 20.0
+            );
         }
         let most = self.slowest * 100.0 / self.base;
         let step = round_step(most / TICKS);
@@ -104,10 +128,16 @@ impl Frame {
         let decimals = (-step.log10().floor()).clamp(0.0, 6.0) as usize;
         for percent in ticks(0.0, most, step) {
             let y = self.y((percent / 100.0 * self.base) as u64);
-            let _ =
-                writeln!(text, "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>", WIDTH - RIGHT);
+            let _ = writeln!(
+                text,
+                "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>",
+                WIDTH - RIGHT
+            );
             let (x, y) = (LEFT - 8.0, y + 4.0);
-            let _ = writeln!(text, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"end\">+{percent:.decimals$} %</text>");
+            let _ = writeln!(
+                text,
+                "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"end\">+{percent:.decimals$} %</text>"
+            );
         }
     }
 }
@@ -121,7 +151,11 @@ fn ticks(least: f64, most: f64, step: f64) -> Vec<f64> {
 /// Returns the smallest of 1, 2 and 5 times a power of ten that is at least `least`.
 fn round_step(least: f64) -> f64 {
     let power = 10f64.powf(least.max(1e-9).log10().floor());
-    [1.0, 2.0, 5.0, 10.0].into_iter().map(|factor| factor * power).find(|step| *step >= least).unwrap_or(power * 10.0)
+    [1.0, 2.0, 5.0, 10.0]
+        .into_iter()
+        .map(|factor| factor * power)
+        .find(|step| *step >= least)
+        .unwrap_or(power * 10.0)
 }
 
 fn line(text: &mut String, class: &str, points: &[(f64, f64)]) {
@@ -140,7 +174,13 @@ fn table(text: &mut String, points: &[ParetoPoint], base: f64) {
     );
     for point in points.iter().rev() {
         let bound = point.bound.map_or_else(|| "?".to_owned(), |bound| percent(bound, base));
-        let cells = [bytes(point.budget), bytes(point.arena), time(point.extra_ns as f64), percent(point.extra_ns, base), bound];
+        let cells = [
+            bytes(point.budget),
+            bytes(point.arena),
+            time(point.extra_ns as f64),
+            percent(point.extra_ns, base),
+            bound,
+        ];
         let row: String = cells.iter().map(|cell| format!("<td class=\"num\">{cell}</td>")).collect();
         let _ = writeln!(text, "<tr>{row}</tr>");
     }

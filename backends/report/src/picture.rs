@@ -22,7 +22,13 @@ pub(crate) fn columns(steps: usize, width: usize) -> usize {
 /// A cell shows the owner that fills at least half of it: its letter in `letters` (tensor index to
 /// letter), or else a lower-case letter. `#` is a cell that several owners fill by half or more
 /// together, `.` a cell filled less. Time O(owners + cells drawn over).
-pub(crate) fn boxes(space: &SpaceCurve, arena: u64, letters: &BTreeMap<usize, char>, rows: usize, columns: usize) -> Vec<String> {
+pub(crate) fn boxes(
+    space: &SpaceCurve,
+    arena: u64,
+    letters: &BTreeMap<usize, char>,
+    rows: usize,
+    columns: usize,
+) -> Vec<String> {
     let mut cells = vec![Cell { filled: 0.0, largest: 0.0, glyph: ' ' }; rows * columns];
     let steps = space.live_bytes.len();
     let mut others = ('a'..='z').cycle();
@@ -32,7 +38,13 @@ pub(crate) fn boxes(space: &SpaceCurve, arena: u64, letters: &BTreeMap<usize, ch
             None => others.next().unwrap_or('a'),
         };
         if arena > 0 && steps > 0 {
-            fill(&mut cells, owner, glyph, (rows, columns), (columns as f64 / steps as f64, rows as f64 / arena as f64));
+            fill(
+                &mut cells,
+                owner,
+                glyph,
+                (rows, columns),
+                (columns as f64 / steps as f64, rows as f64 / arena as f64),
+            );
         }
     }
     let line = |row: usize| cells[row * columns..(row + 1) * columns].iter().map(Cell::character).collect();
@@ -77,7 +89,8 @@ impl Cell {
 
 /// Adds the box of an owner to the cells that it touches; `scale` is columns a step and rows a byte.
 fn fill(cells: &mut [Cell], owner: &Owner, glyph: char, (rows, columns): (usize, usize), scale: (f64, f64)) {
-    let (bottom, top) = (owner.offset as f64 * scale.1, owner.offset.saturating_add(owner.bytes) as f64 * scale.1);
+    let (bottom, top) =
+        (owner.offset as f64 * scale.1, owner.offset.saturating_add(owner.bytes) as f64 * scale.1);
     for range in &owner.live {
         let (left, right) = (range.start as f64 * scale.0, range.end as f64 * scale.0);
         // `as` saturates, and the minimum limits the result to the grid.

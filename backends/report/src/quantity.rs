@@ -51,7 +51,8 @@ pub(crate) fn counted(count: usize, noun: &str) -> String {
 /// Shortens a text to at most `width` characters of printable ASCII. The middle of a longer text
 /// becomes `..`, because both ends of a tensor's name help to locate it.
 pub(crate) fn shortened(text: &str, width: usize) -> String {
-    let plain: Vec<char> = text.chars().map(|c| if c.is_ascii_graphic() || c == ' ' { c } else { '?' }).collect();
+    let plain: Vec<char> =
+        text.chars().map(|c| if c.is_ascii_graphic() || c == ' ' { c } else { '?' }).collect();
     if plain.len() <= width || width < 4 {
         return plain.into_iter().take(width).collect();
     }
@@ -69,7 +70,13 @@ mod tests {
 
     #[test]
     fn sizes_that_round_to_1024_use_the_next_unit() {
-        let cases = [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (1_048_524, "1023.9 KiB"), (1_048_525, "1.0 MiB")];
+        let cases = [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.0 KiB"),
+            (1_048_524, "1023.9 KiB"),
+            (1_048_525, "1.0 MiB"),
+        ];
         for (size, text) in cases {
             assert_eq!(bytes(size), text);
         }
@@ -83,7 +90,10 @@ mod tests {
 
     #[test]
     fn times_change_unit() {
-        assert_eq!([0.0, 999.0, 1500.0, 1.82e6, 2e9].map(time), ["0 ns", "999 ns", "1.5 us", "1.820 ms", "2.000 s"]);
+        assert_eq!(
+            [0.0, 999.0, 1500.0, 1.82e6, 2e9].map(time),
+            ["0 ns", "999 ns", "1.5 us", "1.820 ms", "2.000 s"]
+        );
     }
 
     #[test]

@@ -23,7 +23,8 @@ pub(crate) struct Point {
 /// their smallest, then all at their smallest; points that break a limit are left out.
 pub(crate) fn points(layout: &Layout) -> Vec<Point> {
     let ranges = &layout.model.ranges;
-    let least: BTreeMap<String, u64> = ranges.iter().map(|(name, extents)| (name.clone(), extents.min)).collect();
+    let least: BTreeMap<String, u64> =
+        ranges.iter().map(|(name, extents)| (name.clone(), extents.min)).collect();
     let alone = ranges.iter().rev().filter(|_| ranges.len() > 1).map(|(name, extents)| {
         let mut point = least.clone();
         point.insert(name.clone(), extents.max);
@@ -69,7 +70,11 @@ pub(crate) fn line(facts: &Facts) -> Option<String> {
     };
     let small = small(layout);
     let small = if small.is_empty() { small } else { format!("; {small}") };
-    Some(format!("arena {} for {} (bound at {at} {bound}){small}", bytes(space.arena), shortened(&ranges(layout), WIDTH)))
+    Some(format!(
+        "arena {} for {} (bound at {at} {bound}){small}",
+        bytes(space.arena),
+        shortened(&ranges(layout), WIDTH)
+    ))
 }
 
 /// Returns ranges, limits, arenas at corners and arenas of buckets as JSON.

@@ -13,7 +13,8 @@ const RULE: &str = "E0317";
 /// Returns one run with a result for each size that has a limit: an error if the size exceeds it, else a
 /// result of kind `pass`. `file` is the path of the model.
 pub fn sarif(file: &str, rows: &[Row]) -> String {
-    let results: Vec<Value> = rows.iter().filter(|row| row.limit.is_some()).map(|row| result(file, row)).collect();
+    let results: Vec<Value> =
+        rows.iter().filter(|row| row.limit.is_some()).map(|row| result(file, row)).collect();
     let rule = json!({
         "id": RULE,
         "name": "SizeExceedsLimit",

@@ -41,7 +41,9 @@ pub fn summary_line(layout: &Layout) -> String {
 /// Returns the lines of the summary, the first space's last.
 pub(crate) fn lines(facts: &Facts) -> Vec<String> {
     let mut lines: Vec<String> = (facts.spaces.iter().skip(1))
-        .map(|space| format!("space {}  {}", crate::quantity::shortened(&space.profile.space, 24), sizes(space)))
+        .map(|space| {
+            format!("space {}  {}", crate::quantity::shortened(&space.profile.space, 24), sizes(space))
+        })
         .collect();
     lines.extend(crate::ranges::line(facts));
     let first = facts.first().map_or_else(|| "peak ? -> 0 B  arena 0 B  bound ? (unknown)".to_owned(), sizes);

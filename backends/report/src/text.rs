@@ -54,8 +54,12 @@ pub fn text(layout: &Layout) -> String {
     lines.extend(encoded_rows(layout));
     if let Some(space) = facts.first() {
         let alive = space.profile.alive_at(space.profile.peak_step);
-        let letters: BTreeMap<usize, char> =
-            alive.iter().take(alive_rows(&facts)).zip('A'..).map(|(owner, letter)| (owner.tensor, letter)).collect();
+        let letters: BTreeMap<usize, char> = alive
+            .iter()
+            .take(alive_rows(&facts))
+            .zip('A'..)
+            .map(|(owner, letter)| (owner.tensor, letter))
+            .collect();
         lines.push(String::new());
         lines.extend(table(&facts, space, &letters));
         lines.push(String::new());
@@ -123,7 +127,8 @@ fn head(facts: &Facts) -> Vec<String> {
     ];
     // Lines for features that only some plans use.
     if !layout.model.dims.is_empty() {
-        let dims: Vec<String> = layout.model.dims.iter().map(|(name, extent)| format!("{name} = {extent}")).collect();
+        let dims: Vec<String> =
+            layout.model.dims.iter().map(|(name, extent)| format!("{name} = {extent}")).collect();
         lines.push(format!("bound    for {} only", shortened(&dims.join(", "), 82)));
     }
     if !layout.model.ranges.is_empty() {
@@ -135,20 +140,31 @@ fn head(facts: &Facts) -> Vec<String> {
             format!("{} to {}", bytes(bucket.arenas.first().map_or(0, |arena| arena.size)), dims.join(", "))
         };
         let buckets: Vec<String> = layout.layouts.iter().map(arena).collect();
-        lines.extend((!buckets.is_empty()).then(|| format!("buckets  {}", shortened(&buckets.join("; "), 90))));
+        lines.extend(
+            (!buckets.is_empty()).then(|| format!("buckets  {}", shortened(&buckets.join("; "), 90))),
+        );
     }
     if let Some(row) = layout.fetches.first() {
         let (stay, moved) = (bytes(callers.near_weights), bytes(callers.fetched));
-        lines.push(format!("weights  {stay} stay in {}, {moved} fetched from {} ({})", row.to, row.from, layout.fetches.len()));
+        lines.push(format!(
+            "weights  {stay} stay in {}, {moved} fetched from {} ({})",
+            row.to,
+            row.from,
+            layout.fetches.len()
+        ));
     }
     if layout.engines() > 1 {
-        let steps = |engine: u64| layout.schedule.iter().filter(|row| row.engine == Some(engine)).count().to_string();
+        let steps =
+            |engine: u64| layout.schedule.iter().filter(|row| row.engine == Some(engine)).count().to_string();
         let steps: Vec<String> = (0..layout.engines().min(MAX_SHOWN_ENGINES)).map(steps).collect();
         let waits = counted(layout.sync.len(), "wait");
         lines.push(format!("engines  {} run {} nodes, {waits}", layout.engines(), steps.join(" + ")));
     }
     if !layout.state.is_empty() {
-        lines.push(format!("state    {} overwritten by their new values", counted(layout.state.len(), "value")));
+        lines.push(format!(
+            "state    {} overwritten by their new values",
+            counted(layout.state.len(), "value")
+        ));
     }
     // Group unpaired outputs by reason.
     let mut unpaired: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -157,7 +173,11 @@ fn head(facts: &Facts) -> Vec<String> {
     }
     for (reason, results) in unpaired.into_iter().take(REASONS) {
         let names = shortened(&results.join(", "), 34);
-        lines.push(format!("no pair  {}, {}: {names}", counted(results.len(), "output"), shortened(reason, 34)));
+        lines.push(format!(
+            "no pair  {}, {}: {names}",
+            counted(results.len(), "output"),
+            shortened(reason, 34)
+        ));
     }
     // Values of unknown size, and sizes that do not follow from the model.
     if let Some(first) = layout.unplanned.first() {
@@ -169,7 +189,8 @@ fn head(facts: &Facts) -> Vec<String> {
         let first = shortened(&rows.first()?.tensor, 24);
         Some(format!("{} by {who} ({first})", counted(rows.len(), "size")))
     };
-    let stated: Vec<String> = [stated(StatedBy::File, "the file"), stated(StatedBy::User, "you")].into_iter().flatten().collect();
+    let stated: Vec<String> =
+        [stated(StatedBy::File, "the file"), stated(StatedBy::User, "you")].into_iter().flatten().collect();
     if !stated.is_empty() {
         lines.push(format!("stated   {}: other data may have other sizes", stated.join(", ")));
     }
@@ -229,7 +250,10 @@ fn searches(facts: &Facts) -> Vec<String> {
     if layout.solvers.is_empty() {
         return Vec::new();
     }
-    let title = format!("{:<12}{:>11}{:>11}{:>14}  {:<18}{:>12}", "search", "value", "bound", "", "stopped", "effort");
+    let title = format!(
+        "{:<12}{:>11}{:>11}{:>14}  {:<18}{:>12}",
+        "search", "value", "bound", "", "stopped", "effort"
+    );
     [String::new(), title].into_iter().chain(layout.solvers.iter().take(SEARCHES).map(row)).collect()
 }
 
@@ -253,7 +277,8 @@ fn decided(facts: &Facts) -> Vec<String> {
         ),
     ];
     for decision in decisions.iter().take(DECISIONS) {
-        let freed = decision.freed.map_or_else(|| "-".to_owned(), |range| format!("{}..{}", range.start, range.end));
+        let freed =
+            decision.freed.map_or_else(|| "-".to_owned(), |range| format!("{}..{}", range.start, range.end));
         let size = |value: u64| if decision.freed.is_some() { bytes(value) } else { "-".to_owned() };
         lines.push(format!(
             "{:<10}{:>11} {:<13}{:>10}{:>11}{:>11}  {}",
@@ -281,7 +306,8 @@ fn encoded_rows(layout: &Layout) -> Vec<String> {
     if forms.is_empty() {
         return Vec::new();
     }
-    let title = format!("{:<16}{:>8}{:>12}{:>12}{:>12}", "encoded values", "count", "wide", "encoded", "saved");
+    let title =
+        format!("{:<16}{:>8}{:>12}{:>12}{:>12}", "encoded values", "count", "wide", "encoded", "saved");
     let rows = forms.iter().take(FORMS).map(|form| {
         let (name, count) = (shortened(form.form, 15), form.count);
         let (wide, code, saved) = (bytes(form.wide), bytes(form.code), bytes(form.saved()));
@@ -305,7 +331,10 @@ fn table(facts: &Facts, space: &SpaceFacts, letters: &BTreeMap<usize, char>) -> 
             shortened(name, 30),
             shortened(op, 16)
         ),
-        format!("  {:>10} {:>8} {:<9} {:<13} {:<18} {}", "bytes", "share", "class", "steps", "made by", "tensor"),
+        format!(
+            "  {:>10} {:>8} {:<9} {:<13} {:<18} {}",
+            "bytes", "share", "class", "steps", "made by", "tensor"
+        ),
     ];
     let rows = alive_rows(facts);
     for owner in alive.iter().take(rows) {

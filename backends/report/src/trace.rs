@@ -68,7 +68,11 @@ pub fn trace(layout: &Layout) -> String {
     for space in LiveCurve::of(layout).spaces {
         events.extend(counter(layout, &space, &clock));
     }
-    let time = if layout.timeline.is_empty() { "1 us for each step: shows order and memory, not speed" } else { "modelled" };
+    let time = if layout.timeline.is_empty() {
+        "1 us for each step: shows order and memory, not speed"
+    } else {
+        "modelled"
+    };
     let trace = json!({
         "displayTimeUnit": "ns",
         "otherData": {"schema": layout.schema, "time": time},
@@ -99,7 +103,8 @@ fn links(layout: &Layout) -> BTreeMap<u64, (&str, &str)> {
 
 /// Maps each recomputing step to the name of its original value.
 fn recomputing(layout: &Layout) -> BTreeMap<u64, &str> {
-    let copies = layout.tensors.iter().filter_map(|tensor| tensor.recompute_of.as_deref().zip(tensor.live.first()));
+    let copies =
+        layout.tensors.iter().filter_map(|tensor| tensor.recompute_of.as_deref().zip(tensor.live.first()));
     copies.map(|(original, range)| (range.start, original)).collect()
 }
 
@@ -136,7 +141,11 @@ impl<'a> Clock<'a> {
             let start_ns = step.saturating_mul(1000);
             return Busy { start_ns, end_ns: start_ns.saturating_add(1000) };
         }
-        usize::try_from(step).ok().and_then(|step| self.layout.timeline.get(step)).copied().unwrap_or_default()
+        usize::try_from(step)
+            .ok()
+            .and_then(|step| self.layout.timeline.get(step))
+            .copied()
+            .unwrap_or_default()
     }
 
     /// Returns the time at which the last step ends, in nanoseconds.
@@ -149,7 +158,8 @@ impl<'a> Clock<'a> {
 /// for budget and capacity.
 fn counter(layout: &Layout, space: &SpaceCurve, clock: &Clock<'_>) -> Vec<Value> {
     let name = format!("live bytes in {}", space.space);
-    let capacity = layout.target.spaces.iter().find(|known| known.name == space.space).and_then(|space| space.capacity);
+    let capacity =
+        layout.target.spaces.iter().find(|known| known.name == space.space).and_then(|space| space.capacity);
     let mut before = None;
     let times = clock.issued.iter().copied().chain([clock.end()]);
     let mut events: Vec<Value> = (space.live_bytes.iter().copied().chain([0]).zip(times))

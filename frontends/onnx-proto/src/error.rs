@@ -85,7 +85,9 @@ pub enum SpliceError {
         count: usize,
     },
     /// The edit sets metadata of a value without an entry in `value_info`, `input` or `output`.
-    #[error("the edit has metadata for value `{name}`, which the graph does not describe; add a value_info for it")]
+    #[error(
+        "the edit has metadata for value `{name}`, which the graph does not describe; add a value_info for it"
+    )]
     UnknownValue {
         /// The value's name.
         name: String,
@@ -107,7 +109,9 @@ pub enum SpliceError {
         offset: usize,
     },
     /// The edit imports an operator set that the model imports in another version.
-    #[error("operator set `{domain}` is imported in version {present} and cannot be imported in version {wanted} too")]
+    #[error(
+        "operator set `{domain}` is imported in version {present} and cannot be imported in version {wanted} too"
+    )]
     OpsetConflict {
         /// The domain, `""` for ONNX's own.
         domain: String,
@@ -117,7 +121,9 @@ pub enum SpliceError {
         wanted: i64,
     },
     /// The result exceeds protobuf's size limit.
-    #[error("the model would have {bytes} bytes, but protobuf allows {SIZE_LIMIT}; move weights to external data")]
+    #[error(
+        "the model would have {bytes} bytes, but protobuf allows {SIZE_LIMIT}; move weights to external data"
+    )]
     TooLarge {
         /// Size of the result in bytes.
         bytes: u64,

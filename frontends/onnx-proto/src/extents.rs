@@ -10,7 +10,11 @@ use crate::wire::{Field, fields};
 
 /// Returns the field of a `TypeProto` with new extents of its tensor; `None` keeps an axis. Types of
 /// other kinds stay.
-pub(crate) fn rewrite_type(bytes: &[u8], field: &Field, extents: &[Option<i64>]) -> Result<Rope, SpliceError> {
+pub(crate) fn rewrite_type(
+    bytes: &[u8],
+    field: &Field,
+    extents: &[Option<i64>],
+) -> Result<Rope, SpliceError> {
     wrapped(value_info::TYPE, bytes, field, |inner| {
         if !is_message(inner, value_type::TENSOR) {
             return Ok(Fate::Keep);
@@ -34,7 +38,11 @@ fn wrapped(
 fn rewrite_tensor(bytes: &[u8], field: &Field, extents: &[Option<i64>]) -> Result<Rope, SpliceError> {
     let mut insertions = Vec::new();
     if !has_message(bytes, field.payload.clone(), tensor_type::SHAPE)? {
-        insertions.push(Insertion { tag: tensor_type::SHAPE, anchor: Anchor::Last, content: new_shape(extents) });
+        insertions.push(Insertion {
+            tag: tensor_type::SHAPE,
+            anchor: Anchor::Last,
+            content: new_shape(extents),
+        });
     }
     // Protobuf merges repeated shapes: the axes of a later one follow those of an earlier one.
     let mut axis = 0;

@@ -84,8 +84,13 @@ pub(crate) fn metadata_insertion(tag: u32, metadata: &[(String, String)]) -> Ins
 }
 
 /// Drops a metadata entry if `metadata` replaces it: memc's own entries and those with an equal key.
-pub(crate) fn metadata_fate(bytes: &[u8], field: &Field, metadata: &[(String, String)]) -> Result<Fate, WireError> {
+pub(crate) fn metadata_fate(
+    bytes: &[u8],
+    field: &Field,
+    metadata: &[(String, String)],
+) -> Result<Fate, WireError> {
     let key = last_bytes(bytes, field.payload.clone(), entry::KEY)?.unwrap_or_default();
-    let replaced = key.starts_with(METADATA_PREFIX.as_bytes()) || metadata.iter().any(|(new, _)| new.as_bytes() == key);
+    let replaced =
+        key.starts_with(METADATA_PREFIX.as_bytes()) || metadata.iter().any(|(new, _)| new.as_bytes() == key);
     Ok(if replaced { Fate::Drop } else { Fate::Keep })
 }

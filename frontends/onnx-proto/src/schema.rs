@@ -140,9 +140,11 @@ mod tests {
                 open.pop();
             } else {
                 let message = open.iter().rev().find_map(|name| name.strip_prefix("message:"));
-                let words: Vec<&str> = words.into_iter().filter(|word| !["optional", "repeated"].contains(word)).collect();
+                let words: Vec<&str> =
+                    words.into_iter().filter(|word| !["optional", "repeated"].contains(word)).collect();
                 let in_enum = open.last().is_some_and(|name| name.starts_with("enum:"));
-                if let (Some(message), [ty, name, "=", tag, ..], false) = (message, words.as_slice(), in_enum) {
+                if let (Some(message), [ty, name, "=", tag, ..], false) = (message, words.as_slice(), in_enum)
+                {
                     found.push((message.into(), (*name).into(), (*ty).into(), tag.parse().unwrap()));
                 }
             }
@@ -165,8 +167,10 @@ mod tests {
 
     #[test]
     fn field_numbers_agree_with_the_proto_file() {
-        let numbers: BTreeMap<String, u32> =
-            proto_fields().into_iter().map(|(message, name, _, tag)| (format!("{message}.{name}"), tag)).collect();
+        let numbers: BTreeMap<String, u32> = proto_fields()
+            .into_iter()
+            .map(|(message, name, _, tag)| (format!("{message}.{name}"), tag))
+            .collect();
         for (name, tag) in [
             ("ModelProto.ir_version", crate::model::IR_VERSION),
             ("ModelProto.graph", crate::model::GRAPH),

@@ -121,7 +121,11 @@ impl ModelSpans {
 /// # Errors
 ///
 /// Broken bytes, or an attribute with two tensors, which protobuf would merge.
-pub fn attribute_tensor(bytes: &[u8], node: Range<usize>, name: &str) -> Result<Option<Range<usize>>, SpliceError> {
+pub fn attribute_tensor(
+    bytes: &[u8],
+    node: Range<usize>,
+    name: &str,
+) -> Result<Option<Range<usize>>, SpliceError> {
     attribute_message(bytes, node, name, attribute::T)
 }
 
@@ -131,12 +135,21 @@ pub fn attribute_tensor(bytes: &[u8], node: Range<usize>, name: &str) -> Result<
 /// # Errors
 ///
 /// Broken bytes, or an attribute with two graphs, which protobuf would merge.
-pub fn attribute_graph(bytes: &[u8], node: Range<usize>, name: &str) -> Result<Option<Range<usize>>, SpliceError> {
+pub fn attribute_graph(
+    bytes: &[u8],
+    node: Range<usize>,
+    name: &str,
+) -> Result<Option<Range<usize>>, SpliceError> {
     attribute_message(bytes, node, name, attribute::G)
 }
 
 /// Finds the payload of field `tag` in the attribute `name` of a node.
-fn attribute_message(bytes: &[u8], node: Range<usize>, name: &str, tag: u32) -> Result<Option<Range<usize>>, SpliceError> {
+fn attribute_message(
+    bytes: &[u8],
+    node: Range<usize>,
+    name: &str,
+    tag: u32,
+) -> Result<Option<Range<usize>>, SpliceError> {
     for field in fields(bytes, node) {
         let field = field?;
         if !is_message(&field, node::ATTRIBUTE) {
@@ -152,7 +165,12 @@ fn attribute_message(bytes: &[u8], node: Range<usize>, name: &str, tag: u32) -> 
 
 /// Returns the payload of the only field `tag` in the attribute at `span`; `None` if there is none, an
 /// error if there are two.
-pub(crate) fn only_message(bytes: &[u8], span: Range<usize>, tag: u32, name: &str) -> Result<Option<Range<usize>>, SpliceError> {
+pub(crate) fn only_message(
+    bytes: &[u8],
+    span: Range<usize>,
+    tag: u32,
+    name: &str,
+) -> Result<Option<Range<usize>>, SpliceError> {
     let mut found = None;
     for field in fields(bytes, span) {
         let field = field?;

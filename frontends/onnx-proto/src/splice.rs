@@ -160,7 +160,8 @@ fn is_raised(old: &OperatorSetIdProto, edit: &ModelEdit) -> bool {
 fn new_opsets(file: &ModelFile, edit: &ModelEdit) -> Result<Rope, SpliceError> {
     let wanted = &edit.opsets;
     let imports = file.model().opset_import.iter().filter(|import| !is_raised(import, edit));
-    let mut present: Vec<(String, i64)> = imports.map(|opset| (canonical(opset.domain()), opset.version())).collect();
+    let mut present: Vec<(String, i64)> =
+        imports.map(|opset| (canonical(opset.domain()), opset.version())).collect();
     let mut content = Rope::default();
     for (domain, version) in wanted {
         let domain = canonical(domain);

@@ -46,7 +46,11 @@ pub(crate) fn rewrite_graph(bytes: &[u8], span: Range<usize>, edit: &GraphEdit) 
 }
 
 /// Collects the new fields of a graph.
-fn graph_insertions(bytes: &[u8], spans: &GraphSpans, edit: &GraphEdit) -> Result<Vec<Insertion>, SpliceError> {
+fn graph_insertions(
+    bytes: &[u8],
+    spans: &GraphSpans,
+    edit: &GraphEdit,
+) -> Result<Vec<Insertion>, SpliceError> {
     let mut insertions = Vec::new();
     if let Some(pieces) = &edit.nodes {
         let mut content = Rope::default();
@@ -82,7 +86,12 @@ fn graph_insertions(bytes: &[u8], spans: &GraphSpans, edit: &GraphEdit) -> Resul
 }
 
 /// Appends one node of the new graph to `out`.
-fn write_node(bytes: &[u8], spans: &GraphSpans, piece: &NodePiece, out: &mut Rope) -> Result<(), SpliceError> {
+fn write_node(
+    bytes: &[u8],
+    spans: &GraphSpans,
+    piece: &NodePiece,
+    out: &mut Rope,
+) -> Result<(), SpliceError> {
     let (index, edit) = match piece {
         NodePiece::New(node) => {
             out.encoded_field(graph::NODE, node);
@@ -102,7 +111,12 @@ fn write_node(bytes: &[u8], spans: &GraphSpans, piece: &NodePiece, out: &mut Rop
 }
 
 /// Applies `edit` to the node at `span` and returns its message.
-fn rewrite_node(bytes: &[u8], span: Range<usize>, index: usize, edit: &NodeEdit) -> Result<Rope, SpliceError> {
+fn rewrite_node(
+    bytes: &[u8],
+    span: Range<usize>,
+    index: usize,
+    edit: &NodeEdit,
+) -> Result<Rope, SpliceError> {
     let mut pending = Pending::new(edit);
     let mut insertions = node_insertions(edit);
     // Attributes that replace old ones are placed below; the others follow the last attribute.
@@ -211,7 +225,12 @@ fn attribute_fate(bytes: &[u8], field: &Field, pending: &mut Pending<'_>) -> Res
 }
 
 /// Appends one new initializer to `out`.
-fn write_initializer(bytes: &[u8], name: &str, source: &TensorSource, out: &mut Rope) -> Result<(), SpliceError> {
+fn write_initializer(
+    bytes: &[u8],
+    name: &str,
+    source: &TensorSource,
+    out: &mut Rope,
+) -> Result<(), SpliceError> {
     match source {
         TensorSource::Owned(tensor) => out.tensor_field(graph::INITIALIZER, name, tensor),
         TensorSource::Span(span) => {
@@ -229,7 +248,12 @@ fn write_initializer(bytes: &[u8], name: &str, source: &TensorSource, out: &mut 
 }
 
 /// Decides about a `value_info`, `input` or `output` entry; removes its name from `undescribed`.
-fn value_fate(bytes: &[u8], field: &Field, edit: &GraphEdit, undescribed: &mut BTreeSet<&[u8]>) -> Result<Fate, SpliceError> {
+fn value_fate(
+    bytes: &[u8],
+    field: &Field,
+    edit: &GraphEdit,
+    undescribed: &mut BTreeSet<&[u8]>,
+) -> Result<Fate, SpliceError> {
     let dropped = match field.tag {
         graph::VALUE_INFO => Some(&edit.dropped_values),
         graph::INPUT => Some(&edit.dropped_inputs),
@@ -237,7 +261,8 @@ fn value_fate(bytes: &[u8], field: &Field, edit: &GraphEdit, undescribed: &mut B
         _ => None,
     };
     // No edit concerns this kind of entry, so its name is not needed.
-    if dropped.is_none_or(BTreeSet::is_empty) && edit.value_dims.is_empty() && edit.value_metadata.is_empty() {
+    if dropped.is_none_or(BTreeSet::is_empty) && edit.value_dims.is_empty() && edit.value_metadata.is_empty()
+    {
         return Ok(Fate::Keep);
     }
     let name = last_bytes(bytes, field.payload.clone(), value_info::NAME)?.unwrap_or_default();

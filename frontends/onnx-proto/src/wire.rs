@@ -73,7 +73,9 @@ pub enum WireError {
         wire_type: u8,
     },
     /// A field declares more bytes than its message has left.
-    #[error("byte {offset}: field {tag} needs {needed} bytes, but its message has {available} left (truncated file?)")]
+    #[error(
+        "byte {offset}: field {tag} needs {needed} bytes, but its message has {available} left (truncated file?)"
+    )]
     FieldTruncated {
         /// Start of the key.
         offset: usize,
@@ -132,7 +134,8 @@ pub enum WireError {
 /// group.
 pub fn fields(bytes: &[u8], span: Range<usize>) -> Fields<'_> {
     let invalid = span.start > span.end || span.end > bytes.len();
-    let pending = invalid.then_some(WireError::SpanOutside { start: span.start, end: span.end, len: bytes.len() });
+    let pending =
+        invalid.then_some(WireError::SpanOutside { start: span.start, end: span.end, len: bytes.len() });
     Fields { bytes, at: span.start, end: span.end, pending }
 }
 

@@ -12,7 +12,8 @@ fn main() -> ExitCode {
         eprintln!("usage: shapes MODEL.onnx [NAME=N …]");
         return ExitCode::from(2);
     };
-    let dims = arguments.filter_map(|text| Some((text.split_once('=')?.0.to_owned(), text.split_once('=')?.1.parse().ok()?)));
+    let dims = arguments
+        .filter_map(|text| Some((text.split_once('=')?.0.to_owned(), text.split_once('=')?.1.parse().ok()?)));
     let options = ImportOptions { dims: dims.collect(), allow_unbound: true, ..ImportOptions::default() };
     let imported = ModelFile::open(&path).map_err(Into::into).and_then(|file| import(&file, &options));
     match imported {

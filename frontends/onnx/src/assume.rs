@@ -11,15 +11,24 @@ use crate::error::ImportError;
 /// `--assume` and from extents of symbols that no graph input has.
 ///
 /// `stated` is the module before inference.
-pub(crate) fn assume(stated: &Module, module: &mut Module, options: &ImportOptions) -> Result<(), ImportError> {
+pub(crate) fn assume(
+    stated: &Module,
+    module: &mut Module,
+    options: &ImportOptions,
+) -> Result<(), ImportError> {
     if options.assume.is_empty() && options.dims.keys().all(|name| module.dims.contains_key(name)) {
         return Ok(());
     }
     let mut assumed = stated.at(&options.dims);
     let main = stated.graph(stated.main());
     let results = main.nodes.iter().flat_map(|node| stated.node(*node).results());
-    let named: BTreeMap<&str, Value> =
-        main.inputs.iter().copied().chain(results).map(|value| (stated.value(value).name.as_str(), value)).collect();
+    let named: BTreeMap<&str, Value> = main
+        .inputs
+        .iter()
+        .copied()
+        .chain(results)
+        .map(|value| (stated.value(value).name.as_str(), value))
+        .collect();
     let mut assumptions = BTreeMap::new();
     for (name, assumption) in &options.assume {
         let Some(value) = named.get(name.as_str()) else {

@@ -40,7 +40,10 @@ pub(crate) fn bind(module: &mut Module, options: &ImportOptions) -> Result<Bound
         } else if !inner.contains(name) {
             known.extend(inner.iter().cloned());
             known.extend((!unnamed.is_empty()).then(|| UNNAMED.to_owned()));
-            return Err(ImportError::UnknownDimension { name: name.clone(), known: known.into_iter().collect() });
+            return Err(ImportError::UnknownDimension {
+                name: name.clone(),
+                known: known.into_iter().collect(),
+            });
         }
     }
     // Bind by the feed, then bind the remaining unnamed dimensions by `--dim ?`.
@@ -50,7 +53,8 @@ pub(crate) fn bind(module: &mut Module, options: &ImportOptions) -> Result<Bound
             bindings.add_if_open(symbol, *extent, By::Option { name: UNNAMED.to_owned() });
         }
         diagnostics.extend(unnamed.is_empty().then(|| {
-            let message = "`--dim ?` had no effect: every dimension of the inputs has an extent or a name".to_owned();
+            let message =
+                "`--dim ?` had no effect: every dimension of the inputs has an extent or a name".to_owned();
             Diagnostic::new("W0107", Severity::Remark, message)
         }));
     }
@@ -72,10 +76,13 @@ pub(crate) fn bind(module: &mut Module, options: &ImportOptions) -> Result<Bound
         let ranges = names.iter().map(|name| usual_range(module, name)).collect();
         return Err(ImportError::Unbound { names, ranges });
     }
-    let unranked = inputs.iter().filter(|input| module.ty(**input).tensor().is_some_and(|ty| ty.shape.is_none()));
+    let unranked =
+        inputs.iter().filter(|input| module.ty(**input).tensor().is_some_and(|ty| ty.shape.is_none()));
     diagnostics.extend(unranked.map(|input| {
-        let message =
-            format!("graph input `{}` has no shape: values that depend on it are not planned", module.value(*input).name);
+        let message = format!(
+            "graph input `{}` has no shape: values that depend on it are not planned",
+            module.value(*input).name
+        );
         Diagnostic::new("W0103", Severity::Warning, message)
     }));
     Ok(Bound { bindings, tied, diagnostics })
@@ -85,13 +92,21 @@ pub(crate) fn bind(module: &mut Module, options: &ImportOptions) -> Result<Bound
 /// several axes; of the size of images, if it is one of two or more open axes behind that in a tensor of rank
 /// 4; of a length otherwise.
 fn usual_range(module: &Module, symbol: &str) -> &'static str {
-    let inputs = module.graph(module.main()).inputs.iter().filter_map(|input| module.ty(*input).tensor()?.shape.as_deref());
+    let inputs = module
+        .graph(module.main())
+        .inputs
+        .iter()
+        .filter_map(|input| module.ty(*input).tensor()?.shape.as_deref());
     let is_open = |dim: &Dim| matches!(dim, Dim::Symbolic(_));
     let is_symbol = |dim: &Dim| matches!(dim, Dim::Symbolic(expr) if expr.as_symbol() == Some(symbol));
     for shape in inputs {
         match shape.iter().position(is_symbol) {
             Some(0) if shape.len() > 1 => return "1..8",
-            Some(axis) if axis > 0 && shape.len() >= 4 && shape[1..].iter().filter(|dim| is_open(dim)).count() > 1 => {
+            Some(axis)
+                if axis > 0
+                    && shape.len() >= 4
+                    && shape[1..].iter().filter(|dim| is_open(dim)).count() > 1 =>
+            {
                 return "32..640/32";
             }
             Some(_) => return "1..512",
@@ -107,7 +122,9 @@ fn name_open_dims(module: &mut Module) -> BTreeSet<String> {
     let mut named = BTreeSet::new();
     for input in module.graph(module.main()).inputs.clone() {
         let ValueType::Tensor(mut tensor) = module.ty(input).clone() else { continue };
-        for (axis, dim) in tensor.shape.iter_mut().flatten().enumerate().filter(|(_, dim)| **dim == Dim::Unknown) {
+        for (axis, dim) in
+            tensor.shape.iter_mut().flatten().enumerate().filter(|(_, dim)| **dim == Dim::Unknown)
+        {
             let name = format!("{}.{axis}", module.value(input).name);
             *dim = Dim::Symbolic(DimExpr::symbol(&name));
             named.insert(name);
@@ -144,7 +161,8 @@ pub(crate) fn check_bindings(
 ) -> Result<(), ImportError> {
     name_open_dims(&mut free);
     let before = memc_ops::infer(&mut free);
-    let Some((node, reason)) = inference.refused.iter().find(|(node, _)| !before.refused.contains_key(*node)) else {
+    let Some((node, reason)) = inference.refused.iter().find(|(node, _)| !before.refused.contains_key(*node))
+    else {
         return Ok(());
     };
     let operands = free.node(*node).operands().flat_map(|value| symbols(free.ty(value)));
@@ -201,7 +219,9 @@ pub(crate) fn check_default(name: &str, ty: &ValueType, found: &TensorType) -> R
 fn fits(stated: &TensorType, found: &TensorType) -> bool {
     let extents = match (&stated.shape, &found.shape) {
         (Some(stated), Some(found)) => {
-            let same = |(stated, found): (&Dim, &Dim)| stated.known().is_none_or(|stated| Some(stated) == found.known());
+            let same = |(stated, found): (&Dim, &Dim)| {
+                stated.known().is_none_or(|stated| Some(stated) == found.known())
+            };
             stated.len() == found.len() && stated.iter().zip(found).all(same)
         }
         _ => true,
@@ -215,8 +235,10 @@ mod tests {
     use super::*;
 
     fn bound(dims: &[(&str, u64)], ranges: &[(&str, &str)]) -> Result<Module, ImportError> {
-        let graph = "graph @g {\n  input %x : f32[N,?,min(512,S)]\n  %y = Relu(%x) : unknown\n  return %y\n}\n";
-        let mut module = memc_ir::text::parse(&format!("mem 1\nir_version 10\nopset \"\" 21\n{graph}")).unwrap();
+        let graph =
+            "graph @g {\n  input %x : f32[N,?,min(512,S)]\n  %y = Relu(%x) : unknown\n  return %y\n}\n";
+        let mut module =
+            memc_ir::text::parse(&format!("mem 1\nir_version 10\nopset \"\" 21\n{graph}")).unwrap();
         let options = ImportOptions {
             dims: dims.iter().map(|(name, extent)| ((*name).to_owned(), *extent)).collect(),
             ranges: ranges.iter().map(|(name, range)| ((*name).to_owned(), range.parse().unwrap())).collect(),

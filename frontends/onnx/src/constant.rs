@@ -35,9 +35,11 @@ pub(crate) fn constant(tensor: &TensorProto, origin: ConstOrigin) -> Result<Cons
 
 fn check_length(name: &str, ty: &TensorType, found: usize) -> Result<(), ImportError> {
     match ty.size() {
-        Some(expected) if expected.0 != found as u64 => {
-            Err(ImportError::PayloadLength { name: name.to_owned(), expected: expected.0, found: found as u64 })
-        }
+        Some(expected) if expected.0 != found as u64 => Err(ImportError::PayloadLength {
+            name: name.to_owned(),
+            expected: expected.0,
+            found: found as u64,
+        }),
         _ => Ok(()),
     }
 }
@@ -58,7 +60,11 @@ pub(crate) fn sparse(tensor: &SparseTensorProto, origin: ConstOrigin) -> Result<
 /// never opened.
 pub(crate) fn external(tensor: &TensorProto, name: &str) -> Result<Payload, ImportError> {
     let entry = |key: &str| {
-        tensor.external_data.iter().find(|entry| entry.key.as_deref() == Some(key)).and_then(|entry| entry.value.as_deref())
+        tensor
+            .external_data
+            .iter()
+            .find(|entry| entry.key.as_deref() == Some(key))
+            .and_then(|entry| entry.value.as_deref())
     };
     let location = entry("location").unwrap_or_default().to_owned();
     let absolute = location.starts_with(['/', '\\']) || location.as_bytes().get(1) == Some(&b':');

@@ -28,7 +28,10 @@ pub(crate) fn equations(
         let symbols: BTreeSet<String> = of.symbols().iter().map(ToString::to_string).collect();
         for symbol in symbols.iter().chain([name]) {
             if !known.contains(symbol) && (symbol != name || !inner.contains(symbol)) {
-                return Err(ImportError::UnknownDimension { name: symbol.clone(), known: known.iter().cloned().collect() });
+                return Err(ImportError::UnknownDimension {
+                    name: symbol.clone(),
+                    known: known.iter().cloned().collect(),
+                });
             }
         }
         if symbols.iter().any(|symbol| options.equal.contains_key(symbol)) {
@@ -43,7 +46,9 @@ pub(crate) fn equations(
             // Inference finds the extents of results.
             Some(Ok(_)) if !known.contains(name) => {}
             Some(Ok(extent)) => bindings.add(name, extent, By::Option { name: name.clone() })?,
-            Some(Err(_)) => return Err(ImportError::EqualNegative { name: name.clone(), extent: of.to_string() }),
+            Some(Err(_)) => {
+                return Err(ImportError::EqualNegative { name: name.clone(), extent: of.to_string() });
+            }
         }
     }
     Ok(open)
@@ -58,7 +63,11 @@ fn ranged<'a>(options: &'a ImportOptions, unnamed: &'a BTreeSet<String>) -> impl
 
 /// Returns the symbol that each unnamed dimension equals if they take the range of `?`: one variable for all,
 /// the first of them. Most such models leave the batch of each input without a name.
-pub(crate) fn tied(options: &ImportOptions, unnamed: &BTreeSet<String>, bindings: &Bindings) -> BTreeMap<String, DimExpr> {
+pub(crate) fn tied(
+    options: &ImportOptions,
+    unnamed: &BTreeSet<String>,
+    bindings: &Bindings,
+) -> BTreeMap<String, DimExpr> {
     let bound = bindings.dims();
     let mut open = ranged(options, unnamed).filter(|name| !bound.contains_key(*name));
     let Some(first) = open.next() else { return BTreeMap::new() };
@@ -86,10 +95,14 @@ pub(crate) fn domain(
     bound: &BTreeMap<String, u64>,
     equal: &BTreeMap<String, DimExpr>,
 ) -> Result<Domain, ImportError> {
-    let unknown = |name: &str| ImportError::UnknownDimension { name: name.to_owned(), known: known.iter().cloned().collect() };
+    let unknown = |name: &str| ImportError::UnknownDimension {
+        name: name.to_owned(),
+        known: known.iter().cloned().collect(),
+    };
     let mut domain = Domain::default();
     if let Some(range) = options.ranges.get(UNNAMED) {
-        let open = ranged(options, unnamed).filter(|name| !bound.contains_key(*name) && !equal.contains_key(*name));
+        let open =
+            ranged(options, unnamed).filter(|name| !bound.contains_key(*name) && !equal.contains_key(*name));
         domain.ranges.extend(open.map(|name| (name.clone(), *range)));
     }
     for (name, range) in options.ranges.iter().filter(|(name, _)| *name != UNNAMED) {

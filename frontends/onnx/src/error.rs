@@ -275,7 +275,8 @@ fn as_with(proposal: &[String]) -> String {
 }
 
 fn contradiction(bindings: &[String]) -> String {
-    let (listed, verb) = (bindings.join(" and "), if bindings.len() == 1 { "contradicts" } else { "contradict" });
+    let (listed, verb) =
+        (bindings.join(" and "), if bindings.len() == 1 { "contradicts" } else { "contradict" });
     format!("{listed} {verb} the model")
 }
 

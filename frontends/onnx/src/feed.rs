@@ -16,7 +16,8 @@ pub(crate) fn bind(
     feed: &BTreeMap<String, Vec<u64>>,
     bindings: &mut Bindings,
 ) -> Result<(), ImportError> {
-    let named: BTreeMap<&str, Value> = inputs.iter().map(|input| (module.value(*input).name.as_str(), *input)).collect();
+    let named: BTreeMap<&str, Value> =
+        inputs.iter().map(|input| (module.value(*input).name.as_str(), *input)).collect();
     // Expressions of several symbols are compared later, after all symbols are bound.
     let mut sums: Vec<(&String, usize, &DimExpr, u64)> = Vec::new();
     for (name, extents) in feed {
@@ -46,12 +47,20 @@ pub(crate) fn bind(
     }
     // Compare the expressions with the extents in the feed.
     for (name, axis, expr, extent) in sums {
-        let found = expr.bind(&bindings.dims()).and_then(|bound| bound.as_constant()).and_then(|bound| u64::try_from(bound).ok());
+        let found = expr
+            .bind(&bindings.dims())
+            .and_then(|bound| bound.as_constant())
+            .and_then(|bound| u64::try_from(bound).ok());
         if let Some(found) = found.filter(|found| *found != extent) {
-            let others: Vec<String> = expr.symbols().iter().filter_map(|symbol| bindings.said(symbol)).collect();
+            let others: Vec<String> =
+                expr.symbols().iter().filter_map(|symbol| bindings.said(symbol)).collect();
             let second = By::Input { name: name.clone(), axis }.to_string();
             let dimension = expr.to_string();
-            return Err(ImportError::Conflict { dimension, extents: [found, extent], by: [others.join(", "), second] });
+            return Err(ImportError::Conflict {
+                dimension,
+                extents: [found, extent],
+                by: [others.join(", "), second],
+            });
         }
     }
     Ok(())

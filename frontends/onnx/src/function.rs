@@ -71,11 +71,17 @@ impl<'f> Importer<'f> {
         let mut given: Vec<AttributeProto> = Vec::new();
         for attribute in &call.attribute {
             let source = match (attribute.ref_attr_name.as_deref(), outer) {
-                (Some(parameter), Some(outer)) if !parameter.is_empty() => outer.attributes.get(parameter).copied(),
+                (Some(parameter), Some(outer)) if !parameter.is_empty() => {
+                    outer.attributes.get(parameter).copied()
+                }
                 _ => Some(attribute),
             };
             if let Some(source) = source {
-                given.push(AttributeProto { name: attribute.name.clone(), ref_attr_name: None, ..source.clone() });
+                given.push(AttributeProto {
+                    name: attribute.name.clone(),
+                    ref_attr_name: None,
+                    ..source.clone()
+                });
             }
         }
         let outer_names: Vec<String> = call
@@ -91,7 +97,11 @@ impl<'f> Importer<'f> {
         // Bind the operands of the call to the formal inputs.
         let mut inner = Scopes::default();
         let formals = function.input.iter().chain(function.node.iter().flat_map(|node| &node.output));
-        inner.push(if function.node.iter().any(has_bodies) { formals.cloned().collect() } else { HashSet::new() });
+        inner.push(if function.node.iter().any(has_bodies) {
+            formals.cloned().collect()
+        } else {
+            HashSet::new()
+        });
         for (formal, actual) in function.input.iter().zip(&call.input) {
             if !actual.is_empty() {
                 let value = scopes.find(actual).ok_or_else(|| ImportError::UnknownValue {
@@ -110,7 +120,8 @@ impl<'f> Importer<'f> {
         // Append the nodes, without repeated constants, and bind the results.
         let repeated = repeated::find(&[], &function.node, &BTreeSet::new());
         self.diagnostics.extend(repeated.diagnostic(function.name()));
-        for (_, node) in function.node.iter().enumerate().filter(|(index, _)| !repeated.nodes.contains(index)) {
+        for (_, node) in function.node.iter().enumerate().filter(|(index, _)| !repeated.nodes.contains(index))
+        {
             let node = without_absent_operands(node, function, call);
             let origin = Origin::Inlined { call: frame.call.clone() };
             self.node(graph, &node, origin, &mut inner, &types, Some(&frame))?;
@@ -178,9 +189,10 @@ impl<'f> Importer<'f> {
             })?;
             if self.builder.module().value(value).name != *full {
                 let version = self.opsets.get("").copied().unwrap_or(1);
-                let (operator, origin) = (Operator::onnx("Identity", version), Origin::Inlined { call: frame.call.clone() });
-                let new =
-                    NewNode::new(operator, vec![Some(value)], Vec::new(), origin).named(format!("{}{formal}", frame.prefix));
+                let (operator, origin) =
+                    (Operator::onnx("Identity", version), Origin::Inlined { call: frame.call.clone() });
+                let new = NewNode::new(operator, vec![Some(value)], Vec::new(), origin)
+                    .named(format!("{}{formal}", frame.prefix));
                 let ty = stated.get(actual).cloned().unwrap_or_default();
                 let node = self.builder.node(graph, new, &[Some((full.clone(), ty))]);
                 if let Some(made) = self.builder.module().node(node).results().next() {
@@ -198,7 +210,11 @@ impl<'f> Importer<'f> {
 /// Copies a node of a function, omitting the operands that the call omits.
 fn without_absent_operands(node: &NodeProto, function: &FunctionProto, call: &NodeProto) -> NodeProto {
     let absent = |name: &String| {
-        function.input.iter().position(|formal| formal == name).is_some_and(|at| call.input.get(at).is_none_or(String::is_empty))
+        function
+            .input
+            .iter()
+            .position(|formal| formal == name)
+            .is_some_and(|at| call.input.get(at).is_none_or(String::is_empty))
     };
     if !node.input.iter().any(absent) {
         return node.clone();

@@ -6,11 +6,13 @@ use bytes::Bytes;
 use indexmap::IndexMap;
 use indexmap::map::Entry;
 use memc_ir::{
-    Attribute, ConstId, ConstOrigin, Diagnostic, GraphId, Module, ModuleBuilder, Names, NewNode, Operator, Origin, Value,
-    ValueType,
+    Attribute, ConstId, ConstOrigin, Diagnostic, GraphId, Module, ModuleBuilder, Names, NewNode, Operator,
+    Origin, Value, ValueType,
 };
 use memc_onnx_proto::onnx::attribute_proto::AttributeType;
-use memc_onnx_proto::onnx::{AttributeProto, FunctionProto, GraphProto, NodeProto, OperatorSetIdProto, TensorProto};
+use memc_onnx_proto::onnx::{
+    AttributeProto, FunctionProto, GraphProto, NodeProto, OperatorSetIdProto, TensorProto,
+};
 use memc_onnx_proto::{ModelFile, attribute_tensor};
 use prost::Message as _;
 
@@ -82,9 +84,10 @@ fn versions(file: &ModelFile) -> Result<BTreeMap<String, i64>, ImportError> {
     }
     let of_functions = model.functions.iter().flat_map(|function| &function.opset_import);
     match model.opset_import.iter().chain(of_functions).find(|import| import.version() < 0) {
-        Some(import) => {
-            Err(ImportError::NegativeVersion { domain: normal_domain(import.domain()).to_owned(), found: import.version() })
-        }
+        Some(import) => Err(ImportError::NegativeVersion {
+            domain: normal_domain(import.domain()).to_owned(),
+            found: import.version(),
+        }),
         None => Ok(opsets),
     }
 }
@@ -111,7 +114,9 @@ impl<'f> Importer<'f> {
             self.taken.extend(graph.initializer.iter().filter_map(|tensor| tensor.name.clone()));
             for node in &graph.node {
                 self.taken.extend(node.output.iter().cloned());
-                graphs.extend(node.attribute.iter().flat_map(|attribute| attribute.g.iter().chain(&attribute.graphs)));
+                graphs.extend(
+                    node.attribute.iter().flat_map(|attribute| attribute.g.iter().chain(&attribute.graphs)),
+                );
             }
         }
     }
@@ -129,7 +134,11 @@ impl<'f> Importer<'f> {
             return Err(ImportError::TooDeep { what: "bodies", limit: MAX_DEPTH });
         }
         let is_read_by_bodies = graph.node.iter().any(has_bodies);
-        scopes.push(if is_read_by_bodies { defined(graph).map(str::to_owned).collect() } else { HashSet::new() });
+        scopes.push(if is_read_by_bodies {
+            defined(graph).map(str::to_owned).collect()
+        } else {
+            HashSet::new()
+        });
         let repeated = self.repeated(graph);
         self.interface(id, graph, &repeated, scopes, frame)?;
         let stated = stated_types(graph);
@@ -177,13 +186,15 @@ impl<'f> Importer<'f> {
         let is_main = id == self.builder.module().main();
         // Collect the dense and sparse initializers.
         let mut constants: IndexMap<String, ConstId> = IndexMap::new();
-        let dense = graph.initializer.iter().enumerate().filter(|(index, _)| !repeated.initializers.contains(index));
+        let dense =
+            graph.initializer.iter().enumerate().filter(|(index, _)| !repeated.initializers.contains(index));
         let dense = dense.map(|(index, tensor)| {
             let origin = if is_main { ConstOrigin::Initializer(index as u32) } else { ConstOrigin::New };
             (tensor.name.clone().unwrap_or_default(), constant(tensor, origin))
         });
         let thin = graph.sparse_initializer.iter().enumerate().map(|(index, tensor)| {
-            let origin = if is_main { ConstOrigin::SparseInitializer(index as u32) } else { ConstOrigin::New };
+            let origin =
+                if is_main { ConstOrigin::SparseInitializer(index as u32) } else { ConstOrigin::New };
             let name = tensor.values.as_ref().and_then(|values| values.name.clone()).unwrap_or_default();
             (name, sparse(tensor, origin))
         });
@@ -253,7 +264,8 @@ impl<'f> Importer<'f> {
         if !scopes.hides(name) {
             return full;
         }
-        let numbered = (1u64..).map(|number| format!("{full}_{number}")).find(|name| !self.taken.contains(name));
+        let numbered =
+            (1u64..).map(|number| format!("{full}_{number}")).find(|name| !self.taken.contains(name));
         let fresh = numbered.unwrap_or(full);
         self.taken.insert(fresh.clone());
         fresh
@@ -301,7 +313,11 @@ impl<'f> Importer<'f> {
             Some(frame) => format!("{}{}", frame.prefix, node.name.as_deref().unwrap_or_default()),
         };
         // Append the node and bind its results.
-        let id = self.builder.node(graph, NewNode::new(operator, inputs, attributes, origin).named(name), &results);
+        let id = self.builder.node(
+            graph,
+            NewNode::new(operator, inputs, attributes, origin).named(name),
+            &results,
+        );
         let made = self.builder.module().node(id).outputs.clone();
         for (name, value) in node.output.iter().zip(made) {
             if let Some(value) = value
@@ -313,7 +329,14 @@ impl<'f> Importer<'f> {
         Ok(())
     }
 
-    fn operand(&self, name: &str, node: &NodeProto, scopes: &Scopes, is_main: bool, graph: &str) -> Result<Value, ImportError> {
+    fn operand(
+        &self,
+        name: &str,
+        node: &NodeProto,
+        scopes: &Scopes,
+        is_main: bool,
+        graph: &str,
+    ) -> Result<Value, ImportError> {
         scopes.find(name).ok_or_else(|| {
             let (name, reader) = (name.to_owned(), format!("node {}", describe(node)));
             match is_main {
@@ -332,7 +355,11 @@ impl<'f> Importer<'f> {
     ) -> Result<Value, ImportError> {
         scopes.find(name).ok_or_else(|| match scopes.depth() {
             0 | 1 => ImportError::UnknownValue { name: name.to_owned(), reader: reader() },
-            _ => ImportError::UnknownCapture { name: name.to_owned(), reader: reader(), graph: graph_name(graph) },
+            _ => ImportError::UnknownCapture {
+                name: name.to_owned(),
+                reader: reader(),
+                graph: graph_name(graph),
+            },
         })
     }
 
@@ -361,10 +388,12 @@ impl<'f> Importer<'f> {
         for attribute in &node.attribute {
             let name = attribute.name.clone().unwrap_or_default();
             let source = match (attribute.ref_attr_name.as_deref(), frame) {
-                (Some(parameter), Some(frame)) if !parameter.is_empty() => match frame.attributes.get(parameter) {
-                    Some(given) => *given,
-                    None => continue,
-                },
+                (Some(parameter), Some(frame)) if !parameter.is_empty() => {
+                    match frame.attributes.get(parameter) {
+                        Some(given) => *given,
+                        None => continue,
+                    }
+                }
                 _ => attribute,
             };
             let value = self.attribute(source, &name, origin, scopes, frame)?;
@@ -387,7 +416,9 @@ impl<'f> Importer<'f> {
             AttributeType::String => Attribute::String(Bytes::from(attribute.s.clone().unwrap_or_default())),
             AttributeType::Floats => Attribute::Floats(attribute.floats.clone()),
             AttributeType::Ints => Attribute::Ints(attribute.ints.clone()),
-            AttributeType::Strings => Attribute::Strings(attribute.strings.iter().cloned().map(Bytes::from).collect()),
+            AttributeType::Strings => {
+                Attribute::Strings(attribute.strings.iter().cloned().map(Bytes::from).collect())
+            }
             AttributeType::Tensor => {
                 let place = self.tensor_origin(name, origin, scopes);
                 let empty = TensorProto::default();
@@ -417,13 +448,19 @@ impl<'f> Importer<'f> {
                 Some(ty) => Attribute::Type(value_type(ty, 0)),
                 None => opaque(attribute),
             },
-            AttributeType::Undefined | AttributeType::SparseTensor | AttributeType::SparseTensors | AttributeType::TypeProtos => {
-                opaque(attribute)
-            }
+            AttributeType::Undefined
+            | AttributeType::SparseTensor
+            | AttributeType::SparseTensors
+            | AttributeType::TypeProtos => opaque(attribute),
         })
     }
 
-    fn body(&mut self, body: &GraphProto, scopes: &mut Scopes, frame: Option<&Frame<'_>>) -> Result<GraphId, ImportError> {
+    fn body(
+        &mut self,
+        body: &GraphProto,
+        scopes: &mut Scopes,
+        frame: Option<&Frame<'_>>,
+    ) -> Result<GraphId, ImportError> {
         let id = self.builder.graph(&graph_name(body));
         self.graph(id, body, scopes, frame)?;
         Ok(id)
@@ -462,7 +499,10 @@ fn opaque(attribute: &AttributeProto) -> Attribute {
 /// Returns the type of an attribute. Files older than the type field omit it; then the type follows
 /// from the filled field.
 fn kind(attribute: &AttributeProto) -> AttributeType {
-    let stated = attribute.r#type.and_then(|number| AttributeType::try_from(number).ok()).unwrap_or(AttributeType::Undefined);
+    let stated = attribute
+        .r#type
+        .and_then(|number| AttributeType::try_from(number).ok())
+        .unwrap_or(AttributeType::Undefined);
     if stated != AttributeType::Undefined || attribute.r#type.unwrap_or(0) != 0 {
         return stated;
     }

@@ -83,7 +83,10 @@ pub fn import(file: &ModelFile, options: &ImportOptions) -> Result<Imported, Imp
     let graph::Built { mut module, mut diagnostics } = graph::build(file)?;
     let bind::Bound { bindings, tied, diagnostics: remarks } = bind::bind(&mut module, options)?;
     diagnostics.extend(remarks);
-    let equal = options.equal.iter().map(|(name, of)| (name.clone(), of.substitute(&tied).unwrap_or_else(|| of.clone())));
+    let equal = options
+        .equal
+        .iter()
+        .map(|(name, of)| (name.clone(), of.substitute(&tied).unwrap_or_else(|| of.clone())));
     let equal = equal.chain(tied.clone()).collect();
     let stated = module.clone();
     let inference = memc_ops::infer(&mut module);

@@ -1,7 +1,9 @@
 //! Checks of external data: no path anywhere in a model may leave the model's folder.
 
 use memc_onnx_proto::onnx::tensor_proto::DataLocation;
-use memc_onnx_proto::onnx::{AttributeProto, GraphProto, ModelProto, NodeProto, SparseTensorProto, TensorProto};
+use memc_onnx_proto::onnx::{
+    AttributeProto, GraphProto, ModelProto, NodeProto, SparseTensorProto, TensorProto,
+};
 
 use crate::constant::external;
 use crate::error::ImportError;
@@ -14,7 +16,11 @@ pub(crate) fn check(model: &ModelProto) -> Result<(), ImportError> {
         nodes(&function.node)?;
         function.attribute_proto.iter().try_for_each(attribute)?;
     }
-    model.training_info.iter().flat_map(|training| training.initialization.iter().chain(&training.algorithm)).try_for_each(graph)
+    model
+        .training_info
+        .iter()
+        .flat_map(|training| training.initialization.iter().chain(&training.algorithm))
+        .try_for_each(graph)
 }
 
 fn graph(graph: &GraphProto) -> Result<(), ImportError> {

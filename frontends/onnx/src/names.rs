@@ -76,7 +76,9 @@ impl Scopes {
     /// could read. Results of the nodes that hold the graph do not count.
     pub(crate) fn hides(&self, name: &str) -> bool {
         let around = self.stack.split_last().map(|(_, around)| around).unwrap_or_default();
-        around.iter().any(|scope| scope.defined.contains(name) && !scope.entered.iter().any(|result| result == name))
+        around
+            .iter()
+            .any(|scope| scope.defined.contains(name) && !scope.entered.iter().any(|result| result == name))
     }
 }
 

@@ -21,14 +21,16 @@ pub(crate) fn topological(graph: &GraphProto) -> Result<Vec<usize>, ImportError>
     let mut waits = vec![0usize; graph.node.len()];
     let mut readers: Vec<Vec<usize>> = vec![Vec::new(); graph.node.len()];
     for (index, node) in graph.node.iter().enumerate() {
-        let sources: BTreeSet<usize> = reads(node).into_iter().filter_map(|name| producer.get(name).copied()).collect();
+        let sources: BTreeSet<usize> =
+            reads(node).into_iter().filter_map(|name| producer.get(name).copied()).collect();
         waits[index] = sources.len();
         for source in sources {
             readers[source].push(index);
         }
     }
     // Take the first ready node of the file until none is left.
-    let mut ready: BinaryHeap<Reverse<usize>> = (0..graph.node.len()).filter(|index| waits[*index] == 0).map(Reverse).collect();
+    let mut ready: BinaryHeap<Reverse<usize>> =
+        (0..graph.node.len()).filter(|index| waits[*index] == 0).map(Reverse).collect();
     let mut order = Vec::with_capacity(graph.node.len());
     while let Some(Reverse(index)) = ready.pop() {
         order.push(index);
@@ -43,7 +45,10 @@ pub(crate) fn topological(graph: &GraphProto) -> Result<Vec<usize>, ImportError>
         return Ok(order);
     }
     let stuck = (0..graph.node.len()).find(|index| waits[*index] > 0).unwrap_or(0);
-    Err(ImportError::Cycle { graph: graph.name.clone().unwrap_or_default(), node: describe(&graph.node[stuck]) })
+    Err(ImportError::Cycle {
+        graph: graph.name.clone().unwrap_or_default(),
+        node: describe(&graph.node[stuck]),
+    })
 }
 
 /// Returns the names that a node reads: its operands and the captures of its bodies. A name that a body
@@ -94,6 +99,10 @@ pub(crate) fn has_bodies(node: &NodeProto) -> bool {
 pub(crate) fn describe(node: &NodeProto) -> String {
     match node.name.as_deref() {
         Some(name) if !name.is_empty() => format!("\"{name}\""),
-        _ => format!("{} -> {}", node.op_type.as_deref().unwrap_or("?"), node.output.first().map_or("(nothing)", String::as_str)),
+        _ => format!(
+            "{} -> {}",
+            node.op_type.as_deref().unwrap_or("?"),
+            node.output.first().map_or("(nothing)", String::as_str)
+        ),
     }
 }

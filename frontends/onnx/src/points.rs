@@ -33,7 +33,9 @@ pub(crate) fn check(stated: &Module, module: &Module, inference: &Inference) -> 
             return Err(ImportError::TooLarge { name: data.name.clone(), shape: largest.to_string() });
         }
     }
-    let check = |domain: &Domain| points(domain).iter().try_for_each(|point| check_at(point, stated, module, inference));
+    let check = |domain: &Domain| {
+        points(domain).iter().try_for_each(|point| check_at(point, stated, module, inference))
+    };
     check(domain).map_err(|mut error| {
         match &mut error {
             ImportError::Contradiction { proposal, .. } => {
@@ -42,7 +44,8 @@ pub(crate) fn check(stated: &Module, module: &Module, inference: &Inference) -> 
             ImportError::Negative { .. } => {}
             _ => return error,
         }
-        if let ImportError::Contradiction { proposal, .. } | ImportError::Negative { proposal, .. } = &mut error
+        if let ImportError::Contradiction { proposal, .. } | ImportError::Negative { proposal, .. } =
+            &mut error
             && proposal.is_empty()
         {
             *proposal = narrowed(domain, &|domain| check(domain).is_ok());
@@ -51,14 +54,26 @@ pub(crate) fn check(stated: &Module, module: &Module, inference: &Inference) -> 
     })
 }
 
-fn check_at(point: &BTreeMap<String, u64>, stated: &Module, module: &Module, inference: &Inference) -> Result<(), ImportError> {
+fn check_at(
+    point: &BTreeMap<String, u64>,
+    stated: &Module,
+    module: &Module,
+    inference: &Inference,
+) -> Result<(), ImportError> {
     let at = || point.iter().map(|(name, extent)| format!("`--dim {name}={extent}`")).collect();
     for (_, data) in module.values().iter() {
         let dims = data.ty.tensor().and_then(|tensor| tensor.shape.as_deref()).unwrap_or_default();
-        let negative = |dim: &memc_ir::Dim| dim.expr()?.bind(point)?.as_constant().filter(|extent| *extent < 0);
+        let negative =
+            |dim: &memc_ir::Dim| dim.expr()?.bind(point)?.as_constant().filter(|extent| *extent < 0);
         if let Some(extent) = dims.iter().find_map(negative) {
             let shape = data.ty.tensor().map(TensorType::to_string).unwrap_or_default();
-            return Err(ImportError::Negative { at: at(), name: data.name.clone(), shape, extent, proposal: Vec::new() });
+            return Err(ImportError::Negative {
+                at: at(),
+                name: data.name.clone(),
+                shape,
+                extent,
+                proposal: Vec::new(),
+            });
         }
     }
     let mut bound = stated.at(point);
@@ -68,7 +83,12 @@ fn check_at(point: &BTreeMap<String, u64>, stated: &Module, module: &Module, inf
         None => Ok(()),
         Some((node, reason)) => {
             let line = memc_ir::text::print_node(&bound, *node).trim().to_owned();
-            Err(ImportError::Contradiction { bindings: at(), reason: reason.clone(), line, proposal: Vec::new() })
+            Err(ImportError::Contradiction {
+                bindings: at(),
+                reason: reason.clone(),
+                line,
+                proposal: Vec::new(),
+            })
         }
     }
 }
@@ -108,7 +128,9 @@ fn narrowed(domain: &Domain, fits: &dyn Fn(&Domain) -> bool) -> Vec<String> {
     };
     let later = SKIPS.iter().map(|count| (*count, each(&|range| begun_later(range, *count))));
     let stepped = STEPS.iter().map(|step| (1, each(&|range| multiples(range, *step))));
-    let Some((most, mut found)) = later.chain(stepped).find(|(_, changed)| fits(changed)) else { return Vec::new() };
+    let Some((most, mut found)) = later.chain(stepped).find(|(_, changed)| fits(changed)) else {
+        return Vec::new();
+    };
     for (name, range) in &domain.ranges {
         let with = |range: Range, found: &Domain| {
             let mut other = found.clone();

@@ -22,7 +22,11 @@ pub(crate) struct Repeated {
 /// Finds initializers and Constant nodes that repeat an earlier one with their name. Other repeated
 /// definitions are left to the binding of names. `replaceable` contains names of inputs: a caller may
 /// override an initializer of that name, so a Constant node cannot repeat it.
-pub(crate) fn find<'g>(initializers: &'g [TensorProto], nodes: &'g [NodeProto], replaceable: &BTreeSet<&str>) -> Repeated {
+pub(crate) fn find<'g>(
+    initializers: &'g [TensorProto],
+    nodes: &'g [NodeProto],
+    replaceable: &BTreeSet<&str>,
+) -> Repeated {
     let mut repeated = Repeated::default();
     let mut first: HashMap<&str, Constant<'g>> = HashMap::new();
     for (index, tensor) in initializers.iter().enumerate() {
@@ -61,8 +65,9 @@ impl Repeated {
             0 => (String::new(), "is"),
             more => (format!(" and {more} more"), "are"),
         };
-        let message =
-            format!("`{first}`{more} {verb} defined twice in the graph `{graph}`, with equal elements: the first is kept");
+        let message = format!(
+            "`{first}`{more} {verb} defined twice in the graph `{graph}`, with equal elements: the first is kept"
+        );
         Some(Diagnostic::new("W0106", Severity::Warning, message))
     }
 }
@@ -91,7 +96,9 @@ fn same(a: &Constant<'_>, b: &Constant<'_>) -> bool {
 
 /// Whether two tensors have equal elements, in any encoding.
 fn same_tensor(a: &TensorProto, b: &TensorProto) -> bool {
-    let (Ok(one), Ok(other)) = (constant(a, ConstOrigin::New), constant(b, ConstOrigin::New)) else { return false };
+    let (Ok(one), Ok(other)) = (constant(a, ConstOrigin::New), constant(b, ConstOrigin::New)) else {
+        return false;
+    };
     one.ty == other.ty
         && match (&one.payload, &other.payload) {
             // Strings and large typed arrays are not unpacked, so their messages are compared.

@@ -37,7 +37,8 @@ impl Tie {
 pub(crate) fn find(stated: &Module) -> Vec<Diagnostic> {
     let remark = |tie: &Tie| {
         let Tie { left, right, .. } = tie;
-        let message = format!("dimensions `{left}` and `{right}` must be equal: a node does not fit other extents");
+        let message =
+            format!("dimensions `{left}` and `{right}` must be equal: a node does not fit other extents");
         let help = format!("tie one to the other, as with {}, or bind both to one extent", tie.option());
         Diagnostic::new("W0108", Severity::Remark, message).at_node(stated, tie.node).with_help(help)
     };
@@ -87,7 +88,10 @@ fn tie(
 ) -> Option<(String, String, Option<Refusal>)> {
     let operands = free.node(refusal.node).operands().flat_map(|value| symbols(free.ty(value)));
     let near: Vec<String> = operands.collect::<BTreeSet<_>>().into_iter().collect();
-    let all = near.iter().enumerate().flat_map(|(at, left)| near.iter().skip(at + 1).map(move |right| (left, right)));
+    let all = near
+        .iter()
+        .enumerate()
+        .flat_map(|(at, left)| near.iter().skip(at + 1).map(move |right| (left, right)));
     let differ = all.filter(|(left, right)| extents.get(*left) != extents.get(*right));
     for (left, right) in differ.take(MAX_PAIRS) {
         let mut joined = extents.clone();
@@ -119,7 +123,8 @@ mod tests {
     use super::*;
 
     fn told(lines: &str) -> Vec<String> {
-        let text = format!("mem 1\nir_version 10\nopset \"\" 21\nstage imported\n\ngraph @g {{\n{lines}\n}}\n");
+        let text =
+            format!("mem 1\nir_version 10\nopset \"\" 21\nstage imported\n\ngraph @g {{\n{lines}\n}}\n");
         let module = memc_ir::text::parse(&text).unwrap();
         find(&module).into_iter().map(|remark| remark.message.split(':').next().unwrap().to_owned()).collect()
     }
@@ -127,15 +132,19 @@ mod tests {
     #[test]
     fn only_contradicting_dimensions_are_tied() {
         let product = |left: &str, right: &str| {
-            told(&format!("  input %x : f32[{left}]\n  input %w : f32[{right}]\n  %y = MatMul(%x, %w) : unknown\n  return %y"))
+            told(&format!(
+                "  input %x : f32[{left}]\n  input %w : f32[{right}]\n  %y = MatMul(%x, %w) : unknown\n  return %y"
+            ))
         };
         assert_eq!(product("N,K", "C,M"), ["dimensions `C` and `K` must be equal"]);
         assert_eq!(product("N,K", "K,M"), Vec::<String>::new());
-        assert_eq!(product("A,N,K", "B,C,M"), ["dimensions `C` and `K` must be equal", "dimensions `A` and `B` must be equal"]);
+        assert_eq!(
+            product("A,N,K", "B,C,M"),
+            ["dimensions `C` and `K` must be equal", "dimensions `A` and `B` must be equal"]
+        );
         assert_eq!(product("N,4", "4,M"), Vec::<String>::new());
         assert_eq!(product("N,K+1", "M,3"), Vec::<String>::new(), "no two of them make the operands fit");
-        let sum =
-            "  input %x : f32[N]\n  input %z : f32[M]\n  %y = Add(%x, %z) : unknown\n  %v = Add(%z, %x) : unknown\n  return %y";
+        let sum = "  input %x : f32[N]\n  input %z : f32[M]\n  %y = Add(%x, %z) : unknown\n  %v = Add(%z, %x) : unknown\n  return %y";
         assert_eq!(told(sum), ["dimensions `M` and `N` must be equal"]);
         let divided = "  input %x : f32[N,M]\n  const %s : i64[2] = [-1, 12]\n  %y = Reshape(%x, %s) : unknown\n  return %y";
         assert_eq!(told(divided), Vec::<String>::new());

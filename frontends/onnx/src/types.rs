@@ -24,7 +24,9 @@ pub(crate) fn value_type(ty: &TypeProto, depth: u32) -> ValueType {
     };
     match &ty.value {
         None | Some(type_proto::Value::OpaqueType(_)) => ValueType::Unknown,
-        Some(type_proto::Value::TensorType(tensor)) => ValueType::Tensor(tensor_type(tensor.elem_type, tensor.shape.as_ref())),
+        Some(type_proto::Value::TensorType(tensor)) => {
+            ValueType::Tensor(tensor_type(tensor.elem_type, tensor.shape.as_ref()))
+        }
         Some(type_proto::Value::SparseTensorType(tensor)) => {
             ValueType::SparseTensor(tensor_type(tensor.elem_type, tensor.shape.as_ref()))
         }
@@ -58,5 +60,7 @@ fn dims(shape: &TensorShapeProto) -> Vec<Dim> {
 /// Converts the extents of an initializer; an error if one is negative.
 pub(crate) fn fixed_dims(dims: &[i64], name: &str) -> Result<Shape, ImportError> {
     let fixed: Option<Vec<Dim>> = dims.iter().map(|dim| u64::try_from(*dim).ok().map(Dim::Known)).collect();
-    fixed.map(Some).ok_or_else(|| ImportError::Dimension { name: name.to_owned(), shape: format!("{dims:?}") })
+    fixed
+        .map(Some)
+        .ok_or_else(|| ImportError::Dimension { name: name.to_owned(), shape: format!("{dims:?}") })
 }

@@ -38,7 +38,9 @@ impl std::fmt::Display for Assumption {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Elements(count) => write!(f, "{count}"),
-            Self::Shape(extents) => f.write_str(&extents.iter().map(u64::to_string).collect::<Vec<_>>().join("x")),
+            Self::Shape(extents) => {
+                f.write_str(&extents.iter().map(u64::to_string).collect::<Vec<_>>().join("x"))
+            }
         }
     }
 }
@@ -66,14 +68,19 @@ impl Assumption {
             return Err(format!("it is {tensor}"));
         }
         let assumed = TensorType::fixed(tensor.element, &dims);
-        if assumed.size().is_none() { Err("a tensor of this size is impossible".to_owned()) } else { Ok(assumed) }
+        if assumed.size().is_none() {
+            Err("a tensor of this size is impossible".to_owned())
+        } else {
+            Ok(assumed)
+        }
     }
 }
 
 /// Solves for the only open extent of a tensor with `count` elements and returns all extents.
 fn extents(tensor: &TensorType, count: u64) -> Result<Vec<u64>, String> {
     let Some(stated) = &tensor.shape else { return Ok(vec![count]) };
-    let known = stated.iter().filter_map(Dim::known).try_fold(1u64, |product, extent| product.checked_mul(extent));
+    let known =
+        stated.iter().filter_map(Dim::known).try_fold(1u64, |product, extent| product.checked_mul(extent));
     let open = stated.iter().filter(|dim| dim.known().is_none()).count();
     let rest = match (known, open) {
         (Some(known), 0) if known == count => 0,
@@ -104,7 +111,10 @@ mod tests {
         assert_eq!(of("f32[*]", "3x4"), "f32[3,4]");
         assert_eq!(of("f32[*]", "12"), "f32[12]");
         assert_eq!(of("f32[3,4]", "12"), "f32[3,4]");
-        assert_eq!(of("f32[?,N]", "12"), "2 extents of f32[?,N] are unknown: write a shape, for example 2x50");
+        assert_eq!(
+            of("f32[?,N]", "12"),
+            "2 extents of f32[?,N] are unknown: write a shape, for example 2x50"
+        );
         assert_eq!(of("i64[2,?]", "7"), "7 elements are not a whole number of rows of i64[2,?]");
         assert_eq!(of("i64[2,?<=12]", "26"), "it is i64[2,?<=12]");
         assert_eq!(of("i64[2,?]", "3x4"), "it is i64[2,?]");

@@ -3,7 +3,10 @@
 
 use std::sync::Arc;
 
-use memc_ir::{Attribute, ConstData, Dim, DimExpr, ElementType, GraphId, Module, NodeData, Ranges, Shape, TensorType, ValueType};
+use memc_ir::{
+    Attribute, ConstData, Dim, DimExpr, ElementType, GraphId, Module, NodeData, Ranges, Shape, TensorType,
+    ValueType,
+};
 
 use crate::fact::{Data, Fact, Item};
 
@@ -89,7 +92,12 @@ pub struct Infer<'a> {
 
 impl<'a> Infer<'a> {
     /// Creates the context of a node from the facts of its operands. All results start out unknown.
-    pub fn new(module: &'a Module, node: &'a NodeData, inputs: Vec<Option<Fact>>, bodies: &'a mut dyn Bodies) -> Self {
+    pub fn new(
+        module: &'a Module,
+        node: &'a NodeData,
+        inputs: Vec<Option<Fact>>,
+        bodies: &'a mut dyn Bodies,
+    ) -> Self {
         let outputs = vec![Fact::default(); node.outputs.len()];
         Self { module, node, inputs, outputs, bodies }
     }
@@ -308,8 +316,10 @@ impl<'a> Infer<'a> {
     /// # Errors
     /// Returns [`InferError::BadAttribute`] if the axis is out of range.
     pub fn axis(&self, name: &'static str, axis: i64, rank: usize) -> Result<usize, InferError> {
-        normalize_axis(axis, rank)
-            .ok_or_else(|| InferError::BadAttribute { name, why: format!("{axis} is out of range for rank {rank}") })
+        normalize_axis(axis, rank).ok_or_else(|| InferError::BadAttribute {
+            name,
+            why: format!("{axis} is out of range for rank {rank}"),
+        })
     }
 }
 
@@ -337,7 +347,10 @@ fn either(left: &Dim, right: &Dim) -> Dim {
         }
     }
     let occupied = DimExpr::min_of(vec![a, b, one]);
-    larger.zip(occupied).and_then(|(larger, occupied)| larger.mul(&occupied)).map_or(Dim::Unknown, Dim::from_expr)
+    larger
+        .zip(occupied)
+        .and_then(|(larger, occupied)| larger.mul(&occupied))
+        .map_or(Dim::Unknown, Dim::from_expr)
 }
 
 /// Returns the shape of the multidirectional broadcast of two shapes.

@@ -12,12 +12,14 @@ use crate::profile::{Kernels, Overwrites, Profile, ort_kernel};
 use crate::table::all;
 
 /// Column headings of [`table_text`].
-const HEADINGS: [&str; 8] = ["domain", "operator", "in place", "view", "split", "repeat", "work", "workspace"];
+const HEADINGS: [&str; 8] =
+    ["domain", "operator", "in place", "view", "split", "repeat", "work", "workspace"];
 
 /// Prints the whole table: a line of headings, then one line per operator, sorted by domain and name,
 /// with aligned columns.
 pub fn table_text() -> String {
-    let rows: Vec<[String; 8]> = std::iter::once(HEADINGS.map(str::to_owned)).chain(all().iter().map(|info| row(info))).collect();
+    let rows: Vec<[String; 8]> =
+        std::iter::once(HEADINGS.map(str::to_owned)).chain(all().iter().map(|info| row(info))).collect();
     let mut widths = [0; 8];
     for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {
@@ -79,7 +81,10 @@ pub fn describe(info: &OpInfo) -> String {
         ("scale", info.unit_scale.then(|| UNIT_SCALE.to_owned())),
         ("runs", info.runs.map(|kernel| format!("the kernel of {kernel}, plus element-wise work"))),
         ("reads", reads_words(info.reads)),
-        ("optional", (!info.optional.is_empty()).then(|| format!("a node may omit results {}", list(info.optional)))),
+        (
+            "optional",
+            (!info.optional.is_empty()).then(|| format!("a node may omit results {}", list(info.optional))),
+        ),
         ("indices", info.indices.map(|_| INDICES.to_owned())),
         ("inverse", inverse_named(info.domain, info.name).map(|inverse| inverse_words(inverse).to_owned())),
     ];
@@ -99,17 +104,23 @@ pub fn describe(info: &OpInfo) -> String {
 }
 
 /// Words for operators with a rule for rows of images.
-const REACHES: &str = "rows of images can be computed apart; each part reads the rows of operand 0 that its windows cover";
+const REACHES: &str =
+    "rows of images can be computed apart; each part reads the rows of operand 0 that its windows cover";
 /// Words for operators with indices as results.
-const INDICES: &str = "integer results are positions: at least 0, and less than an extent of operand 0 or than its elements";
+const INDICES: &str =
+    "integer results are positions: at least 0, and less than an extent of operand 0 or than its elements";
 /// Words for operators with results of unit scale.
 const UNIT_SCALE: &str = "the rounding error of a result near zero is that of a number near 1";
 
 fn inverse_words(inverse: Inverse) -> &'static str {
     match inverse {
         Inverse::Sum => "an operand is the result minus the other operand",
-        Inverse::Difference => "operand 0 is the result plus operand 1, operand 1 is operand 0 minus the result",
-        Inverse::Product => "an operand is the result divided by the other operand, if that is a constant power of two",
+        Inverse::Difference => {
+            "operand 0 is the result plus operand 1, operand 1 is operand 0 minus the result"
+        }
+        Inverse::Product => {
+            "an operand is the result divided by the other operand, if that is a constant power of two"
+        }
         Inverse::Negation => "the operand is the negated result",
         Inverse::Permutation => "the operand is the result with its axes in their old order",
     }
@@ -151,9 +162,12 @@ fn in_place_words(value: InPlace) -> String {
             )
         }
         InPlace::Any => {
-            "result 0 may overwrite any operand, if the sizes are equal and no later node reads the operand".to_owned()
+            "result 0 may overwrite any operand, if the sizes are equal and no later node reads the operand"
+                .to_owned()
         }
-        InPlace::UnlessTraining => "result 0 may overwrite operand 0, unless the node runs in training mode".to_owned(),
+        InPlace::UnlessTraining => {
+            "result 0 may overwrite operand 0, unless the node runs in training mode".to_owned()
+        }
     }
 }
 
@@ -197,7 +211,9 @@ fn split_words(value: SplitAxes) -> &'static str {
         SplitAxes::AllButAxis => "can be computed in parts along every axis except attribute `axis`",
         SplitAxes::Batch => "can be computed in parts along the first axis",
         SplitAxes::AllButLast => "can be computed in parts along every axis except the last",
-        SplitAxes::Rule(_) => "can be computed in parts along some axes, which a rule finds from attributes and extents",
+        SplitAxes::Rule(_) => {
+            "can be computed in parts along some axes, which a rule finds from attributes and extents"
+        }
     }
 }
 
@@ -244,7 +260,9 @@ fn work_words(value: Work) -> String {
 fn scalar_words(value: Scalar) -> Option<String> {
     match value {
         Scalar::None => None,
-        Scalar::PerElement(count) => Some(format!("steps of one element at a time for each element of result 0: {count}")),
+        Scalar::PerElement(count) => {
+            Some(format!("steps of one element at a time for each element of result 0: {count}"))
+        }
         Scalar::Count(_) => Some("steps of one element at a time, by a formula over extents".to_owned()),
     }
 }
@@ -252,7 +270,9 @@ fn scalar_words(value: Scalar) -> Option<String> {
 fn reads_words(value: Reads) -> Option<String> {
     match value {
         Reads::All => None,
-        Reads::Picked(positions) => Some(format!("at most the size of result 0 from operand {}", list(positions))),
+        Reads::Picked(positions) => {
+            Some(format!("at most the size of result 0 from operand {}", list(positions)))
+        }
         Reads::Extents => Some("only the extents of operand 0".to_owned()),
     }
 }
@@ -260,7 +280,9 @@ fn reads_words(value: Reads) -> Option<String> {
 fn gathers_words(value: Gathers) -> Option<String> {
     match value {
         Gathers::None => None,
-        Gathers::Elements(_) => Some("the elements under its windows into rows of a matrix, before it multiplies".to_owned()),
+        Gathers::Elements(_) => {
+            Some("the elements under its windows into rows of a matrix, before it multiplies".to_owned())
+        }
     }
 }
 
@@ -268,7 +290,9 @@ fn linear_words(value: Linear) -> Option<String> {
     match value {
         Linear::No => None,
         Linear::First => Some("in operand 0: a sum of operands gives the sum of their results".to_owned()),
-        Linear::All => Some("in all operands together: sums of operands give the sum of their results".to_owned()),
+        Linear::All => {
+            Some("in all operands together: sums of operands give the sum of their results".to_owned())
+        }
     }
 }
 
@@ -314,7 +338,9 @@ fn runtime_words(profile: &Profile, info: &OpInfo) -> String {
     let overwrites = match profile.kernels {
         Kernels::AllButReadingAgain if kernel.is_some_and(|kernel| kernel.reads_again) => "-".to_owned(),
         Kernels::All | Kernels::AllButReadingAgain => in_place(info.in_place),
-        Kernels::Measured => kernel.and_then(|kernel| kernel.in_place).map_or_else(|| "-".to_owned(), measured),
+        Kernels::Measured => {
+            kernel.and_then(|kernel| kernel.in_place).map_or_else(|| "-".to_owned(), measured)
+        }
     };
     let shares = match info.view {
         View::Reshape => true,
@@ -371,7 +397,10 @@ mod tests {
         assert_eq!(text.lines().count(), all().len() + 1);
         assert!(text.lines().all(|line| line == line.trim_end()), "no blanks at line ends");
         let relu = text.lines().find(|line| line.starts_with("ai.onnx ") && line.contains(" Relu ")).unwrap();
-        assert_eq!(relu.split_whitespace().collect::<Vec<_>>(), ["ai.onnx", "Relu", "0", "-", "all", "yes", "1/result", "-"]);
+        assert_eq!(
+            relu.split_whitespace().collect::<Vec<_>>(),
+            ["ai.onnx", "Relu", "0", "-", "all", "yes", "1/result", "-"]
+        );
     }
 
     #[test]
@@ -382,12 +411,14 @@ mod tests {
         assert!(page.contains("--runtime ort     in place -, view -\n"), "{page}");
         let conv = describe(find("com.microsoft", "FusedConv").unwrap());
         assert!(conv.contains("--runtime ort     in place 3"), "{conv}");
-        assert!(describe(find("", "Gather").unwrap()).contains("  reads      at most the size of result 0 from operand 0\n"));
+        assert!(
+            describe(find("", "Gather").unwrap())
+                .contains("  reads      at most the size of result 0 from operand 0\n")
+        );
         let draw = describe(find("com.microsoft", "BiasDropout").unwrap());
         assert!(draw.contains("never runs twice: it draws random numbers"), "{draw}");
         assert!(page.contains("  algebra    zeros give zero\n"), "{page}");
-        let kernel =
-            "  ONNX Runtime's kernel: outside the ONNX standard, for f32; reads its operand again after a first result; takes";
+        let kernel = "  ONNX Runtime's kernel: outside the ONNX standard, for f32; reads its operand again after a first result; takes";
         assert!(page.contains(kernel), "{page}");
     }
 
@@ -397,7 +428,10 @@ mod tests {
             let page = describe(find("", name).unwrap());
             page.lines().find_map(|line| line.strip_prefix("  algebra    ")).unwrap().to_owned()
         };
-        assert_eq!(words("Add"), "two operands commute; zero is neutral (negative zero bit for bit); zeros give zero");
+        assert_eq!(
+            words("Add"),
+            "two operands commute; zero is neutral (negative zero bit for bit); zeros give zero"
+        );
         assert_eq!(words("Div"), "one is neutral as operand 1");
         assert_eq!(words("Max"), "two operands commute; one operand alone passes unchanged; zeros give zero");
         assert_eq!(words("Relu"), "a second application changes nothing; never below zero; zeros give zero");

@@ -8,7 +8,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use memc_ir::{Definition, Diagnostic, Dim, GraphId, Module, Node, SecondaryMap, Severity, TensorType, Value, ValueType};
+use memc_ir::{
+    Definition, Diagnostic, Dim, GraphId, Module, Node, SecondaryMap, Severity, TensorType, Value, ValueType,
+};
 
 use crate::assume::Assumption;
 use crate::context::{Bodies, Infer, InferError};
@@ -53,7 +55,8 @@ pub fn infer(module: &mut Module) -> Inference {
 /// after inference.
 pub fn claimed(before: &Module, after: &Module) -> BTreeSet<Value> {
     let mut bare = before.clone();
-    let results: Vec<Value> = before.values().keys().filter(|value| before.producer(*value).is_some()).collect();
+    let results: Vec<Value> =
+        before.values().keys().filter(|value| before.producer(*value).is_some()).collect();
     for value in results {
         bare.set_type(value, ValueType::Unknown);
     }
@@ -75,7 +78,8 @@ pub fn infer_assuming(module: &mut Module, assumptions: &BTreeMap<Value, Assumpt
     }
     driver.graph(module.main());
     let Driver { facts, diagnostics, refused, has_claims, impossible, .. } = driver;
-    let mut inference = Inference { data: SecondaryMap::default(), diagnostics, refused, has_claims, impossible };
+    let mut inference =
+        Inference { data: SecondaryMap::default(), diagnostics, refused, has_claims, impossible };
     for value in module.values().keys() {
         let Fact { ty, data, assumed } = facts[value].clone();
         if ty != ValueType::Unknown {
@@ -92,7 +96,10 @@ pub fn infer_assuming(module: &mut Module, assumptions: &BTreeMap<Value, Assumpt
 ///
 /// Visits only the nodes that the elements depend on, through tensors of at most one axis or of few
 /// elements. Linear in these, and in the nodes of the graph.
-pub fn elements_of(module: &Module, wanted: impl IntoIterator<Item = Value>) -> SecondaryMap<Value, Option<Arc<Data>>> {
+pub fn elements_of(
+    module: &Module,
+    wanted: impl IntoIterator<Item = Value>,
+) -> SecondaryMap<Value, Option<Arc<Data>>> {
     let assumptions = BTreeMap::new();
     let mut driver = Driver::new(module, &assumptions);
     let (mut open, mut nodes): (Vec<Value>, BTreeSet<Node>) = (wanted.into_iter().collect(), BTreeSet::new());
@@ -182,7 +189,9 @@ impl<'m> Driver<'m> {
     /// integral elements are returned: they can determine a shape, and a plan needs one fixed shape.
     fn default_data(&self, input: Value) -> Option<Arc<Data>> {
         let constant = self.module.constant(self.module.value(input).default?);
-        Data::from_constant(constant).filter(|data| !self.overridable || data.element.is_integral()).map(Arc::new)
+        Data::from_constant(constant)
+            .filter(|data| !self.overridable || data.element.is_integral())
+            .map(Arc::new)
     }
 
     fn report(&mut self, diagnostic: Diagnostic) {
@@ -201,8 +210,10 @@ impl<'m> Driver<'m> {
     fn node(&mut self, node: Node) {
         let module = self.module;
         let data = module.node(node);
-        let inputs = data.inputs.iter().map(|operand| operand.map(|value| self.facts[value].clone())).collect();
-        let assumed = data.operands().any(|value| self.facts[value].assumed) || data.bodies().next().is_some();
+        let inputs =
+            data.inputs.iter().map(|operand| operand.map(|value| self.facts[value].clone())).collect();
+        let assumed =
+            data.operands().any(|value| self.facts[value].assumed) || data.bodies().next().is_some();
         let facts = match lookup(&data.operator) {
             None => vec![Fact::default(); data.outputs.len()],
             Some(info) => {
@@ -243,13 +254,14 @@ impl<'m> Driver<'m> {
         let (ty, agrees) = join(&fact.ty, stated);
         if !agrees {
             let name = &self.module.value(value).name;
-            let message = format!("the file states {stated} for `{name}`, but its operator implies {}", fact.ty);
+            let message =
+                format!("the file states {stated} for `{name}`, but its operator implies {}", fact.ty);
             self.report(Diagnostic::new("W0101", Severity::Warning, message).at_node(self.module, node));
         }
         // Elements are valid only for the shape they were computed with.
-        let data = fact
-            .data
-            .filter(|data| ty.tensor().is_some_and(|tensor| tensor.known_dims().as_deref() == Some(data.dims.as_slice())));
+        let data = fact.data.filter(|data| {
+            ty.tensor().is_some_and(|tensor| tensor.known_dims().as_deref() == Some(data.dims.as_slice()))
+        });
         self.has_claims |= fact.ty.size().is_none() && ty.size().is_some();
         self.facts.set(value, Fact { ty, data, assumed: fact.assumed });
         self.assume(value);
@@ -260,7 +272,9 @@ impl<'m> Driver<'m> {
         let Some(assumption) = self.assumptions.get(&value) else { return };
         match assumption.of(&self.facts[value].ty) {
             Ok(tensor) if Some(&tensor) == self.facts[value].ty.tensor() => {}
-            Ok(tensor) => self.facts.set(value, Fact { ty: ValueType::Tensor(tensor), data: None, assumed: true }),
+            Ok(tensor) => {
+                self.facts.set(value, Fact { ty: ValueType::Tensor(tensor), data: None, assumed: true })
+            }
             Err(why) => drop(self.impossible.get_or_insert((value, why))),
         }
     }
@@ -380,11 +394,17 @@ mod tests {
                     %s = Shape(%x) {end = 1} : i64[1]\n%h = Div(%s, %two) : i64[1]\n%t = Add(%h, %two) : i64[1]\n%e = Exp(%y) : f32[N,4]\n\
                     return %e, %t\n}\n";
         let mut module = memc_ir::text::parse(text).unwrap();
-        let value = |module: &Module, name: &str| module.values().iter().find(|(_, data)| data.name == name).unwrap().0;
+        let value = |module: &Module, name: &str| {
+            module.values().iter().find(|(_, data)| data.name == name).unwrap().0
+        };
         let (half, sum) = (value(&module, "h"), value(&module, "t"));
         let found = elements_of(&module, [sum]);
         let all = infer(&mut module).data;
-        assert!(found[sum].is_some() && found[sum] == all[sum] && found[half] == all[half], "{:?}", found[sum]);
+        assert!(
+            found[sum].is_some() && found[sum] == all[sum] && found[half] == all[half],
+            "{:?}",
+            found[sum]
+        );
         assert!(elements_of(&module, [value(&module, "e")])[sum].is_none(), "of wanted values alone");
     }
 
@@ -413,10 +433,12 @@ mod tests {
         let main = builder.module().main();
         let x = builder.input(main, "x", float(&[1, 1, 2, 3]), None);
         let ty = TensorType::fixed(ElementType::Float, &[4]);
-        let payload = Payload::Raw([1.0f32, 1.0, 2.0, 3.0].iter().flat_map(|scale| scale.to_le_bytes()).collect());
+        let payload =
+            Payload::Raw([1.0f32, 1.0, 2.0, 3.0].iter().flat_map(|scale| scale.to_le_bytes()).collect());
         let constant = builder.constant(ConstData { ty: ty.clone(), payload, origin: ConstOrigin::New });
         let scales = builder.input(main, "scales", ValueType::Tensor(ty), Some(constant));
-        let new = NewNode::new(Operator::onnx("Upsample", 9), vec![Some(x), Some(scales)], vec![], Origin::Text);
+        let new =
+            NewNode::new(Operator::onnx("Upsample", 9), vec![Some(x), Some(scales)], vec![], Origin::Text);
         let node = builder.node(main, new, &[Some(("y".into(), ValueType::Unknown))]);
         let y = builder.module().node(node).outputs[0].unwrap();
         builder.output(main, y);
@@ -440,11 +462,15 @@ mod tests {
 
     #[test]
     fn ranges_decide_shape_arithmetic_and_branches() {
-        let clamped = "  input %x : f32[N,H]\n  const %zero : i64[1] = [0]\n  const %most : i64[1] = [512]\n  \
+        let clamped =
+            "  input %x : f32[N,H]\n  const %zero : i64[1] = [0]\n  const %most : i64[1] = [512]\n  \
             const %one : i64[1] = [1]\n  %y = Slice(%x, %zero, %most, %one) : unknown\n  \
             %p = MaxPool(%z) {kernel_shape = [2], strides = [2]} : unknown\n  return %y, %p"
-            .replace("  %p", "  %z = Unsqueeze(%x, %zero) : unknown\n  %p");
-        assert_eq!(inferred("", &clamped), ["f32[N,min(512,H)]", "f32[1,N,max(1,floor(H/2))+min(1,floor((H+1)/2))-1]"]);
+                .replace("  %p", "  %z = Unsqueeze(%x, %zero) : unknown\n  %p");
+        assert_eq!(
+            inferred("", &clamped),
+            ["f32[N,min(512,H)]", "f32[1,N,max(1,floor(H/2))+min(1,floor((H+1)/2))-1]"]
+        );
         let ranged = inferred("range \"H\" from 2 to 512 step 2", &clamped);
         assert_eq!(ranged, ["f32[N,H]", "f32[1,N,floor(H/2)]"]);
         let branch = |condition: &str| {

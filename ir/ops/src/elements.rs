@@ -42,8 +42,13 @@ impl Table {
         if width == 0 || dims.iter().product::<usize>() * width != bytes.len() {
             return None;
         }
-        let items: Option<Vec<f64>> = bytes.chunks_exact(width).map(|chunk| number(ty.element, chunk)).collect();
-        Some(Self { element: ty.element, dims, items: items?.into_iter().map(|item| kept(ty.element, item)).collect() })
+        let items: Option<Vec<f64>> =
+            bytes.chunks_exact(width).map(|chunk| number(ty.element, chunk)).collect();
+        Some(Self {
+            element: ty.element,
+            dims,
+            items: items?.into_iter().map(|item| kept(ty.element, item)).collect(),
+        })
     }
 
     fn of_data(data: &Data) -> Option<Self> {
@@ -76,7 +81,8 @@ impl Table {
 
 /// Returns the known extents of a type with few enough elements.
 fn extents(ty: &TensorType) -> Option<Vec<usize>> {
-    let dims: Option<Vec<usize>> = ty.known_dims()?.iter().map(|extent| usize::try_from(*extent).ok()).collect();
+    let dims: Option<Vec<usize>> =
+        ty.known_dims()?.iter().map(|extent| usize::try_from(*extent).ok()).collect();
     let count = dims.as_ref()?.iter().try_fold(1usize, |count, extent| count.checked_mul(*extent))?;
     dims.filter(|_| count <= MAX_ELEMENTS)
 }
@@ -127,7 +133,10 @@ pub struct Tables<'m> {
 
 impl std::fmt::Debug for Tables<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tables").field("known", &self.known.len()).field("left", &self.left).finish_non_exhaustive()
+        f.debug_struct("Tables")
+            .field("known", &self.known.len())
+            .field("left", &self.left)
+            .finish_non_exhaustive()
     }
 }
 
@@ -223,7 +232,14 @@ impl<'m> Tables<'m> {
         table.items.iter().map(|item| item.is_finite().then_some(*item as i64)).collect()
     }
 
-    fn slice(&mut self, node: Node, data: &NodeData, first: &Table, result: Table, depth: u32) -> Option<Table> {
+    fn slice(
+        &mut self,
+        node: Node,
+        data: &NodeData,
+        first: &Table,
+        result: Table,
+        depth: u32,
+    ) -> Option<Table> {
         let rank = first.dims.len();
         let is_given = |index: usize| data.inputs.get(index).copied().flatten().is_some();
         let (starts, axes, steps) = if data.inputs.len() == 1 {
@@ -250,7 +266,14 @@ impl<'m> Tables<'m> {
         fits.then(|| gather(result, first, start, &steps))
     }
 
-    fn trilu(&mut self, node: Node, data: &NodeData, first: &Table, result: Table, depth: u32) -> Option<Table> {
+    fn trilu(
+        &mut self,
+        node: Node,
+        data: &NodeData,
+        first: &Table,
+        result: Table,
+        depth: u32,
+    ) -> Option<Table> {
         let diagonal = match data.inputs.get(1).copied().flatten() {
             Some(_) => *self.integers(node, 1, depth)?.first()?,
             None => 0,
@@ -285,14 +308,17 @@ fn transposed(data: &NodeData, first: &Table, result: Table) -> Option<Table> {
     };
     let steps = steps_of(&first.dims);
     let turned: Option<Vec<usize>> = order.iter().map(|axis| steps.get(*axis).copied()).collect();
-    let fits = order.len() == rank && order.iter().zip(&result.dims).all(|(axis, extent)| first.dims[*axis] == *extent);
+    let fits = order.len() == rank
+        && order.iter().zip(&result.dims).all(|(axis, extent)| first.dims[*axis] == *extent);
     Some(gather(result, first, 0, &turned.filter(|_| fits)?))
 }
 
 /// Fills a table with elements of another one, from a first position on, with a step for each axis.
 fn gather(result: Table, from: &Table, start: usize, steps: &[usize]) -> Table {
     let mut items = Vec::with_capacity(result.dims.iter().product());
-    positions(&result.dims, &[steps.to_vec()], |at| items.push(from.items.get(start + at[0]).copied().unwrap_or(f64::NAN)));
+    positions(&result.dims, &[steps.to_vec()], |at| {
+        items.push(from.items.get(start + at[0]).copied().unwrap_or(f64::NAN))
+    });
     Table { items, ..result }
 }
 
@@ -383,7 +409,8 @@ mod tests {
 
     /// Returns the elements of the graph's first output.
     fn elements(body: &str) -> Option<Vec<f64>> {
-        let mut module = text::parse(&format!("mem 1\nir_version 10\nopset \"\" 20\ngraph @g {{\n{body}\n}}\n")).unwrap();
+        let mut module =
+            text::parse(&format!("mem 1\nir_version 10\nopset \"\" 20\ngraph @g {{\n{body}\n}}\n")).unwrap();
         crate::infer(&mut module);
         let output = module.graph(module.main()).outputs[0];
         let read = |constant: &ConstData| match &constant.payload {
@@ -415,7 +442,8 @@ mod tests {
         let turned = elements(&format!("{six} %y = Transpose(%x) : f32[3,2]\n return %y")).unwrap();
         assert_eq!(turned, [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
         let ranges = "const %a : i64[1] = [-2]\n const %b : i64[1] = [3]\n const %d : i64[1] = [1]\n";
-        let cut = elements(&format!("{six}{ranges} %y = Slice(%x, %a, %b, %d) : f32[2,2]\n return %y")).unwrap();
+        let cut =
+            elements(&format!("{six}{ranges} %y = Slice(%x, %a, %b, %d) : f32[2,2]\n return %y")).unwrap();
         assert_eq!(cut, [2.0, 3.0, 5.0, 6.0]);
     }
 
@@ -433,7 +461,9 @@ mod tests {
 
     #[test]
     fn integers_beyond_a_table_are_unknown() {
-        let found = elements("const %x : i64[2] = [9223372036854775807, 1]\n %y = Neg(%x) : i64[2]\n return %y").unwrap();
+        let found =
+            elements("const %x : i64[2] = [9223372036854775807, 1]\n %y = Neg(%x) : i64[2]\n return %y")
+                .unwrap();
         assert!(found[0].is_nan());
         assert_eq!(found[1], -1.0);
     }

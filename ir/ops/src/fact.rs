@@ -44,9 +44,8 @@ impl Item {
     /// may be negative.
     pub fn upper_expr(&self) -> Option<DimExpr> {
         match self {
-            Self::Symbolic(expr) => {
-                Some(expr.clone()).filter(|expr| expr.lower_bound(&Ranges::new()).is_some_and(|least| least >= 0))
-            }
+            Self::Symbolic(expr) => Some(expr.clone())
+                .filter(|expr| expr.lower_bound(&Ranges::new()).is_some_and(|least| least >= 0)),
             Self::Within(upper) => Some(upper.clone()),
             other => other.upper().map(DimExpr::constant),
         }
@@ -228,7 +227,8 @@ impl Fact {
     /// Simplifies the expressions of type and elements for symbols in these ranges.
     pub fn simplified(self, ranges: &Ranges) -> Self {
         let data = self.data.map(|data| {
-            let is_symbolic = data.items.iter().any(|item| matches!(item, Item::Symbolic(_) | Item::Within(_)));
+            let is_symbolic =
+                data.items.iter().any(|item| matches!(item, Item::Symbolic(_) | Item::Within(_)));
             let simpler = |data: &Data| data.items.iter().map(|item| item.simplified(ranges)).collect();
             if is_symbolic { Arc::new(Data { items: simpler(&data), ..data.as_ref().clone() }) } else { data }
         });
@@ -242,7 +242,11 @@ impl Fact {
     }
     /// Creates a fact with the elements of a tensor and the type that they imply.
     pub fn with_data(data: Data) -> Self {
-        Self { ty: ValueType::Tensor(TensorType::fixed(data.element, &data.dims)), data: Some(Arc::new(data)), assumed: false }
+        Self {
+            ty: ValueType::Tensor(TensorType::fixed(data.element, &data.dims)),
+            data: Some(Arc::new(data)),
+            assumed: false,
+        }
     }
 }
 
@@ -253,7 +257,13 @@ mod tests {
 
     #[test]
     fn constants_keep_their_bytes_through_reading_and_writing() {
-        for element in [ElementType::Int64, ElementType::Bool, ElementType::Int8, ElementType::Float, ElementType::Double] {
+        for element in [
+            ElementType::Int64,
+            ElementType::Bool,
+            ElementType::Int8,
+            ElementType::Float,
+            ElementType::Double,
+        ] {
             let width = element.bits().unwrap() as usize / 8;
             let raw: Vec<u8> = (0..3).flat_map(|_| (0..width).map(|byte| u8::from(byte == 0))).collect();
             let constant = ConstData {

@@ -192,7 +192,10 @@ pub fn gradient(operator: &Operator) -> Gradient {
 #[must_use]
 pub fn gradient_named(domain: &str, name: &str) -> Gradient {
     match domain {
-        "" => KNOWN.iter().find(|(_, names)| names.contains(&name)).map_or(Gradient::None, |(gradient, _)| *gradient),
+        "" => KNOWN
+            .iter()
+            .find(|(_, names)| names.contains(&name))
+            .map_or(Gradient::None, |(gradient, _)| *gradient),
         "com.microsoft" if MICROSOFT.contains(&name) => Gradient::FromOperands,
         _ => Gradient::None,
     }

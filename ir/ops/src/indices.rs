@@ -76,7 +76,9 @@ impl PoolAxis {
         let end = start.checked_add(number(self.kernel)?.checked_sub(1)?.checked_mul(dilation)?)?;
         // Elements in the padding are not read: the nearest multiple of the dilation is the first.
         let first = if start < 0 {
-            start.checked_add(start.unsigned_abs().div_ceil(self.dilation).checked_mul(self.dilation)?.try_into().ok()?)?
+            start.checked_add(
+                start.unsigned_abs().div_ceil(self.dilation).checked_mul(self.dilation)?.try_into().ok()?,
+            )?
         } else {
             start
         };
@@ -94,9 +96,14 @@ pub fn pool_windows(node: &Typed<'_>) -> Option<PoolWindows> {
         return None;
     }
     let (from, to) = (node.input_dims(0)?, node.output_dims(1)?);
-    let spatial = from.len().checked_sub(2).filter(|spatial| *spatial > 0 && to.len() == from.len() && to[..2] == from[..2])?;
+    let spatial = from
+        .len()
+        .checked_sub(2)
+        .filter(|spatial| *spatial > 0 && to.len() == from.len() && to[..2] == from[..2])?;
     let list = |name: &str, count: usize, default: u64, least: u64| -> Option<Vec<u64>> {
-        let Some(stated) = data.ints(name).filter(|stated| !stated.is_empty()) else { return Some(vec![default; count]) };
+        let Some(stated) = data.ints(name).filter(|stated| !stated.is_empty()) else {
+            return Some(vec![default; count]);
+        };
         let all: Vec<u64> = stated.iter().map(|value| u64::try_from(*value).ok()).collect::<Option<_>>()?;
         (all.len() == count && all.iter().all(|value| *value >= least)).then_some(all)
     };
@@ -110,15 +117,19 @@ pub fn pool_windows(node: &Typed<'_>) -> Option<PoolWindows> {
             Some("VALID") => 0,
             // Runtimes refuse dilation here, and differ if the windows leave elements out.
             Some(same @ ("SAME_UPPER" | "SAME_LOWER")) if dilations[axis] == 1 => {
-                let covered =
-                    extent.div_ceil(strides[axis]).checked_sub(1)?.checked_mul(strides[axis])?.checked_add(kernel[axis])?;
+                let covered = extent
+                    .div_ceil(strides[axis])
+                    .checked_sub(1)?
+                    .checked_mul(strides[axis])?
+                    .checked_add(kernel[axis])?;
                 let padding = covered.checked_sub(extent)?;
                 if same == "SAME_UPPER" { padding / 2 } else { padding.div_ceil(2) }
             }
             Some(_) => return None,
         };
         let inner = product(&from[axis + 3..])?;
-        let (windows, stride, kernel, dilation) = (to[axis + 2], strides[axis], kernel[axis], dilations[axis]);
+        let (windows, stride, kernel, dilation) =
+            (to[axis + 2], strides[axis], kernel[axis], dilations[axis]);
         axes.push(PoolAxis { windows, extent, inner, stride, before, kernel, dilation });
     }
     Some(PoolWindows { images: from[0].checked_mul(from[1])?, image: product(&from[2..])?, axes })
@@ -132,7 +143,9 @@ mod tests {
 
     #[test]
     fn indices_are_below_an_extent() {
-        let extent = |case: Case, result: usize| case.typed(|node, info| info.indices.and_then(|rule| rule(node, result)));
+        let extent = |case: Case, result: usize| {
+            case.typed(|node, info| info.indices.and_then(|rule| rule(node, result)))
+        };
         let arg = |name: &str| Case::new(name, 13).input("f32[3,200,5]");
         assert_eq!(extent(arg("ArgMax"), 0), Some(3));
         assert_eq!(extent(arg("ArgMin").int("axis", -2), 0), Some(200));
@@ -140,7 +153,10 @@ mod tests {
         assert_eq!(extent(arg("ArgMax"), 1), None);
         assert_eq!(extent(Case::new("ArgMax", 13).input("f32[N,4]"), 0), None);
         let top = || Case::new("TopK", 11).input("f32[3,200,5]").ints_data(&[2]).outputs(2);
-        assert_eq!((extent(top(), 0), extent(top(), 1), extent(top().int("axis", 1), 1)), (None, Some(5), Some(200)));
+        assert_eq!(
+            (extent(top(), 0), extent(top(), 1), extent(top().int("axis", 1), 1)),
+            (None, Some(5), Some(200))
+        );
         assert_eq!(extent(Case::new("NonZero", 13).input("f32[3,200,5]"), 0), Some(200));
         assert_eq!(extent(Case::new("NonZero", 13).input("f32[]"), 0), Some(1));
         let pool = || Case::new("MaxPool", 12).input("f32[2,3,4,5]").ints("kernel_shape", &[2, 2]).outputs(2);
@@ -166,8 +182,14 @@ mod tests {
         assert_eq!(all(pool("4", 3).ints("pads", &[1, 1])), [(0, 1), (0, 2), (1, 3), (2, 3)]);
         // Elements at -1, 1, 3 and at 0, 2, 4.
         assert_eq!(all(pool("4", 3).ints("pads", &[1, 1]).ints("dilations", &[2])), [(1, 3), (0, 2)]);
-        assert_eq!(all(pool("5", 2).ints("strides", &[2]).string("auto_pad", "SAME_UPPER")), [(0, 1), (2, 3), (4, 4)]);
-        assert_eq!(all(pool("5", 2).ints("strides", &[2]).string("auto_pad", "SAME_LOWER")), [(0, 0), (1, 2), (3, 4)]);
+        assert_eq!(
+            all(pool("5", 2).ints("strides", &[2]).string("auto_pad", "SAME_UPPER")),
+            [(0, 1), (2, 3), (4, 4)]
+        );
+        assert_eq!(
+            all(pool("5", 2).ints("strides", &[2]).string("auto_pad", "SAME_LOWER")),
+            [(0, 0), (1, 2), (3, 4)]
+        );
         assert_eq!(all(pool("3", 2).ints("pads", &[1, 1]).string("auto_pad", "VALID")), [(0, 1), (1, 2)]);
         // Elements at -1 and 2 of an image of one element.
         let outside = pool("1", 2).ints("pads", &[1, 2]).ints("dilations", &[3]);

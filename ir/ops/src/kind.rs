@@ -173,9 +173,15 @@ const KNOWN: &[(KernelKind, &[&str])] = &[
             "com.microsoft::NhwcMaxPool",
         ],
     ),
-    (KernelKind::Recurrent, &["GRU", "LSTM", "RNN", "com.microsoft::AttnLSTM", "com.microsoft::DynamicQuantizeLSTM"]),
+    (
+        KernelKind::Recurrent,
+        &["GRU", "LSTM", "RNN", "com.microsoft::AttnLSTM", "com.microsoft::DynamicQuantizeLSTM"],
+    ),
     (KernelKind::InnerTranspose, &["Transpose"]),
-    (KernelKind::Gelu, &["Gelu", "com.microsoft::BiasGelu", "com.microsoft::FastGelu", "com.microsoft::Gelu"]),
+    (
+        KernelKind::Gelu,
+        &["Gelu", "com.microsoft::BiasGelu", "com.microsoft::FastGelu", "com.microsoft::Gelu"],
+    ),
     (KernelKind::Quantize, &["DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear"]),
     (KernelKind::Reorder, &["com.microsoft.nchwc::ReorderInput", "com.microsoft.nchwc::ReorderOutput"]),
     (KernelKind::Parts, &["Concat", "Slice", "Split"]),
@@ -277,7 +283,9 @@ impl KernelKind {
 /// The kind of a product: batched if its right operand has a batch of matrices.
 fn product(typed: &Typed<'_>) -> KernelKind {
     match typed.input_dims(1) {
-        Some(dims) if dims.len() > 2 && dims[..dims.len() - 2].iter().product::<u64>() > 1 => KernelKind::BatchedProduct,
+        Some(dims) if dims.len() > 2 && dims[..dims.len() - 2].iter().product::<u64>() > 1 => {
+            KernelKind::BatchedProduct
+        }
         _ => KernelKind::Product,
     }
 }
@@ -307,13 +315,17 @@ fn is_scalar(operator: &Operator) -> bool {
 
 /// The kind of a transpose. Without a permutation all axes are reversed.
 fn transpose(typed: &Typed<'_>) -> KernelKind {
-    let stays = typed.data().ints("perm").is_some_and(|perm| perm.last() == i64::try_from(perm.len() - 1).ok().as_ref());
+    let stays = typed
+        .data()
+        .ints("perm")
+        .is_some_and(|perm| perm.last() == i64::try_from(perm.len() - 1).ok().as_ref());
     if stays { KernelKind::OuterTranspose } else { KernelKind::InnerTranspose }
 }
 
 /// The kind of a reduction, by the last extents of operand and result.
 fn reduction(typed: &Typed<'_>) -> KernelKind {
-    let (operand, result) = (typed.input_dims(0).unwrap_or_default(), typed.output_dims(0).unwrap_or_default());
+    let (operand, result) =
+        (typed.input_dims(0).unwrap_or_default(), typed.output_dims(0).unwrap_or_default());
     let keeps_last = operand.last().is_some_and(|last| *last > 1) && operand.last() == result.last();
     if keeps_last { KernelKind::OuterReduction } else { KernelKind::InnerReduction }
 }
@@ -326,7 +338,8 @@ mod tests {
     use crate::table::all;
 
     fn kinds(graph: &str) -> Vec<&'static str> {
-        let mut module = memc_ir::text::parse(&format!("mem 1\nir_version 10\nopset \"\" 13\n\n{graph}")).unwrap();
+        let mut module =
+            memc_ir::text::parse(&format!("mem 1\nir_version 10\nopset \"\" 13\n\n{graph}")).unwrap();
         crate::infer(&mut module);
         module.graph(module.main()).nodes.iter().map(|node| KernelKind::of(&module, *node).name()).collect()
     }

@@ -40,12 +40,14 @@ pub use families::training::{buffer_extent, new_values};
 pub use gradient::{Gradient, gradient, gradient_named};
 pub use held::held_constant;
 pub use indices::{IndexRule, PoolAxis, PoolWindows, pool_windows};
-pub use info::{Gathers, InPlace, InferFn, Linear, OpInfo, Reads, Repeat, Rounding, Scalar, SplitAxes, Typed, View, Work};
+pub use info::{
+    Gathers, InPlace, InferFn, Linear, OpInfo, Reads, Repeat, Rounding, Scalar, SplitAxes, Typed, View, Work,
+};
 pub use inverse::{Inverse, inverse, inverse_named};
 pub use kind::KernelKind;
 pub use pieces::{
-    Piece, Pieces, Reach, ReachRule, Share, Stretch, Taken, holds_zeros, pieces, pieces_between, pieces_giving, pieces_in_blocks,
-    pieces_reaching,
+    Piece, Pieces, Reach, ReachRule, Share, Stretch, Taken, holds_zeros, pieces, pieces_between,
+    pieces_giving, pieces_in_blocks, pieces_reaching,
 };
 pub use profile::Profile;
 pub use repeat::{feeds_unrepeatable, is_seeded, may_train, repeatable};

@@ -73,7 +73,9 @@ pub fn may_train(module: &Module, node: Node) -> bool {
         return data.int("is_test", 0) == 0;
     }
     match &*data.operator.name {
-        "BatchNormalization" => data.int("training_mode", 0) != 0 || data.outputs.iter().skip(1).any(Option::is_some),
+        "BatchNormalization" => {
+            data.int("training_mode", 0) != 0 || data.outputs.iter().skip(1).any(Option::is_some)
+        }
         _ => data.inputs.get(2).copied().flatten().is_some_and(|flag| !is_false(module, flag)),
     }
 }
@@ -105,17 +107,24 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use memc_ir::{
-        Attribute, ConstData, ConstOrigin, ElementType, ModuleBuilder, NewNode, Operator, Origin, TensorType, ValueType,
+        Attribute, ConstData, ConstOrigin, ElementType, ModuleBuilder, NewNode, Operator, Origin, TensorType,
+        ValueType,
     };
 
-    fn new(domain: &str, name: &str, inputs: Vec<Option<Value>>, attributes: Vec<(String, Attribute)>) -> NewNode {
+    fn new(
+        domain: &str,
+        name: &str,
+        inputs: Vec<Option<Value>>,
+        attributes: Vec<(String, Attribute)>,
+    ) -> NewNode {
         let operator = Operator { domain: domain.into(), ..Operator::onnx(name, 20) };
         NewNode::new(operator, inputs, attributes, Origin::Text)
     }
 
     fn flag(builder: &mut ModuleBuilder, value: u8) -> Value {
         let payload = Payload::Raw(vec![value].into());
-        let constant = ConstData { ty: TensorType::fixed(ElementType::Bool, &[]), payload, origin: ConstOrigin::New };
+        let constant =
+            ConstData { ty: TensorType::fixed(ElementType::Bool, &[]), payload, origin: ConstOrigin::New };
         let main = builder.module().main();
         let constant = builder.constant(constant);
         builder.initializer(main, &format!("flag{value}"), constant)
@@ -131,7 +140,11 @@ mod tests {
         if let Some(value) = training {
             inputs.extend([None, Some(flag(&mut builder, value))]);
         }
-        let node = builder.node(main, new(domain, name, inputs, Vec::new()), &[Some(("y".into(), ValueType::Unknown))]);
+        let node = builder.node(
+            main,
+            new(domain, name, inputs, Vec::new()),
+            &[Some(("y".into(), ValueType::Unknown))],
+        );
         repeatable(builder.module(), node)
     }
 
@@ -192,8 +205,13 @@ mod tests {
             let main = builder.module().main();
             let condition = builder.input(main, "c", ValueType::Unknown, None);
             let body = builder.graph("then");
-            builder.node(body, new("", inner, vec![Some(condition)], Vec::new()), &[Some(("i".into(), ValueType::Unknown))]);
-            let outer = new("", "If", vec![Some(condition)], vec![("then_branch".into(), Attribute::Graph(body))]);
+            builder.node(
+                body,
+                new("", inner, vec![Some(condition)], Vec::new()),
+                &[Some(("i".into(), ValueType::Unknown))],
+            );
+            let outer =
+                new("", "If", vec![Some(condition)], vec![("then_branch".into(), Attribute::Graph(body))]);
             let node = builder.node(main, outer, &[Some(("y".into(), ValueType::Unknown))]);
             assert_eq!(repeatable(builder.module(), node), expected, "{inner}");
         }

@@ -233,7 +233,8 @@ mod tests {
 
     #[test]
     fn numbers_and_expressions_agree() {
-        let formula = |n: Size| (((&n + 3) * &n).ceil_div(2).max(&n * 40).min(500) + n.floor_div(3)).rounded();
+        let formula =
+            |n: Size| (((&n + 3) * &n).ceil_div(2).max(&n * 40).min(500) + n.floor_div(3)).rounded();
         let expr = formula(Size::Expr(DimExpr::symbol("N"))).expr();
         for n in [0u64, 1, 2, 7, 77, 1000] {
             let bound = expr.as_ref().and_then(|expr| expr.bind(&[("N".to_owned(), n)].into()));

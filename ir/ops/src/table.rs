@@ -49,14 +49,22 @@ mod tests {
     #[test]
     fn every_operator_stands_once() {
         for pair in all().windows(2) {
-            assert!((pair[0].domain, pair[0].name) < (pair[1].domain, pair[1].name), "{} stands twice", pair[1].name);
+            assert!(
+                (pair[0].domain, pair[0].name) < (pair[1].domain, pair[1].name),
+                "{} stands twice",
+                pair[1].name
+            );
         }
     }
 
     #[test]
     fn every_operator_is_found() {
         for info in all() {
-            assert!(find(info.domain, info.name).is_some_and(|found| std::ptr::eq(found, *info)), "{}", info.name);
+            assert!(
+                find(info.domain, info.name).is_some_and(|found| std::ptr::eq(found, *info)),
+                "{}",
+                info.name
+            );
             assert!(find("elsewhere", info.name).is_none());
         }
     }

@@ -35,7 +35,11 @@ pub fn expand_target(from: &[Dim], to: &[Dim]) -> Option<Vec<i64>> {
     let element = |(axis, extent): (usize, &Dim)| match extent {
         Dim::Known(extent) => i64::try_from(*extent).ok(),
         // An extent of 1 leaves the operand's.
-        extent => axis.checked_sub(missing).and_then(|axis| from.get(axis)).is_some_and(|own| own.same(extent)).then_some(1),
+        extent => axis
+            .checked_sub(missing)
+            .and_then(|axis| from.get(axis))
+            .is_some_and(|own| own.same(extent))
+            .then_some(1),
     };
     to.iter().enumerate().map(element).collect()
 }

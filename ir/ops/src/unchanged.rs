@@ -32,7 +32,10 @@ const CONDITIONS: &[(&str, Condition)] = &[
     // Without bounds it clamps infinities to the greatest finite numbers.
     ("Clip", |typed, _| {
         let data = typed.data();
-        data.operator.version >= 11 && data.operands().count() == 1 && keeps_element(typed) && is_integral(typed)
+        data.operator.version >= 11
+            && data.operands().count() == 1
+            && keeps_element(typed)
+            && is_integral(typed)
     }),
     ("Dropout", |typed, _| !may_train(typed.module, typed.node)),
     ("Expand", |typed, _| keeps_type(typed, 0)),
@@ -40,7 +43,8 @@ const CONDITIONS: &[(&str, Condition)] = &[
     ("Pad", |typed, elements| pads_nothing(typed, known(typed, elements, 1)) && keeps_type(typed, 0)),
     ("Slice", |typed, elements| {
         let is_one = |steps: &Data| all(steps, |item| *item == Item::Int(1));
-        keeps_type(typed, 0) && (typed.data().inputs.len() < 5 || known(typed, elements, 4).is_some_and(is_one))
+        keeps_type(typed, 0)
+            && (typed.data().inputs.len() < 5 || known(typed, elements, 4).is_some_and(is_one))
     }),
     ("Split", |typed, _| typed.data().outputs.len() == 1 && keeps_type(typed, 0)),
     ("Tile", |typed, _| keeps_type(typed, 0)),
@@ -61,11 +65,13 @@ fn known<'e>(typed: &Typed<'_>, elements: &'e Elements<'_>, position: usize) -> 
 /// Returns the operators of which a node may equal an operand, in order. Each is a fact that ONNX
 /// Runtime's kernel is held to.
 pub fn passing_on() -> impl Iterator<Item = &'static OpInfo> {
-    let by_algebra =
-        |algebra: Algebra| algebra.keeps_single || algebra.neutral.is_some_and(|neutral| neutral != Neutral::AboutOne);
+    let by_algebra = |algebra: Algebra| {
+        algebra.keeps_single || algebra.neutral.is_some_and(|neutral| neutral != Neutral::AboutOne)
+    };
     let passes = move |info: &&OpInfo| {
         let by_name = info.name == CHOICE || condition(info.name).is_some();
-        info.domain.is_empty() && (by_name || info.view == View::Reshape || info.algebra.is_some_and(by_algebra))
+        info.domain.is_empty()
+            && (by_name || info.view == View::Reshape || info.algebra.is_some_and(by_algebra))
     };
     table::all().iter().copied().filter(passes)
 }
@@ -115,7 +121,8 @@ fn neutral(typed: &Typed<'_>, algebra: &Algebra, elements: &Elements<'_>, zero: 
     };
     let kept = |kept: usize, partner: usize| {
         let partner = is_neutral(partner)?;
-        (keeps_element_of(typed, kept) && (keeps_type(typed, kept) || broadcasts_into(typed, kept, partner))).then_some(kept)
+        (keeps_element_of(typed, kept) && (keeps_type(typed, kept) || broadcasts_into(typed, kept, partner)))
+            .then_some(kept)
     };
     kept(0, 1).or_else(|| if algebra.commutes { kept(1, 0) } else { None })
 }
@@ -123,7 +130,9 @@ fn neutral(typed: &Typed<'_>, algebra: &Algebra, elements: &Elements<'_>, zero: 
 fn is_zero(item: &Item, zero: Zero, negative: bool) -> bool {
     match item {
         Item::Int(value) => *value == 0,
-        Item::Float(value) => *value == 0.0 && (zero == Zero::AnySign || value.is_sign_negative() == negative),
+        Item::Float(value) => {
+            *value == 0.0 && (zero == Zero::AnySign || value.is_sign_negative() == negative)
+        }
         _ => false,
     }
 }
@@ -154,7 +163,8 @@ fn chosen(typed: &Typed<'_>, condition: &Data, zero: Zero) -> Option<usize> {
         Item::Int(_) => 1,
         _ => return None,
     };
-    (all(condition, |item| Some(item) == condition.items.first()) && keeps_type(typed, position)).then_some(position)
+    (all(condition, |item| Some(item) == condition.items.first()) && keeps_type(typed, position))
+        .then_some(position)
 }
 
 /// Whether all pads are zero. Pads are an operand, or an attribute before operator set 11.
@@ -196,7 +206,8 @@ pub fn same_type(left: &TensorType, right: &TensorType) -> bool {
     let extents = left.shape.as_ref().zip(right.shape.as_ref());
     left.element == right.element
         && left.element != ElementType::Undefined
-        && extents.is_some_and(|(a, b)| a.len() == b.len() && a.iter().zip(b).all(|(a, b): (&Dim, &Dim)| a.same(b)))
+        && extents
+            .is_some_and(|(a, b)| a.len() == b.len() && a.iter().zip(b).all(|(a, b): (&Dim, &Dim)| a.same(b)))
 }
 
 /// Returns, per value of the main graph, whether its type or elements may rest on the default of a graph
@@ -208,7 +219,8 @@ pub fn rests_on_defaults(module: &Module) -> memc_ir::SecondaryMap<Value, bool> 
     // it.
     let overridable = |value: &Value| module.ir_version >= 4 && module.value(*value).default.is_some();
     let steering = |value: &Value| module.ty(*value).tensor().is_some_and(|ty| ty.element.is_integral());
-    let inputs: Vec<Value> = main.inputs.iter().copied().filter(|value| overridable(value) && steering(value)).collect();
+    let inputs: Vec<Value> =
+        main.inputs.iter().copied().filter(|value| overridable(value) && steering(value)).collect();
     if inputs.is_empty() {
         return rests;
     }
@@ -228,7 +240,9 @@ pub fn rests_on_defaults(module: &Module) -> memc_ir::SecondaryMap<Value, bool> 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use memc_ir::{Attribute, ConstData, ConstOrigin, ModuleBuilder, NewNode, Node, Operator, Origin, Payload, ValueType};
+    use memc_ir::{
+        Attribute, ConstData, ConstOrigin, ModuleBuilder, NewNode, Node, Operator, Origin, Payload, ValueType,
+    };
 
     use super::*;
 
@@ -282,18 +296,27 @@ mod tests {
         for (name, number, behind, expected) in exact {
             assert_eq!(with_number(name, number, behind, Zero::Exact), expected, "{name} {number} {behind}");
         }
-        for (name, number, expected) in [("Add", 0.0, Some(0)), ("Sub", -0.0, Some(0)), ("Pow", 1.0, Some(0)), ("Pow", 0.0, None)]
+        for (name, number, expected) in
+            [("Add", 0.0, Some(0)), ("Sub", -0.0, Some(0)), ("Pow", 1.0, Some(0)), ("Pow", 0.0, None)]
         {
             assert_eq!(with_number(name, number, true, Zero::AnySign), expected, "{name} {number}");
         }
     }
 
     /// Builds a node with one operand of type `from` and a result of type `to`, and calls `unchanged`.
-    fn with_types(name: &str, version: i64, from: &str, to: &str, attributes: Vec<(String, Attribute)>) -> Option<usize> {
+    fn with_types(
+        name: &str,
+        version: i64,
+        from: &str,
+        to: &str,
+        attributes: Vec<(String, Attribute)>,
+    ) -> Option<usize> {
         let mut builder = ModuleBuilder::new();
         let main = builder.module().main();
         let ty = |text: &str| {
-            let dims = text.split_terminator(',').map(|dim| if dim == "?" { Dim::Unknown } else { Dim::from_name(dim) });
+            let dims = text
+                .split_terminator(',')
+                .map(|dim| if dim == "?" { Dim::Unknown } else { Dim::from_name(dim) });
             ValueType::Tensor(TensorType::new(ElementType::Float, dims.collect()))
         };
         let x = builder.input(main, "x", ty(from), None);
@@ -336,7 +359,10 @@ mod tests {
         assert!(CONDITIONS.is_sorted_by_key(|(name, _)| *name));
         assert!(CONDITIONS.iter().all(|(name, _)| table::find("", name).is_some()));
         let names: Vec<&str> = passing_on().map(|info| info.name).collect();
-        assert!(["Add", "Concat", "Reshape", "Where"].iter().all(|name| names.contains(name)) && !names.contains(&"Pow"));
+        assert!(
+            ["Add", "Concat", "Reshape", "Where"].iter().all(|name| names.contains(name))
+                && !names.contains(&"Pow")
+        );
     }
 
     #[test]
@@ -368,9 +394,11 @@ mod tests {
         let payload = Payload::Raw(vec![0; 8].into());
         let constant = builder.constant(ConstData { ty: ty.clone(), payload, origin: ConstOrigin::New });
         let shape = builder.input(main, "shape", ValueType::Tensor(ty.clone()), Some(constant));
-        let first = node(&mut builder, Operator::onnx("Neg", 21), vec![Some(shape)], vec![], ValueType::Tensor(ty));
+        let first =
+            node(&mut builder, Operator::onnx("Neg", 21), vec![Some(shape)], vec![], ValueType::Tensor(ty));
         let result = builder.module().node(first).outputs[0].unwrap();
-        let other = node(&mut builder, Operator::onnx("Neg", 21), vec![Some(result)], vec![], ValueType::Unknown);
+        let other =
+            node(&mut builder, Operator::onnx("Neg", 21), vec![Some(result)], vec![], ValueType::Unknown);
         let last = builder.module().node(other).outputs[0].unwrap();
         let rests = rests_on_defaults(builder.module());
         assert!(rests[shape] && rests[result] && rests[last]);

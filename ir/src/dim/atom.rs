@@ -44,8 +44,12 @@ impl Atom {
     pub(super) fn map(&self, map: &mut dyn FnMut(&DimExpr) -> Option<DimExpr>) -> Option<DimExpr> {
         match self {
             Self::Floor { of, by } => map(of)?.floor_div(&map(by)?),
-            Self::Min(operands) => operands.iter().map(map).collect::<Option<Vec<_>>>().and_then(DimExpr::min_of),
-            Self::Max(operands) => operands.iter().map(map).collect::<Option<Vec<_>>>().and_then(DimExpr::max_of),
+            Self::Min(operands) => {
+                operands.iter().map(map).collect::<Option<Vec<_>>>().and_then(DimExpr::min_of)
+            }
+            Self::Max(operands) => {
+                operands.iter().map(map).collect::<Option<Vec<_>>>().and_then(DimExpr::max_of)
+            }
         }
     }
     /// Whether the value is never negative because no operand is.
@@ -69,7 +73,9 @@ impl Atom {
             return None;
         }
         let divisor = by.as_constant()?;
-        let whole = DimExpr { terms: of.without_constant().terms.into_keys().map(|monomial| (monomial, 1)).collect() };
+        let whole = DimExpr {
+            terms: of.without_constant().terms.into_keys().map(|monomial| (monomial, 1)).collect(),
+        };
         whole.sub(&whole.times(divisor)?.sub(of)?.ceil_div(by)?)
     }
     /// Returns the atom as an expression; `None` if it is too large.
@@ -100,7 +106,12 @@ impl DimExpr {
     /// `s - ceil((k*s-p)/k)`, where `s` is the sum of the factors of `p`; `None` if there is no such
     /// quotient. What is left of a remainder often cancels then.
     pub(super) fn rounded_up(&self) -> Option<Self> {
-        if !self.terms.keys().flatten().any(|factor| matches!(factor, Factor::Atom(atom) if atom.is_nearly_whole())) {
+        if !self
+            .terms
+            .keys()
+            .flatten()
+            .any(|factor| matches!(factor, Factor::Atom(atom) if atom.is_nearly_whole()))
+        {
             return None;
         }
         let mut is_changed = false;
@@ -255,10 +266,13 @@ fn reduced(of: &DimExpr, by: &DimExpr) -> Option<(DimExpr, DimExpr)> {
     let mut shared: Monomial = all().next().map(|(monomial, _)| monomial.clone()).unwrap_or_default();
     for (monomial, _) in all() {
         let mut left = monomial.clone();
-        shared.retain(|factor| left.iter().position(|other| other == factor).map(|at| left.remove(at)).is_some());
+        shared.retain(|factor| {
+            left.iter().position(|other| other == factor).map(|at| left.remove(at)).is_some()
+        });
     }
     let sign = if by.leading()?.1 < 0 { -1 } else { 1 };
-    let divisor = DimExpr { terms: [(shared, i64::try_from(content.max(1)).ok()?.checked_mul(sign)?)].into() };
+    let divisor =
+        DimExpr { terms: [(shared, i64::try_from(content.max(1)).ok()?.checked_mul(sign)?)].into() };
     Some((of.div_exact(&divisor)?, by.div_exact(&divisor)?))
 }
 
@@ -269,15 +283,19 @@ fn negated(operands: &[DimExpr]) -> Option<Vec<DimExpr>> {
 /// Splits off a minimum with coefficient 1, if it is the only atom of this kind: its operands, each plus
 /// the other terms.
 fn spread(expr: &DimExpr) -> Option<Vec<DimExpr>> {
-    let is_min = |factor: &&Factor| matches!(factor, Factor::Atom(atom) if matches!(atom.as_ref(), Atom::Min(_)));
-    let is_max = |factor: &&Factor| matches!(factor, Factor::Atom(atom) if matches!(atom.as_ref(), Atom::Max(_)));
+    let is_min =
+        |factor: &&Factor| matches!(factor, Factor::Atom(atom) if matches!(atom.as_ref(), Atom::Min(_)));
+    let is_max =
+        |factor: &&Factor| matches!(factor, Factor::Atom(atom) if matches!(atom.as_ref(), Atom::Max(_)));
     let mut found = expr.terms.iter().filter(|(monomial, value)| {
         (**value == 1 && monomial.iter().any(|factor| is_min(&factor)))
             || (**value == -1 && monomial.iter().any(|factor| is_max(&factor)))
     });
     let (monomial, value) = found.next()?;
     let ([Factor::Atom(atom)], None) = (monomial.as_slice(), found.next()) else { return None };
-    let others = DimExpr { terms: expr.terms.iter().filter(|term| term.0 != monomial).map(|(a, b)| (a.clone(), *b)).collect() };
+    let others = DimExpr {
+        terms: expr.terms.iter().filter(|term| term.0 != monomial).map(|(a, b)| (a.clone(), *b)).collect(),
+    };
     let operands: Option<Vec<DimExpr>> = atom.parts().map(|part| others.add(&part.times(*value)?)).collect();
     operands.filter(|operands| operands.len() <= MAX_OPERANDS)
 }
@@ -315,8 +333,10 @@ fn smallest(operands: Vec<DimExpr>) -> Option<DimExpr> {
     for operand in &mut kept {
         *operand = operand.plus(shift.checked_neg()?)?;
     }
-    let content =
-        kept.iter().flat_map(|operand| operand.terms.values()).fold(0, |common, value| gcd(common, value.unsigned_abs()));
+    let content = kept
+        .iter()
+        .flat_map(|operand| operand.terms.values())
+        .fold(0, |common, value| gcd(common, value.unsigned_abs()));
     let content = i64::try_from(content.max(1)).ok()?;
     for operand in &mut kept {
         *operand = scaled_down(operand, content)?;
@@ -359,7 +379,9 @@ fn distinct(mut operands: Vec<DimExpr>) -> Vec<DimExpr> {
     operands.dedup();
     let is_larger = |at: &usize, operands: &[DimExpr]| {
         let own = &operands[*at];
-        operands.iter().any(|other| other != own && own.sub(other).is_some_and(|excess| excess.is_evidently_extent()))
+        operands
+            .iter()
+            .any(|other| other != own && own.sub(other).is_some_and(|excess| excess.is_evidently_extent()))
     };
     let kept: Vec<usize> = (0..operands.len()).filter(|at| !is_larger(at, &operands)).collect();
     kept.into_iter().map(|at| operands[at].clone()).collect()

@@ -35,7 +35,8 @@ impl DimExpr {
     /// Compares two expressions over all extents in the ranges.
     pub fn compare(&self, other: &Self, ranges: &Ranges) -> Comparison {
         let Some((excess, lack)) = self.sub(other).zip(other.sub(self)) else { return Comparison::Unknown };
-        let (min, max) = (lower_bound(&excess, ranges), lower_bound(&lack, ranges).and_then(i128::checked_neg));
+        let (min, max) =
+            (lower_bound(&excess, ranges), lower_bound(&lack, ranges).and_then(i128::checked_neg));
         match (min, max) {
             (Some(min), _) if min > 0 => Comparison::Greater,
             (_, Some(max)) if max < 0 => Comparison::Less,
@@ -80,12 +81,19 @@ impl DimExpr {
         simpler
     }
     fn simplified_once(&self, ranges: &Ranges) -> Self {
-        let plain = self.terms.keys().flatten().all(|factor| matches!(factor, Factor::Symbol(name) if !is_fixed(name, ranges)));
+        let plain = self
+            .terms
+            .keys()
+            .flatten()
+            .all(|factor| matches!(factor, Factor::Symbol(name) if !is_fixed(name, ranges)));
         if plain {
             return self.clone();
         }
         let simpler = self.map_factors(&mut |factor| simpler_factor(factor, ranges));
-        simpler.map_or_else(|| self.clone(), |simpler| without_exact_quotients(&simpler, ranges).unwrap_or(simpler))
+        simpler.map_or_else(
+            || self.clone(),
+            |simpler| without_exact_quotients(&simpler, ranges).unwrap_or(simpler),
+        )
     }
 }
 
@@ -104,14 +112,24 @@ fn simpler_factor(factor: &Factor, ranges: &Ranges) -> Option<DimExpr> {
         Factor::Atom(atom) => atom,
     };
     match atom.as_ref() {
-        Atom::Floor { of, by } => simpler_floor(&of.simplified_once(ranges), &by.simplified_once(ranges), ranges),
-        Atom::Min(operands) => DimExpr::min_of(needed(operands, ranges, |own, other| own.at_least(other, ranges))),
-        Atom::Max(operands) => DimExpr::max_of(needed(operands, ranges, |own, other| other.at_least(own, ranges))),
+        Atom::Floor { of, by } => {
+            simpler_floor(&of.simplified_once(ranges), &by.simplified_once(ranges), ranges)
+        }
+        Atom::Min(operands) => {
+            DimExpr::min_of(needed(operands, ranges, |own, other| own.at_least(other, ranges)))
+        }
+        Atom::Max(operands) => {
+            DimExpr::max_of(needed(operands, ranges, |own, other| other.at_least(own, ranges)))
+        }
     }
 }
 
 /// Returns the simplified operands without those that another one makes superfluous.
-fn needed(operands: &[DimExpr], ranges: &Ranges, is_covered: impl Fn(&DimExpr, &DimExpr) -> bool) -> Vec<DimExpr> {
+fn needed(
+    operands: &[DimExpr],
+    ranges: &Ranges,
+    is_covered: impl Fn(&DimExpr, &DimExpr) -> bool,
+) -> Vec<DimExpr> {
     let mut kept: Vec<DimExpr> = operands.iter().map(|operand| operand.simplified_once(ranges)).collect();
     let mut at = 0;
     while at < kept.len() {
@@ -157,7 +175,9 @@ fn in_steps(of: &DimExpr, by: i64, ranges: &Ranges) -> Option<DimExpr> {
     let stepped = of.map_factors(&mut |factor| {
         let own = DimExpr::factor(factor.clone());
         let Factor::Symbol(name) = factor else { return Some(own) };
-        let range = ranges.get(name.as_ref()).filter(|range| range.step > 1 && range.min.checked_rem(range.step) == Some(0));
+        let range = ranges
+            .get(name.as_ref())
+            .filter(|range| range.step > 1 && range.min.checked_rem(range.step) == Some(0));
         let Some(step) = range.and_then(|range| i64::try_from(range.step).ok()) else { return Some(own) };
         own.floor_div(&DimExpr::constant(step))?.times(step)
     })?;
@@ -196,7 +216,11 @@ fn lower_bound(expr: &DimExpr, ranges: &Ranges) -> Option<i128> {
     let least = bound(&rest)?.checked_mul(times.into())?;
     let of_factors = factors.iter().try_fold(least, |least, factor| {
         let Interval { min, max } = interval_of(factor, ranges);
-        least.checked_mul(if least >= 0 { min.filter(|min| *min >= 0)? } else { max.filter(|_| min >= Some(0))? })
+        least.checked_mul(if least >= 0 {
+            min.filter(|min| *min >= 0)?
+        } else {
+            max.filter(|_| min >= Some(0))?
+        })
     });
     let apart = of_factors.and_then(|least| least.checked_add(plus.into()));
     // A factor may be negative, or have no bound.
@@ -233,7 +257,9 @@ fn common(expr: &DimExpr) -> Option<Common> {
     for (others, other) in terms {
         (times, is_single) = (gcd(times, other.unsigned_abs()), false);
         let mut left = others.clone();
-        factors.retain(|factor| left.iter().position(|other| other == factor).map(|at| left.remove(at)).is_some());
+        factors.retain(|factor| {
+            left.iter().position(|other| other == factor).map(|at| left.remove(at)).is_some()
+        });
     }
     (!is_single && (times > 1 || !factors.is_empty())).then_some(())?;
     let times = i64::try_from(times).ok()?;
@@ -274,7 +300,10 @@ fn at_corner(expr: &DimExpr, factors: &[&Factor], choice: u32, ranges: &Ranges) 
         let at = factors.iter().position(|other| *other == factor)?;
         let Interval { min, max } = interval_of(factor, ranges);
         let name = format!("d{at}");
-        let size = min.zip(max).and_then(|(min, max)| max.checked_sub(min)).and_then(|size| u64::try_from(size).ok());
+        let size = min
+            .zip(max)
+            .and_then(|(min, max)| max.checked_sub(min))
+            .and_then(|size| u64::try_from(size).ok());
         distances.insert(name.clone(), super::range::Range { min: 0, max: size, step: 1 });
         let distance = DimExpr::symbol(&name);
         let is_upper = u32::try_from(at).is_ok_and(|at| choice.checked_shr(at).unwrap_or(0) & 1 == 1);
@@ -319,7 +348,10 @@ impl Proof<'_> {
         let plain = expr.interval(self.ranges).min;
         let symbolic = expr.terms.keys().filter(|monomial| !monomial.is_empty()).count();
         let has_atom = expr.terms.keys().flatten().any(|factor| matches!(factor, Factor::Atom(_)));
-        if (symbolic <= 1 && !has_atom) || self.effort == 0 || plain.is_some() && is_reached(expr, plain, self.ranges) {
+        if (symbolic <= 1 && !has_atom)
+            || self.effort == 0
+            || plain.is_some() && is_reached(expr, plain, self.ranges)
+        {
             return plain;
         }
         self.effort -= 1;
@@ -345,7 +377,14 @@ impl Proof<'_> {
     }
     /// Uses `(p - k + 1)/k <= floor(p/k) <= p/k`, or exactly `p/k` if `k` always divides `p`: bounds the
     /// expression times `k`.
-    fn by_quotient(&mut self, expr: &DimExpr, atom: &Factor, of: &DimExpr, by: i64, steps: u32) -> Option<i128> {
+    fn by_quotient(
+        &mut self,
+        expr: &DimExpr,
+        atom: &Factor,
+        of: &DimExpr,
+        by: i64,
+        steps: u32,
+    ) -> Option<i128> {
         let (with, rest) = split_at(expr, atom)?;
         let replaced = if of.is_multiple_of(by.unsigned_abs(), self.ranges) || self.is_extent(&with.neg()?) {
             of.clone()
@@ -362,7 +401,14 @@ impl Proof<'_> {
     /// A minimum equals one of its operands, so the worst operand gives a bound. If the minimum counts
     /// negatively, it is at most each operand, so the best operand gives one. Maxima are the mirror
     /// image.
-    fn by_operands(&mut self, expr: &DimExpr, atom: &Factor, operands: &[DimExpr], is_min: bool, steps: u32) -> Option<i128> {
+    fn by_operands(
+        &mut self,
+        expr: &DimExpr,
+        atom: &Factor,
+        operands: &[DimExpr],
+        is_min: bool,
+        steps: u32,
+    ) -> Option<i128> {
         let (with, rest) = split_at(expr, atom)?;
         let mut bounds = Vec::new();
         for operand in operands {
@@ -370,6 +416,10 @@ impl Proof<'_> {
             bounds.push(replaced.and_then(|replaced| self.lower_bound(&replaced, steps)));
         }
         let counted = if is_min { with.neg()? } else { with };
-        if self.is_extent(&counted) { bounds.into_iter().max().flatten() } else { bounds.into_iter().min().flatten() }
+        if self.is_extent(&counted) {
+            bounds.into_iter().max().flatten()
+        } else {
+            bounds.into_iter().min().flatten()
+        }
     }
 }

@@ -61,9 +61,12 @@ impl Domain {
     }
     /// Whether symbols with these extents keep all ranges and limits. A missing symbol keeps its range.
     pub fn contains(&self, extents: &BTreeMap<String, u64>) -> bool {
-        let in_range = |(name, extent): (&String, &u64)| self.ranges.get(name).is_none_or(|range| range.contains(*extent));
+        let in_range = |(name, extent): (&String, &u64)| {
+            self.ranges.get(name).is_none_or(|range| range.contains(*extent))
+        };
         let value = |of: &DimExpr| of.bind(extents).and_then(|bound| bound.as_constant());
-        let keeps = |limit: &Limit| value(&limit.of).is_none_or(|value| i128::from(value) <= i128::from(limit.most));
+        let keeps =
+            |limit: &Limit| value(&limit.of).is_none_or(|value| i128::from(value) <= i128::from(limit.most));
         extents.iter().all(in_range) && self.limits.iter().all(keeps)
     }
     /// Returns points of the domain that tell apart expressions which are not equal for all extents: the
@@ -79,13 +82,17 @@ impl Domain {
         let between = SPREAD.iter().map(|share| {
             self.probe(&|at, range| {
                 let upper_half = range.count().unwrap_or(100) / 2;
-                extent(range, (u128::from(upper_half) * u128::from((share * (2 * at + 3)) % 1000) / 1000) as u64)
+                extent(
+                    range,
+                    (u128::from(upper_half) * u128::from((share * (2 * at + 3)) % 1000) / 1000) as u64,
+                )
             })
         });
         let largest = std::iter::once(self.probe(&|_, range| extent(range, 0)));
         let mut all: Vec<BTreeMap<String, u64>> = largest.chain(near).chain(between).collect();
         all.dedup();
-        let kept: Vec<BTreeMap<String, u64>> = all.iter().filter(|point| self.contains(point)).cloned().collect();
+        let kept: Vec<BTreeMap<String, u64>> =
+            all.iter().filter(|point| self.contains(point)).cloned().collect();
         // Limits may leave out every point: points beyond them tell expressions apart as well.
         if kept.is_empty() { all } else { kept }
     }
@@ -105,13 +112,16 @@ impl Domain {
             let (most, ranges) = open.get(at)?.clone();
             let unsure: Vec<&Limit> = self.limits.iter().filter(|limit| !limit.holds_in(&ranges)).collect();
             let symbols = unsure.iter().flat_map(|limit| limit.of.symbols());
-            let widest = symbols.filter_map(|symbol| Some((ranges.get(symbol.as_ref())?.count()?, symbol))).max();
+            let widest =
+                symbols.filter_map(|symbol| Some((ranges.get(symbol.as_ref())?.count()?, symbol))).max();
             let Some((_, symbol)) = widest.filter(|(count, _)| *count > 1) else { return Some(most) };
             open.swap_remove(at);
             for half in ranges.get(symbol.as_ref()).map(Range::halves).into_iter().flatten() {
                 let mut part = ranges.clone();
                 part.insert(symbol.to_string(), half);
-                let is_possible = |limit: &Limit| limit.of.bounds(&part).min.is_none_or(|least| least <= i128::from(limit.most));
+                let is_possible = |limit: &Limit| {
+                    limit.of.bounds(&part).min.is_none_or(|least| least <= i128::from(limit.most))
+                };
                 if self.limits.iter().all(is_possible)
                     && let Some(most) = bound(&part)
                 {
@@ -139,9 +149,12 @@ impl Range {
     /// Returns two ranges with the lower and the upper half of the extents; the first has at least one more
     /// if their number is odd. A range without an upper bound, or with one extent, comes back alone.
     fn halves(&self) -> Vec<Self> {
-        let Some((count, max)) = self.count().zip(self.max).filter(|(count, _)| *count > 1) else { return vec![*self] };
+        let Some((count, max)) = self.count().zip(self.max).filter(|(count, _)| *count > 1) else {
+            return vec![*self];
+        };
         let middle = self.min + (count.div_ceil(2) - 1) * self.step;
-        let part = |min: u64, max: u64| Self { min, max: Some(max), step: if min == max { 1 } else { self.step } };
+        let part =
+            |min: u64, max: u64| Self { min, max: Some(max), step: if min == max { 1 } else { self.step } };
         vec![part(self.min, middle), part(middle + self.step, max)]
     }
 }
@@ -164,8 +177,11 @@ mod tests {
         let domain = domain(&[("h", steps), ("w", steps)], &[limit]);
         for text in ["h*w", "3*h*w", "h+w", "floor((h-1)/2)*w", "h"] {
             let of = DimExpr::parse(text).unwrap();
-            let all = (1..=40).flat_map(|h| (1..=40).map(move |w| (32 * h, 32 * w))).filter(|(h, w)| h * w <= 921_600);
-            let value = |(h, w)| of.bind(&BTreeMap::from([("h".to_owned(), h), ("w".to_owned(), w)])).unwrap();
+            let all = (1..=40)
+                .flat_map(|h| (1..=40).map(move |w| (32 * h, 32 * w)))
+                .filter(|(h, w)| h * w <= 921_600);
+            let value =
+                |(h, w)| of.bind(&BTreeMap::from([("h".to_owned(), h), ("w".to_owned(), w)])).unwrap();
             let truth = all.map(|point| value(point).as_constant().unwrap()).max().unwrap();
             let found = domain.most(&of).unwrap();
             assert!(i128::from(truth) <= found, "{text}");
@@ -178,7 +194,8 @@ mod tests {
     #[test]
     fn points_are_tested() {
         let domain = domain(&[("h", "32..96/32")], &["h*w<=300"]);
-        let contains = |h: u64, w: u64| domain.contains(&BTreeMap::from([("h".to_owned(), h), ("w".to_owned(), w)]));
+        let contains =
+            |h: u64, w: u64| domain.contains(&BTreeMap::from([("h".to_owned(), h), ("w".to_owned(), w)]));
         assert!(contains(32, 9) && contains(96, 3));
         assert!(!contains(32, 10) && !contains(33, 1) && !contains(128, 1));
     }

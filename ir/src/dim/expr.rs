@@ -121,8 +121,11 @@ impl DimExpr {
         if factor == 0 {
             return Some(Self::constant(0));
         }
-        let terms: Option<BTreeMap<Monomial, i64>> =
-            self.terms.iter().map(|(monomial, own)| Some((monomial.clone(), own.checked_mul(factor)?))).collect();
+        let terms: Option<BTreeMap<Monomial, i64>> = self
+            .terms
+            .iter()
+            .map(|(monomial, own)| Some((monomial.clone(), own.checked_mul(factor)?)))
+            .collect();
         Some(Self { terms: terms? })
     }
     /// Subtracts an expression.
@@ -197,7 +200,9 @@ impl DimExpr {
     }
     /// Replaces bound symbols by their extents; other symbols stay. `None` for a division by zero.
     pub fn bind(&self, bindings: &BTreeMap<String, u64>) -> Option<Self> {
-        self.map_symbols(&|name| bindings.get(name).map(|bound| i64::try_from(*bound).ok().map(Self::constant)))
+        self.map_symbols(&|name| {
+            bindings.get(name).map(|bound| i64::try_from(*bound).ok().map(Self::constant))
+        })
     }
     /// Replaces symbols by expressions; other symbols stay. `None` for a division by zero.
     pub fn substitute(&self, equal: &BTreeMap<String, Self>) -> Option<Self> {
@@ -248,7 +253,10 @@ impl DimExpr {
             Factor::Symbol(_) => 1,
             Factor::Atom(atom) => atom.parts().map(Self::weight).fold(1, usize::saturating_add),
         };
-        self.terms.keys().map(|monomial| monomial.iter().map(of).fold(1, usize::saturating_add)).fold(0, usize::saturating_add)
+        self.terms
+            .keys()
+            .map(|monomial| monomial.iter().map(of).fold(1, usize::saturating_add))
+            .fold(0, usize::saturating_add)
     }
     /// Whether every term has a positive coefficient, and no factor can be negative.
     pub(super) fn is_evidently_extent(&self) -> bool {

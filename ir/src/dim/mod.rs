@@ -70,7 +70,9 @@ impl Dim {
         match self {
             Self::Known(extent) | Self::AtMost(extent) => Some(*extent),
             // A bound that holds for all extents of the symbols, as of `min(20,N)`.
-            Self::Within(upper) => upper.interval(&Ranges::new()).max.and_then(|most| u64::try_from(most.max(0)).ok()),
+            Self::Within(upper) => {
+                upper.interval(&Ranges::new()).max.and_then(|most| u64::try_from(most.max(0)).ok())
+            }
             _ => None,
         }
     }

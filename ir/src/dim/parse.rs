@@ -167,7 +167,11 @@ impl Parser<'_> {
         }
         self.skip_space();
         let start = self.at;
-        while self.text.get(self.at).is_some_and(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b':')) {
+        while self
+            .text
+            .get(self.at)
+            .is_some_and(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b':'))
+        {
             self.at += 1;
         }
         let word = std::str::from_utf8(self.text.get(start..self.at)?).ok()?;
@@ -224,7 +228,9 @@ fn raised(base: &Quotient, exponent: i64) -> Option<Quotient> {
 
 /// Applies a function of exporters to its operands.
 fn call(name: &str, operands: Vec<Quotient>) -> Option<Quotient> {
-    let whole = |operands: Vec<Quotient>| -> Option<Vec<DimExpr>> { operands.into_iter().map(Quotient::exact).collect() };
+    let whole = |operands: Vec<Quotient>| -> Option<Vec<DimExpr>> {
+        operands.into_iter().map(Quotient::exact).collect()
+    };
     let result = match (name, operands.as_slice()) {
         ("floor" | "Floor" | "FloorToInt" | "math.floor", [of]) => of.clone().floor()?,
         ("ceil" | "ceiling" | "Ceil" | "CeilToInt" | "math.ceil", [of]) => of.clone().ceil()?,
@@ -257,7 +263,9 @@ fn smallest(operands: &[Quotient]) -> Option<Quotient> {
         let shared = super::atom::gcd(common.unsigned_abs(), by.unsigned_abs());
         common = common.checked_mul(by.checked_abs()?.checked_div(i64::try_from(shared).ok()?)?)?;
     }
-    let scaled: Option<Vec<DimExpr>> =
-        operands.iter().map(|operand| operand.of.times(common.checked_div(operand.by.as_constant()?)?)).collect();
+    let scaled: Option<Vec<DimExpr>> = operands
+        .iter()
+        .map(|operand| operand.of.times(common.checked_div(operand.by.as_constant()?)?))
+        .collect();
     Some(Quotient { of: DimExpr::min_of(scaled?)?, by: DimExpr::constant(common) }.reduced())
 }

@@ -18,7 +18,8 @@ impl DimExpr {
         let mut text = String::new();
         let is_word = |symbol: &str| {
             let is_first = |c: char| c.is_ascii_alphabetic() || c == '_';
-            symbol.starts_with(is_first) && symbol.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.:".contains(&byte))
+            symbol.starts_with(is_first)
+                && symbol.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.:".contains(&byte))
         };
         // Writing to a String cannot fail.
         let _ = self.write(&mut text, &|out, symbol| match is_word(symbol) {
@@ -31,7 +32,11 @@ impl DimExpr {
     ///
     /// # Errors
     /// Returns the errors of `out`.
-    pub fn write<W: fmt::Write>(&self, out: &mut W, symbol: &dyn Fn(&mut W, &str) -> fmt::Result) -> fmt::Result {
+    pub fn write<W: fmt::Write>(
+        &self,
+        out: &mut W,
+        symbol: &dyn Fn(&mut W, &str) -> fmt::Result,
+    ) -> fmt::Result {
         if self.terms.is_empty() {
             return out.write_str("0");
         }
@@ -68,7 +73,11 @@ impl DimExpr {
     }
 }
 
-fn write_atom<W: fmt::Write>(atom: &Atom, out: &mut W, symbol: &dyn Fn(&mut W, &str) -> fmt::Result) -> fmt::Result {
+fn write_atom<W: fmt::Write>(
+    atom: &Atom,
+    out: &mut W,
+    symbol: &dyn Fn(&mut W, &str) -> fmt::Result,
+) -> fmt::Result {
     let operands = match atom {
         Atom::Floor { of, by } => {
             out.write_str("floor(")?;

@@ -65,7 +65,10 @@ impl Range {
     /// Whether an extent belongs to the range.
     pub fn contains(&self, extent: u64) -> bool {
         let is_below = self.max.is_none_or(|max| extent <= max);
-        is_below && extent.checked_sub(self.min).is_some_and(|distance| distance.checked_rem(self.step).unwrap_or(0) == 0)
+        is_below
+            && extent
+                .checked_sub(self.min)
+                .is_some_and(|distance| distance.checked_rem(self.step).unwrap_or(0) == 0)
     }
     /// Lowers the upper bound to the largest extent of the range.
     fn normalized(self) -> Self {
@@ -296,10 +299,14 @@ fn remainder_of(factor: &Factor, ranges: &Ranges) -> Remainder {
         }
         Factor::Atom(atom) => {
             let Atom::Floor { of, by } = atom.as_ref() else { return Remainder::ANY };
-            let Some(by) = by.as_constant().and_then(|by| u64::try_from(by).ok()) else { return Remainder::ANY };
+            let Some(by) = by.as_constant().and_then(|by| u64::try_from(by).ok()) else {
+                return Remainder::ANY;
+            };
             let inner = of.remainder(ranges);
             match (inner.modulus.checked_rem(by), i64::try_from(by)) {
-                (Some(0), Ok(divisor)) => Remainder::of(inner.modulus / by.max(1), inner.rest.div_euclid(divisor.max(1)).into()),
+                (Some(0), Ok(divisor)) => {
+                    Remainder::of(inner.modulus / by.max(1), inner.rest.div_euclid(divisor.max(1)).into())
+                }
                 _ => Remainder::ANY,
             }
         }
@@ -332,8 +339,9 @@ impl DimExpr {
     /// overflows. Divisors count as at least 1.
     pub(super) fn value(&self, of: &dyn Fn(&str) -> Option<u64>) -> Option<i128> {
         self.terms().try_fold(0i128, |sum, (factors, value)| {
-            let term =
-                factors.iter().try_fold(i128::from(value), |product, factor| product.checked_mul(factor_value(factor, of)?));
+            let term = factors.iter().try_fold(i128::from(value), |product, factor| {
+                product.checked_mul(factor_value(factor, of)?)
+            });
             sum.checked_add(term?)
         })
     }

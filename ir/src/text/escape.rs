@@ -12,7 +12,9 @@ pub(super) fn is_name_byte(byte: u8) -> bool {
 pub(super) fn bare_name_len(text: &str) -> usize {
     let bytes = text.as_bytes();
     let mut len = 0;
-    while bytes.get(len).copied().is_some_and(is_name_byte) && !(bytes[len] == b'/' && bytes.get(len + 1) == Some(&b'/')) {
+    while bytes.get(len).copied().is_some_and(is_name_byte)
+        && !(bytes[len] == b'/' && bytes.get(len + 1) == Some(&b'/'))
+    {
         len += 1;
     }
     while len > 0 && bytes[len - 1] == b':' {
@@ -63,7 +65,9 @@ pub(super) fn write_quoted(out: &mut String, bytes: &[u8]) {
                 '\n' => out.push_str("\\n"),
                 '\t' => out.push_str("\\t"),
                 // C1 controls and bidirectional overrides would change the displayed text.
-                ch if ch.is_control() || matches!(ch, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}') => {
+                ch if ch.is_control()
+                    || matches!(ch, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}') =>
+                {
                     write_bytes(out, ch.encode_utf8(&mut [0; 4]).as_bytes());
                 }
                 ch => out.push(ch),

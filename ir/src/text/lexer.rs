@@ -104,7 +104,9 @@ impl<'t> Lexer<'t> {
     fn mark(&mut self, first: char) -> Token<'t> {
         self.at += first.len_utf8();
         match first {
-            '(' | ')' | '[' | ']' | '{' | '}' | '<' | '>' | ',' | '=' | ':' | '+' | '-' | '*' | '/' | '?' => Token::Mark(first),
+            '(' | ')' | '[' | ']' | '{' | '}' | '<' | '>' | ',' | '=' | ':' | '+' | '-' | '*' | '/' | '?' => {
+                Token::Mark(first)
+            }
             _ => Token::Bad("an unexpected character"),
         }
     }

@@ -27,7 +27,8 @@ impl Owners {
 /// Reports invalid aliases and finds the owners.
 pub(super) fn check(report: &mut Report<'_>, tree: &Tree) -> Owners {
     let module = report.module;
-    let mut owners = Owners { owner: SecondaryMap::default(), children: SecondaryMap::default(), aliases: Vec::new() };
+    let mut owners =
+        Owners { owner: SecondaryMap::default(), children: SecondaryMap::default(), aliases: Vec::new() };
     let mut state = SecondaryMap::default();
     for value in module.values.keys() {
         if module.home(value).is_none_or(|home| !tree.reaches(home)) {
@@ -54,7 +55,12 @@ enum State {
 }
 
 /// Finds the owner of `value` and of every value on the chain of aliases to it.
-fn follow(report: &mut Report<'_>, owners: &mut Owners, state: &mut SecondaryMap<Value, State>, value: Value) {
+fn follow(
+    report: &mut Report<'_>,
+    owners: &mut Owners,
+    state: &mut SecondaryMap<Value, State>,
+    value: Value,
+) {
     let plan = &report.module.plan;
     let mut path = Vec::new();
     let mut at = value;
@@ -103,7 +109,11 @@ fn check_scope(report: &mut Report<'_>, tree: &Tree, value: Value, alias: Alias)
     };
     if !in_sight {
         let (name, of) = (report.name(value), report.name(alias.of));
-        report.at_value("E0230", value, format!("{name} is an alias of {of}, which is not a value of its graph"));
+        report.at_value(
+            "E0230",
+            value,
+            format!("{name} is an alias of {of}, which is not a value of its graph"),
+        );
     }
 }
 

@@ -24,7 +24,8 @@ pub(super) fn check(report: &mut Report<'_>, tree: &Tree) {
             check_payload(report, &mut seen, constant, &value_data.name);
             let ty = &module.constants[constant].ty;
             if contradicts(&value_data.ty, ty) {
-                let message = format!("`%{}` is stated as {} but its constant is {ty}", value_data.name, value_data.ty);
+                let message =
+                    format!("`%{}` is stated as {} but its constant is {ty}", value_data.name, value_data.ty);
                 report.at_value("E0212", *value, message);
             }
         }
@@ -43,7 +44,12 @@ pub(super) fn check(report: &mut Report<'_>, tree: &Tree) {
     }
 }
 
-fn check_payload(report: &mut Report<'_>, seen: &mut SecondaryMap<ConstId, bool>, constant: ConstId, name: &str) {
+fn check_payload(
+    report: &mut Report<'_>,
+    seen: &mut SecondaryMap<ConstId, bool>,
+    constant: ConstId,
+    name: &str,
+) {
     if seen[constant] {
         return;
     }
@@ -53,7 +59,8 @@ fn check_payload(report: &mut Report<'_>, seen: &mut SecondaryMap<ConstId, bool>
         && bytes.len() as u64 != size.0
     {
         let held = Bytes(bytes.len() as u64).exact();
-        let message = format!("the constant of \"{name}\" has {held} but its type {} takes {}", data.ty, size.exact());
+        let message =
+            format!("the constant of \"{name}\" has {held} but its type {} takes {}", data.ty, size.exact());
         report.plain("E0211", message);
     }
 }
@@ -70,7 +77,10 @@ fn contradicts(stated: &ValueType, constant: &TensorType) -> bool {
     }
     match (&stated.shape, &constant.shape) {
         (Some(a), Some(b)) => {
-            a.len() != b.len() || a.iter().zip(b).any(|(a, b)| matches!((a.known(), b.known()), (Some(a), Some(b)) if a != b))
+            a.len() != b.len()
+                || a.iter()
+                    .zip(b)
+                    .any(|(a, b)| matches!((a.known(), b.known()), (Some(a), Some(b)) if a != b))
         }
         _ => false,
     }

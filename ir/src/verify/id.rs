@@ -17,7 +17,9 @@ pub(super) fn check(report: &mut Report<'_>) {
     for (value, data) in module.values.iter() {
         let good = match data.definition {
             Definition::Input(graph, _) => module.graphs.contains(graph),
-            Definition::Constant(graph, constant) => module.graphs.contains(graph) && module.constants.contains(constant),
+            Definition::Constant(graph, constant) => {
+                module.graphs.contains(graph) && module.constants.contains(constant)
+            }
             Definition::Result(node, _) => module.nodes.contains(node),
             Definition::Erased => true,
         };
@@ -38,7 +40,8 @@ fn dangling<K: EntityId>(report: &mut Report<'_>, holder: K, what: &str) {
 fn graphs(report: &mut Report<'_>) {
     let module = report.module;
     for (graph, data) in module.graphs.iter() {
-        let lists = [(&data.inputs, "an input"), (&data.constants, "an initializer"), (&data.outputs, "a result")];
+        let lists =
+            [(&data.inputs, "an input"), (&data.constants, "an initializer"), (&data.outputs, "a result")];
         for (list, what) in lists {
             if list.iter().any(|value| !module.values.contains(*value)) {
                 dangling(report, graph, &format!("has {what}"));
@@ -56,13 +59,17 @@ fn nodes(report: &mut Report<'_>) {
         if data.operands().chain(data.results()).any(|value| !module.values.contains(value)) {
             dangling(report, node, "has an operand or a result");
         }
-        if !module.graphs.contains(data.graph) || data.recompute_of.is_some_and(|original| !module.nodes.contains(original)) {
+        if !module.graphs.contains(data.graph)
+            || data.recompute_of.is_some_and(|original| !module.nodes.contains(original))
+        {
             dangling(report, node, "has a graph or an original");
         }
         for (name, attribute) in &data.attributes {
             let good = match attribute {
                 Attribute::Tensor(constant) => module.constants.contains(*constant),
-                Attribute::Tensors(constants) => constants.iter().all(|constant| module.constants.contains(*constant)),
+                Attribute::Tensors(constants) => {
+                    constants.iter().all(|constant| module.constants.contains(*constant))
+                }
                 other => other.graphs().iter().all(|graph| module.graphs.contains(*graph)),
             };
             if !good {
@@ -92,6 +99,7 @@ fn plan(report: &mut Report<'_>) {
         }
     }
     for arena in plan.arenas.iter().filter(|arena| !plan.spaces.contains(arena.space)) {
-        report.plain("E0201", format!("an arena of {} is in a space that does not exist", arena.size.exact()));
+        report
+            .plain("E0201", format!("an arena of {} is in a space that does not exist", arena.size.exact()));
     }
 }

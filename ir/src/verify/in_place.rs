@@ -28,7 +28,9 @@ pub(super) fn check(report: &mut Report<'_>, tree: &Tree, ranges: &Ranges, owner
     let mut built: Vec<Family> = Vec::new();
     let mut index: SecondaryMap<Value, usize> = SecondaryMap::default();
     for value in &owners.aliases {
-        let Some(alias) = module.plan.alias[*value].filter(|alias| alias.kind == AliasKind::InPlace) else { continue };
+        let Some(alias) = module.plan.alias[*value].filter(|alias| alias.kind == AliasKind::InPlace) else {
+            continue;
+        };
         let Some((node, step)) = check_edge(report, tree, owners, *value, alias) else { continue };
         let Some((owner, _)) = owners.of(*value) else { continue };
         let number = match families[owner] {
@@ -46,7 +48,13 @@ pub(super) fn check(report: &mut Report<'_>, tree: &Tree, ranges: &Ranges, owner
 
 /// Checks the conditions of one alias by itself. Returns the overwriting node and its step if further
 /// checks are possible.
-fn check_edge(report: &mut Report<'_>, tree: &Tree, owners: &Owners, value: Value, alias: Alias) -> Option<(Node, u32)> {
+fn check_edge(
+    report: &mut Report<'_>,
+    tree: &Tree,
+    owners: &Owners,
+    value: Value,
+    alias: Alias,
+) -> Option<(Node, u32)> {
     let module = report.module;
     let name = report.name(value);
     let of = report.name(alias.of);
@@ -56,7 +64,11 @@ fn check_edge(report: &mut Report<'_>, tree: &Tree, owners: &Owners, value: Valu
     };
     let step = tree.position(node)?;
     if !module.nodes[node].operands().any(|operand| operand == alias.of) {
-        report.at_node("E0232", node, format!("{name} overwrites {of}, which is not an operand of this node"));
+        report.at_node(
+            "E0232",
+            node,
+            format!("{name} overwrites {of}, which is not an operand of this node"),
+        );
         return None;
     }
     let (size, room) = (module.size(value), module.size(alias.of));
@@ -66,7 +78,9 @@ fn check_edge(report: &mut Report<'_>, tree: &Tree, owners: &Owners, value: Valu
     let (owner, _) = owners.of(value)?;
     let problem = match module.values[owner].definition {
         Definition::Constant(..) => "a constant",
-        Definition::Input(..) if module.plan.storage[owner].is_none() => "an input that the arena does not hold",
+        Definition::Input(..) if module.plan.storage[owner].is_none() => {
+            "an input that the arena does not hold"
+        }
         _ if module.home(owner) != module.home(value) => "a value of another graph",
         _ => return Some((node, step)),
     };
@@ -112,7 +126,15 @@ fn family(ranges: &Ranges, owners: &Owners, owner: Value, index: &mut SecondaryM
 
 /// Checks that every other value on the overwritten bytes is defined before the node and not read after
 /// it. The new value and its aliases are exempt.
-fn check_dies(report: &mut Report<'_>, ranges: &Ranges, owners: &Owners, family: &Family, at: usize, node: Node, step: u32) {
+fn check_dies(
+    report: &mut Report<'_>,
+    ranges: &Ranges,
+    owners: &Owners,
+    family: &Family,
+    at: usize,
+    node: Node,
+    step: u32,
+) {
     let (first, last) = family.span[at];
     let (before, after) = (family.before[first], family.after[last]);
     let (end, start) = (before.0.max(after.0), before.1.max(after.1));
@@ -126,7 +148,10 @@ fn check_dies(report: &mut Report<'_>, ranges: &Ranges, owners: &Owners, family:
     for (position, other) in family.members.iter().enumerate() {
         let range = ranges.of(*other);
         let needed = range.end.0 > step + 1 || range.start.0 >= step;
-        if (first..last).contains(&position) || !needed || !overlap(window, self::window(report, owners, *other)) {
+        if (first..last).contains(&position)
+            || !needed
+            || !overlap(window, self::window(report, owners, *other))
+        {
             continue;
         }
         // Inputs and constants start at step 0, and so may the node; that alone is not a conflict.
@@ -134,8 +159,11 @@ fn check_dies(report: &mut Report<'_>, ranges: &Ranges, owners: &Owners, family:
         if range.end.0 <= step + 1 && !is_result {
             continue;
         }
-        let message =
-            format!("{} overwrites bytes of {}, which are needed after step {step}", report.name(value), report.name(*other));
+        let message = format!(
+            "{} overwrites bytes of {}, which are needed after step {step}",
+            report.name(value),
+            report.name(*other)
+        );
         report.at_node("E0232", node, message);
     }
 }

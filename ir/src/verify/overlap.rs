@@ -31,7 +31,8 @@ impl Block {
 /// a separate list and compared one by one. `O(n log n + n k)` for `k` blocks that overlap an earlier
 /// block, `k <= 100`.
 pub(super) fn overlaps(blocks: &[Block]) -> Vec<(usize, usize)> {
-    let mut order: Vec<usize> = (0..blocks.len()).filter(|index| blocks[*index].start < blocks[*index].end).collect();
+    let mut order: Vec<usize> =
+        (0..blocks.len()).filter(|index| blocks[*index].start < blocks[*index].end).collect();
     order.sort_by_key(|index| (blocks[*index].range.start, *index));
     let mut live: BTreeMap<u64, usize> = BTreeMap::new();
     let mut ends: BTreeSet<(u32, u64)> = BTreeSet::new();
@@ -43,7 +44,8 @@ pub(super) fn overlaps(blocks: &[Block]) -> Vec<(usize, usize)> {
             ends.remove(&(end, start));
             live.remove(&start);
         }
-        let mut hits: Vec<usize> = aside.iter().copied().filter(|other| blocks[*other].meets(block)).collect();
+        let mut hits: Vec<usize> =
+            aside.iter().copied().filter(|other| blocks[*other].meets(block)).collect();
         let below = live.range(..block.start).next_back().map(|(_, other)| *other);
         hits.extend(below.filter(|other| blocks[*other].meets(block)));
         let room = MAX_OVERLAPS - found.len();

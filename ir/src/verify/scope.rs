@@ -53,7 +53,11 @@ fn name_table<'m>(report: &mut Report<'m>, tree: &Tree) -> NameTable<'m> {
                 report.at_value("E0204", value, "a value has no name".to_owned());
             } else if names.insert((*graph, name), value).is_some_and(|other| other != value) {
                 let graph_name = &data.name;
-                report.at_value("E0204", value, format!("`%{name}` is defined twice in the graph \"{graph_name}\""));
+                report.at_value(
+                    "E0204",
+                    value,
+                    format!("`%{name}` is defined twice in the graph \"{graph_name}\""),
+                );
             }
         }
     }

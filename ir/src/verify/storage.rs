@@ -59,7 +59,11 @@ pub(super) fn check(report: &mut Report<'_>, tree: &Tree, ranges: &Ranges, owner
 }
 
 /// Joins the live ranges of each owner and its aliases; `None` for an owner without aliases.
-fn owner_ranges(report: &Report<'_>, ranges: &Ranges, owners: &Owners) -> SecondaryMap<Value, Option<LiveRange>> {
+fn owner_ranges(
+    report: &Report<'_>,
+    ranges: &Ranges,
+    owners: &Owners,
+) -> SecondaryMap<Value, Option<LiveRange>> {
     let mut hulls: SecondaryMap<Value, Option<LiveRange>> = SecondaryMap::default();
     for value in &owners.aliases {
         let Some((owner, _)) = owners.of(*value) else { continue };
@@ -81,15 +85,26 @@ fn check_alias_place(report: &mut Report<'_>, owners: &Owners, value: Value) {
     if module.home(owner) != module.home(value) {
         return;
     }
-    let expected =
-        module.plan.storage[owner].map(|storage| Storage { space: storage.space, offset: storage.offset.saturating_add(offset) });
+    let expected = module.plan.storage[owner]
+        .map(|storage| Storage { space: storage.space, offset: storage.offset.saturating_add(offset) });
     if module.plan.storage[value] != expected {
-        let message = format!("{} is not at the place that its owner {} implies", report.name(value), report.name(owner));
+        let message = format!(
+            "{} is not at the place that its owner {} implies",
+            report.name(value),
+            report.name(owner)
+        );
         report.at_value("E0243", value, message);
     }
 }
 
-fn owner(report: &mut Report<'_>, regions: &mut Regions, home: GraphId, value: Value, storage: Storage, range: LiveRange) {
+fn owner(
+    report: &mut Report<'_>,
+    regions: &mut Regions,
+    home: GraphId,
+    value: Value,
+    storage: Storage,
+    range: LiveRange,
+) {
     let name = report.name(value);
     let Some(size) = report.module.size(value) else {
         return report.at_value("E0246", value, format!("{name} has a place but no known size"));
@@ -125,7 +140,8 @@ fn scratch(report: &mut Report<'_>, tree: &Tree, regions: &mut Regions) {
             report.at_node("E0240", node, format!("scratch at {:#x} is not aligned", storage.offset.0));
         }
         let range = LiveRange { start: Step(step), end: Step(step.saturating_add(1)) };
-        let block = Block { start: storage.offset.0, end: storage.offset.saturating_add(scratch.bytes).0, range };
+        let block =
+            Block { start: storage.offset.0, end: storage.offset.saturating_add(scratch.bytes).0, range };
         regions.entry((graph, storage.space)).or_default().push((block, Holder::Scratch(node)));
     }
 }
@@ -155,7 +171,8 @@ fn check_room(
     let room = room.unwrap_or(0);
     for (block, holder) in blocks.iter().filter(|(block, _)| block.end > room) {
         let room = Bytes(room).exact();
-        let message = format!("{} ends at {:#x}, outside its arena of {room}", describe(report, *holder), block.end);
+        let message =
+            format!("{} ends at {:#x}, outside its arena of {room}", describe(report, *holder), block.end);
         at_holder(report, "E0241", *holder, message);
     }
 }

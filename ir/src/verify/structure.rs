@@ -26,7 +26,13 @@ impl Tree {
     }
     /// Maps `step` of `graph` to the enclosing step of `home`; `None` if `home` does not enclose
     /// `graph`.
-    pub(super) fn step_in(&self, module: &Module, home: GraphId, mut graph: GraphId, mut step: u32) -> Option<u32> {
+    pub(super) fn step_in(
+        &self,
+        module: &Module,
+        home: GraphId,
+        mut graph: GraphId,
+        mut step: u32,
+    ) -> Option<u32> {
         while graph != home {
             let parent = module.graphs[graph].parent?;
             step = self.position[parent]?;
@@ -40,7 +46,8 @@ impl Tree {
 pub(super) fn check(report: &mut Report<'_>) -> Option<Tree> {
     let module = report.module;
     let main = module.main();
-    let mut tree = Tree { graphs: vec![main], reached: SecondaryMap::default(), position: SecondaryMap::default() };
+    let mut tree =
+        Tree { graphs: vec![main], reached: SecondaryMap::default(), position: SecondaryMap::default() };
     let mut depths = vec![0];
     tree.reached.set(main, true);
     if module.graphs[main].parent.is_some() {
@@ -79,7 +86,14 @@ fn check_listed(report: &mut Report<'_>, tree: &mut Tree, graph: GraphId, node: 
 }
 
 /// Whether the walk may enter a body; reports the reason if not.
-fn check_body(report: &mut Report<'_>, tree: &Tree, node: Node, name: &str, body: GraphId, depth: usize) -> bool {
+fn check_body(
+    report: &mut Report<'_>,
+    tree: &Tree,
+    node: Node,
+    name: &str,
+    body: GraphId,
+    depth: usize,
+) -> bool {
     let problem = if tree.reached[body] {
         "is already in another place"
     } else if report.module.graphs[body].parent != Some(node) {
@@ -113,14 +127,17 @@ pub(super) fn check_definitions(report: &mut Report<'_>, tree: &Tree) {
             check(report, *value, good, &|| format!("input {position} of the graph \"{}\"", data.name));
         }
         for value in &data.constants {
-            let good = matches!(module.values[*value].definition, Definition::Constant(home, _) if home == *graph);
+            let good =
+                matches!(module.values[*value].definition, Definition::Constant(home, _) if home == *graph);
             check(report, *value, good, &|| format!("an initializer of the graph \"{}\"", data.name));
         }
         for node in &data.nodes {
             for (position, result) in module.nodes[*node].outputs.iter().enumerate() {
                 let Some(value) = result else { continue };
                 let good = module.values[*value].definition == Definition::Result(*node, position as u32);
-                check(report, *value, good, &|| format!("result {position} of `{}`", crate::text::print_node(module, *node)));
+                check(report, *value, good, &|| {
+                    format!("result {position} of `{}`", crate::text::print_node(module, *node))
+                });
             }
         }
     }
@@ -132,7 +149,10 @@ pub(super) fn check_definitions(report: &mut Report<'_>, tree: &Tree) {
             Definition::Erased => false,
         };
         if claims && !listed[value] {
-            report.plain("E0202", format!("`%{}` ({}) is not in the list of its definition", data.name, value.index()));
+            report.plain(
+                "E0202",
+                format!("`%{}` ({}) is not in the list of its definition", data.name, value.index()),
+            );
         }
     }
 }

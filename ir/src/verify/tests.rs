@@ -15,7 +15,9 @@ fn read(lines: &str) -> Module {
         true => lines.to_owned(),
         false => format!("{header}graph @main {{\ninput %x : f32[4]\n{lines}\n}}\n"),
     };
-    parse(&text).unwrap_or_else(|errors| panic!("{}", errors.iter().map(|error| format!("{error}\n")).collect::<String>()))
+    parse(&text).unwrap_or_else(|errors| {
+        panic!("{}", errors.iter().map(|error| format!("{error}\n")).collect::<String>())
+    })
 }
 
 /// Returns codes and messages of all violations at a stage.
@@ -30,7 +32,8 @@ fn assert_violations(module: &Module, stage: Stage, expected: &[&str]) {
 
 /// Sets the size of the only arena, so that the tests need not state it.
 fn with_arena(mut module: Module, size: u64) -> Module {
-    let arena = ArenaSize { space: Space::new(0), size: Bytes(size), lower_bound: Bytes(0), order_lower_bound: None };
+    let arena =
+        ArenaSize { space: Space::new(0), size: Bytes(size), lower_bound: Bytes(0), order_lower_bound: None };
     module.plan.arenas.push(arena);
     module
 }
@@ -66,29 +69,57 @@ fn dangling_ids() {
     assert_violations(&Module::default(), Stage::Imported, &["E0201 the module has no main graph"]);
     let far = Value::new(99);
     let cases: [(Edit, &str); 13] = [
-        (|m| m.graphs[GraphId::new(0)].outputs.push(Value::new(99)), "E0201 `graph0` has a result that does not exist"),
-        (|m| m.graphs[GraphId::new(0)].nodes.push(Node::new(99)), "E0201 `graph0` has a node or a parent that does not exist"),
-        (|m| m.nodes[Node::new(0)].inputs[0] = Some(Value::new(99)), "E0201 `n0` has an operand or a result that does not exist"),
-        (|m| m.nodes[Node::new(0)].graph = GraphId::new(99), "E0201 `n0` has a graph or an original that does not exist"),
+        (
+            |m| m.graphs[GraphId::new(0)].outputs.push(Value::new(99)),
+            "E0201 `graph0` has a result that does not exist",
+        ),
+        (
+            |m| m.graphs[GraphId::new(0)].nodes.push(Node::new(99)),
+            "E0201 `graph0` has a node or a parent that does not exist",
+        ),
+        (
+            |m| m.nodes[Node::new(0)].inputs[0] = Some(Value::new(99)),
+            "E0201 `n0` has an operand or a result that does not exist",
+        ),
+        (
+            |m| m.nodes[Node::new(0)].graph = GraphId::new(99),
+            "E0201 `n0` has a graph or an original that does not exist",
+        ),
         (
             |m| m.nodes[Node::new(0)].recompute_of = Some(Node::new(99)),
             "E0201 `n0` has a graph or an original that does not exist",
         ),
         (
-            |m| m.nodes[Node::new(0)].attributes.push(("t".to_owned(), crate::Attribute::Tensor(ConstId::new(99)))),
+            |m| {
+                m.nodes[Node::new(0)]
+                    .attributes
+                    .push(("t".to_owned(), crate::Attribute::Tensor(ConstId::new(99))))
+            },
             "E0201 `n0` has a graph or constant in its attribute \"t\" that does not exist",
         ),
         (
-            |m| m.nodes[Node::new(0)].attributes.push(("g".to_owned(), crate::Attribute::Graph(GraphId::new(99)))),
+            |m| {
+                m.nodes[Node::new(0)]
+                    .attributes
+                    .push(("g".to_owned(), crate::Attribute::Graph(GraphId::new(99))))
+            },
             "E0201 `n0` has a graph or constant in its attribute \"g\" that does not exist",
         ),
         (
             |m| m.values[Value::new(0)].definition = Definition::Result(Node::new(99), 0),
             "E0201 `%v0` is defined by a node or graph that does not exist",
         ),
-        (|m| m.values[Value::new(0)].default = Some(ConstId::new(99)), "E0201 `%v0` has a default that does not exist"),
         (
-            |m| m.plan.alias.set(Value::new(0), Some(Alias { of: Value::new(99), kind: AliasKind::View, offset: Bytes(0) })),
+            |m| m.values[Value::new(0)].default = Some(ConstId::new(99)),
+            "E0201 `%v0` has a default that does not exist",
+        ),
+        (
+            |m| {
+                m.plan.alias.set(
+                    Value::new(0),
+                    Some(Alias { of: Value::new(99), kind: AliasKind::View, offset: Bytes(0) }),
+                )
+            },
             "E0201 `%v0` is an alias of a value that does not exist",
         ),
         (
@@ -96,12 +127,24 @@ fn dangling_ids() {
             "E0201 `%v0` lies in a space that does not exist",
         ),
         (
-            |m| m.plan.scratch.push(Scratch { node: Node::new(99), body: false, bytes: Bytes(1), storage: None }),
+            |m| {
+                m.plan.scratch.push(Scratch {
+                    node: Node::new(99),
+                    body: false,
+                    bytes: Bytes(1),
+                    storage: None,
+                })
+            },
             "E0201 `n99` has scratch but is a node that does not exist",
         ),
         (
             |m| {
-                let arena = ArenaSize { space: Space::new(99), size: Bytes(1), lower_bound: Bytes(0), order_lower_bound: None };
+                let arena = ArenaSize {
+                    space: Space::new(99),
+                    size: Bytes(1),
+                    lower_bound: Bytes(0),
+                    order_lower_bound: None,
+                };
                 m.plan.arenas.push(arena);
             },
             "E0201 an arena of 1 B is in a space that does not exist",
@@ -120,12 +163,20 @@ fn definitions_and_lists_agree() {
     let mut module = read(CHAIN);
     let x = value(&module, "x");
     module.graphs[GraphId::new(0)].inputs.push(x);
-    assert_violations(&module, Stage::Imported, &["E0202 `%x` states another definition: input 1 of the graph \"main\""]);
+    assert_violations(
+        &module,
+        Stage::Imported,
+        &["E0202 `%x` states another definition: input 1 of the graph \"main\""],
+    );
 
     let mut module = read("const %c : f32[] = [1.0]\nreturn %c");
     let c = value(&module, "c");
     module.graphs[GraphId::new(0)].constants.push(c);
-    assert_violations(&module, Stage::Imported, &["E0202 `%c` occurs there a second time: an initializer of the graph \"main\""]);
+    assert_violations(
+        &module,
+        Stage::Imported,
+        &["E0202 `%c` occurs there a second time: an initializer of the graph \"main\""],
+    );
 
     let mut module = read(CHAIN);
     module.nodes[Node::new(1)].outputs[0] = None;
@@ -170,7 +221,9 @@ fn reads_come_after_definitions_and_stay_in_scope() {
     assert_violations(
         &module,
         Stage::Imported,
-        &["E0203 `%i` is read but is defined in a graph that is not around the reader, as a result of the graph \"main\""],
+        &[
+            "E0203 `%i` is read but is defined in a graph that is not around the reader, as a result of the graph \"main\"",
+        ],
     );
 
     let mut module = read(BRANCH);
@@ -178,7 +231,10 @@ fn reads_come_after_definitions_and_stay_in_scope() {
     assert_violations(
         &module,
         Stage::Imported,
-        &["E0203 `%a` is read before it is defined", "E0203 `%a` is read before it is defined, as a result of the graph \"e\""],
+        &[
+            "E0203 `%a` is read before it is defined",
+            "E0203 `%a` is read before it is defined, as a result of the graph \"e\"",
+        ],
     );
 }
 
@@ -194,7 +250,11 @@ fn names_lead_to_their_values() {
     let mut module = read(BRANCH);
     let inner = value(&module, "i");
     module.values[inner].name = "a".to_owned();
-    assert_violations(&module, Stage::Imported, &["E0204 `%a` is captured by a body in which another value has its name"]);
+    assert_violations(
+        &module,
+        Stage::Imported,
+        &["E0204 `%a` is captured by a body in which another value has its name"],
+    );
     // A body may hide a name that it does not read.
     module.values[inner].name = "x".to_owned();
     assert_violations(&module, Stage::Imported, &[]);
@@ -208,19 +268,31 @@ fn bodies_form_a_tree() {
 
     let mut module = read(BRANCH);
     module.graphs[GraphId::new(1)].parent = Some(Node::new(0));
-    assert_violations(&module, Stage::Imported, &["E0205 the body in the attribute \"then\" has another parent"]);
+    assert_violations(
+        &module,
+        Stage::Imported,
+        &["E0205 the body in the attribute \"then\" has another parent"],
+    );
 
     let mut module = read(BRANCH);
     let body = crate::Attribute::Graph(GraphId::new(1));
     let branch = module.producer(value(&module, "b")).unwrap();
     module.nodes[branch].attributes[1].1 = body;
-    assert_violations(&module, Stage::Imported, &["E0205 the body in the attribute \"else\" is already in another place"]);
+    assert_violations(
+        &module,
+        Stage::Imported,
+        &["E0205 the body in the attribute \"else\" is already in another place"],
+    );
 
     // A graph inside itself is rejected.
     let mut module = read(BRANCH);
     let main = crate::Attribute::Graph(GraphId::new(0));
     module.nodes[branch].attributes[1].1 = main;
-    assert_violations(&module, Stage::Imported, &["E0205 the body in the attribute \"else\" is already in another place"]);
+    assert_violations(
+        &module,
+        Stage::Imported,
+        &["E0205 the body in the attribute \"else\" is already in another place"],
+    );
     assert!(crate::text::print(&module).contains("else = graph @main {...}"));
 
     let mut module = read("return");
@@ -231,12 +303,22 @@ fn bodies_form_a_tree() {
         let attributes = vec![("b".to_owned(), crate::Attribute::Graph(body))];
         let (inputs, outputs) = (Vec::new(), Vec::new());
         let (name, origin) = (String::new(), crate::Origin::Text);
-        let data = crate::NodeData { operator, name, inputs, outputs, attributes, graph, origin, recompute_of: None };
+        let data = crate::NodeData {
+            operator,
+            name,
+            inputs,
+            outputs,
+            attributes,
+            graph,
+            origin,
+            recompute_of: None,
+        };
         let node = module.nodes.push(data);
         module.graphs[graph].nodes.push(node);
         module.graphs[body].parent = Some(node);
         graph = body;
-        let expected: &[&str] = if level < 64 { &[] } else { &["E0205 the body in the attribute \"b\" nests too deeply"] };
+        let expected: &[&str] =
+            if level < 64 { &[] } else { &["E0205 the body in the attribute \"b\" nests too deeply"] };
         assert_violations(&module, Stage::Imported, expected);
     }
 }
@@ -266,7 +348,11 @@ fn originals_of_recomputed_nodes_are_in_sight() {
     let mut module = read("%a = Exp(%x) : f32[4]\n%b = Exp(%x) : f32[4] recompute_of(%a)\nreturn %b");
     assert_violations(&module, Stage::Imported, &[]);
     module.graphs[GraphId::new(0)].nodes.remove(0);
-    assert_violations(&module, Stage::Imported, &["E0207 a node recomputes a node that its graph does not see"]);
+    assert_violations(
+        &module,
+        Stage::Imported,
+        &["E0207 a node recomputes a node that its graph does not see"],
+    );
 
     let mut module = read("() = Print(%x)\n%b = Exp(%x) : f32[4]\nreturn %b");
     module.nodes[Node::new(1)].recompute_of = Some(Node::new(0));
@@ -280,12 +366,17 @@ fn originals_of_recomputed_nodes_are_in_sight() {
     module.nodes[inner].recompute_of = Some(before);
     assert_violations(&module, Stage::Imported, &[]);
     module.nodes[inner].recompute_of = Some(own);
-    assert_violations(&module, Stage::Imported, &["E0207 a node recomputes a node that its graph does not see"]);
+    assert_violations(
+        &module,
+        Stage::Imported,
+        &["E0207 a node recomputes a node that its graph does not see"],
+    );
 }
 
 #[test]
 fn constants_fit_their_types() {
-    let module = read("const %c : f32[4] = hex \"00\"\n%a = Op() {t = tensor i64[1] hex \"\"} : f32[4]\nreturn %a");
+    let module =
+        read("const %c : f32[4] = hex \"00\"\n%a = Op() {t = tensor i64[1] hex \"\"} : f32[4]\nreturn %a");
     assert_violations(&module, Stage::Imported, &[]);
     assert_violations(
         &module,
@@ -323,21 +414,36 @@ fn aliases_end_at_an_owner_in_sight() {
     assert_violations(&module, Stage::Planned, &[]);
     module.plan.alias.set(inner, None);
     module.plan.alias.set(a, Some(Alias { of: inner, kind: AliasKind::View, offset: Bytes(0) }));
-    assert_violations(&module, Stage::Planned, &["E0230 `%a` is an alias of `%i`, which is not a value of its graph"]);
+    assert_violations(
+        &module,
+        Stage::Planned,
+        &["E0230 `%a` is an alias of `%i`, which is not a value of its graph"],
+    );
     module.plan.alias.set(a, None);
     let late = value(&module, "b");
     module.plan.alias.set(inner, Some(Alias { of: late, kind: AliasKind::View, offset: Bytes(0) }));
-    assert_violations(&module, Stage::Planned, &["E0230 `%i` is an alias of `%b`, which is not a value of its graph"]);
+    assert_violations(
+        &module,
+        Stage::Planned,
+        &["E0230 `%i` is an alias of `%b`, which is not a value of its graph"],
+    );
 }
 
 #[test]
 fn aliases_lie_inside_the_value_that_they_share() {
-    let view =
-        |size: u64, offset: u64| format!("%a = Exp(%x) : f32[4]\n%b = Slice(%a) : u8[{size}] view(%a, {offset})\nreturn %b");
+    let view = |size: u64, offset: u64| {
+        format!("%a = Exp(%x) : f32[4]\n%b = Slice(%a) : u8[{size}] view(%a, {offset})\nreturn %b")
+    };
     planned(&view(8, 8), 0, &[]);
     planned(&view(8, 9), 0, &["E0231 `%b` (8 B) at byte 9 does not lie inside `%a`"]);
-    planned(&view(1, u64::MAX), 0, &["E0231 `%b` (1 B) at byte 18446744073709551615 does not lie inside `%a`"]);
-    let unknown = |offset: u64| format!("%a = Exp(%x) : f32[?]\n%b = Reshape(%a) : f32[?] view(%a, {offset})\nreturn %b");
+    planned(
+        &view(1, u64::MAX),
+        0,
+        &["E0231 `%b` (1 B) at byte 18446744073709551615 does not lie inside `%a`"],
+    );
+    let unknown = |offset: u64| {
+        format!("%a = Exp(%x) : f32[?]\n%b = Reshape(%a) : f32[?] view(%a, {offset})\nreturn %b")
+    };
     planned(&unknown(0), 0, &[]);
     planned(&unknown(4), 0, &["E0231 `%b` (unknown size) at byte 4 does not lie inside `%a`"]);
 }
@@ -353,16 +459,19 @@ fn in_place_writes_never_overwrite_bytes_that_are_read_later() {
                    %b = Exp(%l) : f32[2] in_place(%l)\n%c = Add(%b, %r) : f32[2] in_place(%r)\nreturn %c";
     planned(windows, 0, &[]);
 
-    let read_later = "%a = Exp(%x) : f32[4]\n%b = Exp(%a) : f32[4] in_place(%a)\n%c = Add(%a, %b) : f32[4]\nreturn %c";
+    let read_later =
+        "%a = Exp(%x) : f32[4]\n%b = Exp(%a) : f32[4] in_place(%a)\n%c = Add(%a, %b) : f32[4]\nreturn %c";
     planned(read_later, 0, &["E0232 `%b` overwrites bytes of `%a`, which are needed after step 1"]);
     let view_later = "%a = Exp(%x) : f32[4]\n%v = Reshape(%a) : f32[4] view(%a)\n%b = Exp(%a) : f32[4] in_place(%a)\n\
                       %c = Add(%v, %b) : f32[4]\nreturn %c";
     planned(view_later, 0, &["E0232 `%b` overwrites bytes of `%v`, which are needed after step 2"]);
-    let is_output = "%a = Exp(%x) : f32[4]\n%b = Exp(%a) : f32[4] in_place(%a)\n%c = Exp(%b) : f32[4]\nreturn %a, %c";
+    let is_output =
+        "%a = Exp(%x) : f32[4]\n%b = Exp(%a) : f32[4] in_place(%a)\n%c = Exp(%b) : f32[4]\nreturn %a, %c";
     planned(is_output, 0, &["E0232 `%b` overwrites bytes of `%a`, which are needed after step 1"]);
     let captured = "%a = Exp(%x) : f32[4]\n%b = Exp(%a) : f32[4] in_place(%a)\n%c = If(%b) {t = graph @t {\nreturn %a\n}} : f32[4]\nreturn %c";
     planned(captured, 0, &["E0232 `%b` overwrites bytes of `%a`, which are needed after step 1"]);
-    let twice = "%a = Exp(%x) : f32[4]\n%b, %c = Two(%a) : (f32[4] in_place(%a), f32[4] in_place(%a))\nreturn %x";
+    let twice =
+        "%a = Exp(%x) : f32[4]\n%b, %c = Two(%a) : (f32[4] in_place(%a), f32[4] in_place(%a))\nreturn %x";
     planned(
         twice,
         0,
@@ -392,7 +501,9 @@ fn in_place_writes_never_overwrite_bytes_that_are_read_later() {
 #[test]
 fn places_are_aligned_inside_and_apart() {
     let two = |a: u64, b: u64| {
-        format!("%a = Exp(%x) : f32[4] @d+{a}\n%b = Exp(%a) : f32[4] @d+{b}\n%c = Exp(%b) : f32[4] @d+{a}\nreturn %c")
+        format!(
+            "%a = Exp(%x) : f32[4] @d+{a}\n%b = Exp(%a) : f32[4] @d+{b}\n%c = Exp(%b) : f32[4] @d+{a}\nreturn %c"
+        )
     };
     planned(&two(0, 16), 32, &[]);
     planned(&two(0, 24), 40, &["E0240 `%b` at 0x18 is not aligned"]);
@@ -426,7 +537,9 @@ fn an_owner_is_live_while_an_alias_is() {
     planned(
         held,
         16,
-        &["E0242 `%a` and `%b` overlap in `@d`: bytes [0x0,0x10) at steps [0,4) and bytes [0x0,0x10) at steps [2,4)"],
+        &[
+            "E0242 `%a` and `%b` overlap in `@d`: bytes [0x0,0x10) at steps [0,4) and bytes [0x0,0x10) at steps [2,4)",
+        ],
     );
     // The producer writes its slice of the concatenation, so the concatenation is live before it is
     // defined.
@@ -434,14 +547,17 @@ fn an_owner_is_live_while_an_alias_is() {
     planned(
         concat,
         32,
-        &["E0242 `%c` and `%b` overlap in `@d`: bytes [0x0,0x20) at steps [0,3) and bytes [0x0,0x10) at steps [1,3)"],
+        &[
+            "E0242 `%c` and `%b` overlap in `@d`: bytes [0x0,0x20) at steps [0,3) and bytes [0x0,0x10) at steps [1,3)",
+        ],
     );
-    let captured =
-        "%a = Exp(%x) : f32[4] @d+0\n%b = Exp(%x) : f32[4] @d+0\n%c = If(%b) {t = graph @t {\nreturn %a\n}} : f32[4]\nreturn %c";
+    let captured = "%a = Exp(%x) : f32[4] @d+0\n%b = Exp(%x) : f32[4] @d+0\n%c = If(%b) {t = graph @t {\nreturn %a\n}} : f32[4]\nreturn %c";
     planned(
         captured,
         16,
-        &["E0242 `%a` and `%b` overlap in `@d`: bytes [0x0,0x10) at steps [0,3) and bytes [0x0,0x10) at steps [1,3)"],
+        &[
+            "E0242 `%a` and `%b` overlap in `@d`: bytes [0x0,0x10) at steps [0,3) and bytes [0x0,0x10) at steps [1,3)",
+        ],
     );
     let unread = "%a = Exp(%x) : f32[4] @d+0\n%b = Exp(%x) : f32[4] @d+0\nreturn %b";
     planned(unread, 16, &[]);
@@ -452,7 +568,9 @@ fn an_owner_is_live_while_an_alias_is() {
 #[test]
 fn aliases_lie_at_the_offset_that_their_owner_implies() {
     let view = |place: &str| {
-        format!("%a = Exp(%x) : f32[4] @d+16\n%v = Slice(%a) : f32[2] view(%a, 8){place}\n%b = Exp(%v) : f32[2]\nreturn %b")
+        format!(
+            "%a = Exp(%x) : f32[4] @d+16\n%v = Slice(%a) : f32[2] view(%a, 8){place}\n%b = Exp(%v) : f32[2]\nreturn %b"
+        )
     };
     planned(&view(" @d+24"), 32, &[]);
     planned(&view(" @d+16"), 32, &["E0243 `%v` is not at the place that its owner `%a` implies"]);
@@ -463,12 +581,16 @@ fn aliases_lie_at_the_offset_that_their_owner_implies() {
 
 #[test]
 fn scratch_counts_for_its_step() {
-    let scratch = |place: &str| format!("%a = Exp(%x) : f32[4] @d+0\n%b = Exp(%a) : f32[4] scratch(16{place})\nreturn %b");
+    let scratch = |place: &str| {
+        format!("%a = Exp(%x) : f32[4] @d+0\n%b = Exp(%a) : f32[4] scratch(16{place})\nreturn %b")
+    };
     planned(&scratch(" @d+16"), 32, &[]);
     planned(
         &scratch(" @d+0"),
         16,
-        &["E0242 `%a` and scratch of `Exp` overlap in `@d`: bytes [0x0,0x10) at steps [0,2) and bytes [0x0,0x10) at steps [1,2)"],
+        &[
+            "E0242 `%a` and scratch of `Exp` overlap in `@d`: bytes [0x0,0x10) at steps [0,2) and bytes [0x0,0x10) at steps [1,2)",
+        ],
     );
     planned(&scratch(""), 16, &["E0246 16 B of scratch have no place"]);
     planned(
@@ -502,7 +624,11 @@ fn bodies_have_the_room_that_their_node_gives_them() {
 fn arenas_and_spaces_have_valid_sizes_alignments_and_names() {
     let mut module = with_arena(read("%a = Exp(%x) : f32[4] @d+0\nreturn %a"), 16);
     module.plan.arenas[0].lower_bound = Bytes(17);
-    assert_violations(&module, Stage::Planned, &["E0244 the arena of `@d` has 16 B, below its lower bound of 17 B"]);
+    assert_violations(
+        &module,
+        Stage::Planned,
+        &["E0244 the arena of `@d` has 16 B, below its lower bound of 17 B"],
+    );
     module.plan.arenas[0].lower_bound = Bytes(16);
     let module = with_arena(module, 16);
     assert_violations(&module, Stage::Planned, &["E0244 the space `@d` has two arenas"]);
@@ -516,7 +642,11 @@ fn arenas_and_spaces_have_valid_sizes_alignments_and_names() {
     assert_violations(&module, Stage::Planned, &["E0245 two spaces have the name `@d`"]);
     assert_violations(&module, Stage::Scheduled, &[]);
     let text = "%a = Exp(%x) : string[4] @d+0\nreturn %a";
-    assert_violations(&with_arena(read(text), 0), Stage::Planned, &["E0246 `%a` has a place but no known size"]);
+    assert_violations(
+        &with_arena(read(text), 0),
+        Stage::Planned,
+        &["E0246 `%a` has a place but no known size"],
+    );
 }
 
 #[test]

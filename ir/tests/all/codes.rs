@@ -15,8 +15,9 @@ fn codes_below(folder: &Path, found: &mut BTreeSet<String>) {
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             let text = std::fs::read_to_string(&path).unwrap();
             for part in text.split('"') {
-                let is_code =
-                    part.len() == 5 && part.starts_with(['E', 'W']) && part[1..].bytes().all(|byte| byte.is_ascii_digit());
+                let is_code = part.len() == 5
+                    && part.starts_with(['E', 'W'])
+                    && part[1..].bytes().all(|byte| byte.is_ascii_digit());
                 if is_code {
                     found.insert(part.to_owned());
                 }
@@ -43,8 +44,16 @@ fn codes_are_sorted_and_pages_are_whole() {
     for info in all() {
         let first = info.title.chars().next().unwrap();
         assert!(first.is_lowercase() || info.title.starts_with("an IR"), "{}", info.title);
-        assert!(!info.title.ends_with('.') && info.title.len() < 80 && !info.title.contains('\n'), "{}", info.title);
-        assert!(info.meaning.ends_with('.') && info.action.ends_with('.') && !info.example.is_empty(), "{}", info.code);
+        assert!(
+            !info.title.ends_with('.') && info.title.len() < 80 && !info.title.contains('\n'),
+            "{}",
+            info.title
+        );
+        assert!(
+            info.meaning.ends_with('.') && info.action.ends_with('.') && !info.example.is_empty(),
+            "{}",
+            info.code
+        );
     }
 }
 

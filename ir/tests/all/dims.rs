@@ -87,7 +87,11 @@ fn tree() -> impl Strategy<Value = Tree> {
 }
 
 fn range() -> impl Strategy<Value = Range> {
-    (0u64..6, 0u64..5, 1u64..8).prop_map(|(min, count, step)| Range { min, max: Some(min + count * step), step })
+    (0u64..6, 0u64..5, 1u64..8).prop_map(|(min, count, step)| Range {
+        min,
+        max: Some(min + count * step),
+        step,
+    })
 }
 
 /// Returns the value of an expression; `None` if it is not a number.
@@ -102,7 +106,9 @@ fn points(ranges: &[Range]) -> Vec<Vec<i128>> {
     ranges.iter().fold(vec![Vec::new()], |points, range| {
         let extents = (range.min..=range.max.unwrap()).filter(|extent| range.contains(*extent));
         let extend = |point: &Vec<i128>, extent: u64| [point.clone(), vec![i128::from(extent)]].concat();
-        extents.flat_map(|extent| points.iter().map(move |point| extend(point, extent)).collect::<Vec<_>>()).collect()
+        extents
+            .flat_map(|extent| points.iter().map(move |point| extend(point, extent)).collect::<Vec<_>>())
+            .collect()
     })
 }
 
@@ -220,7 +226,10 @@ fn texts_of_exporters_have_one_canonical_form() {
         assert_eq!(expr(text).to_string(), canonical, "{text}");
         assert_eq!(expr(canonical), expr(text), "{text}");
     }
-    for text in ["N/2", "floor(N", "f(N)", "N//0", "N%0", "Min()", "1.5", "N N", "2x", "N**N", "N**-1", "", "()", "1e9*N"] {
+    for text in [
+        "N/2", "floor(N", "f(N)", "N//0", "N%0", "Min()", "1.5", "N N", "2x", "N**N", "N**-1", "", "()",
+        "1e9*N",
+    ] {
         assert_eq!(DimExpr::parse(text), None, "{text}");
     }
 }
@@ -242,7 +251,12 @@ fn ranges_simplify_and_decide() {
         ("floor(h/2)", "h", "1..9/2", "floor((h+1)/2)-1"),
         ("floor(h/8)", "h", "8..15", "1"),
         ("floor(h/8)", "h", "32..960/32", "4*floor(h/32)"),
-        ("floor(h/8)*floor(h/16) - floor((h+1)/16)", "h", "0..960/32", "8*floor(h/32)*floor(h/32)-2*floor(h/32)"),
+        (
+            "floor(h/8)*floor(h/16) - floor((h+1)/16)",
+            "h",
+            "0..960/32",
+            "8*floor(h/32)*floor(h/32)-2*floor(h/32)",
+        ),
         ("floor((h-1)/2)+1", "h", "32..960/32", "16*floor(h/32)"),
         ("floor(h/48)", "h", "32..960/32", "floor(h/48)"),
         ("floor((3*h+6*w)/48)", "h", "32..960/32", "floor((2*w+h)/16)"),
@@ -252,7 +266,11 @@ fn ranges_simplify_and_decide() {
         ("max(floor((h-3)/2),0) + min(floor((h-2)/2),0) + 1", "h", "3..9", "floor((h+1)/2)-1"),
     ];
     for (text, symbol, range, simple) in rows {
-        assert_eq!(expr(text).simplified(&ranges(&[(symbol, range)])).to_string(), simple, "{text} for {symbol} in {range}");
+        assert_eq!(
+            expr(text).simplified(&ranges(&[(symbol, range)])).to_string(),
+            simple,
+            "{text} for {symbol} in {range}"
+        );
     }
     let all = ranges(&[("N", "1..8"), ("M", "1..512"), ("h", "32..960/32")]);
     let rows = [
@@ -299,12 +317,21 @@ fn ranges_are_read_and_checked() {
     for text in ["", "..", "a..b", "1...5", "-1..4", "1..4/x", "1..99999999999999999999"] {
         assert!(matches!(read(text), Err(RangeError::Form { .. } | RangeError::NoMax { .. })), "{text}");
     }
-    let text = "mem 1\nir_version 0\nrange \"a b\" from 32 to 960 step 32\nrange \"seq\" from 0\nstage imported\n";
+    let text =
+        "mem 1\nir_version 0\nrange \"a b\" from 32 to 960 step 32\nrange \"seq\" from 0\nstage imported\n";
     let module = memc_ir::text::parse(&format!("{text}graph @g {{\n  return\n}}\n")).unwrap();
     assert_eq!(module.domain().ranges["a b"], Range { min: 32, max: Some(960), step: 32 });
     assert!(memc_ir::text::print(&module).starts_with(text));
-    for line in ["range \"a\" from 5 to 4", "range \"a\" from 1 to 8 step 2", "range \"a\" from 1 step 0", "range \"a\" 4"] {
-        assert!(memc_ir::text::parse(&format!("mem 1\n{line}\ngraph @g {{\n  return\n}}\n")).is_err(), "{line}");
+    for line in [
+        "range \"a\" from 5 to 4",
+        "range \"a\" from 1 to 8 step 2",
+        "range \"a\" from 1 step 0",
+        "range \"a\" 4",
+    ] {
+        assert!(
+            memc_ir::text::parse(&format!("mem 1\n{line}\ngraph @g {{\n  return\n}}\n")).is_err(),
+            "{line}"
+        );
     }
 }
 
@@ -326,7 +353,10 @@ fn hostile_expressions_become_unknown() {
     assert_eq!(DimExpr::parse(&wide.join("+")), None);
     let mut nested = expr("N");
     for at in 0..200 {
-        let Some(next) = nested.mul(&expr("N")).and_then(|own| own.plus_symbol(at)).and_then(|own| own.floor_div(&expr("7")))
+        let Some(next) = nested
+            .mul(&expr("N"))
+            .and_then(|own| own.plus_symbol(at))
+            .and_then(|own| own.floor_div(&expr("7")))
         else {
             return;
         };
@@ -359,7 +389,10 @@ fn quoted_texts_come_back() {
 
 #[test]
 fn common_factors_are_apart_from_roundings() {
-    let ranges = Ranges::from([("N".to_owned(), "1..8".parse().unwrap()), ("S".to_owned(), "1..512".parse().unwrap())]);
+    let ranges = Ranges::from([
+        ("N".to_owned(), "1..8".parse().unwrap()),
+        ("S".to_owned(), "1..512".parse().unwrap()),
+    ]);
     let most = |text: &str| DimExpr::parse(text).unwrap().upper_bound(&ranges);
     assert_eq!(most("floor(3*N/4)-floor(5*N/8)"), Some(1));
     assert_eq!(most("197*floor(3*N/4)-197*floor(5*N/8)"), Some(197));

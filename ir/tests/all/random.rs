@@ -4,9 +4,9 @@
 use memc_ir::plan::SpaceData;
 use memc_ir::text::{parse, print, print_node};
 use memc_ir::{
-    Alias, AliasKind, Attribute, Bytes, ConstData, ConstOrigin, Dim, DimExpr, ElementType, EntityId, GraphId, Module,
-    ModuleBuilder, NewNode, Operator, Origin, Payload, Rewriter, Scratch, Space, Stage, Storage, TensorType, Value, ValueType,
-    verify,
+    Alias, AliasKind, Attribute, Bytes, ConstData, ConstOrigin, Dim, DimExpr, ElementType, EntityId, GraphId,
+    Module, ModuleBuilder, NewNode, Operator, Origin, Payload, Rewriter, Scratch, Space, Stage, Storage,
+    TensorType, Value, ValueType, verify,
 };
 use proptest::prelude::*;
 
@@ -32,7 +32,10 @@ impl Choices {
         (0..self.below(6)).map(|_| self.raw() as u8).collect()
     }
     fn word(&mut self) -> String {
-        self.pick(&["", "a", "N", "a b", "x:", "é", "\"q\"", "return", "_", "2", "ai.onnx", "a/b:0", "\u{7f}", "//"]).to_owned()
+        self.pick(&[
+            "", "a", "N", "a b", "x:", "é", "\"q\"", "return", "_", "2", "ai.onnx", "a/b:0", "\u{7f}", "//",
+        ])
+        .to_owned()
     }
     fn dim(&mut self) -> Dim {
         match self.below(4) {
@@ -84,7 +87,9 @@ impl Choices {
                 Payload::External { location: self.word(), offset: self.raw(), length }
             }
             _ => match ty.size() {
-                Some(size) if fitting => Payload::Raw((0..size.0).map(|_| self.raw() as u8).collect::<Vec<u8>>().into()),
+                Some(size) if fitting => {
+                    Payload::Raw((0..size.0).map(|_| self.raw() as u8).collect::<Vec<u8>>().into())
+                }
                 _ => Payload::Raw(self.bytes().into()),
             },
         };
@@ -160,9 +165,17 @@ impl Builder {
     }
     fn node(&mut self, graph: GraphId, visible: &mut Vec<Value>, depth: u64) {
         let inputs = (0..self.choices.below(4))
-            .map(|_| if visible.is_empty() || self.choices.below(5) == 0 { None } else { Some(self.choices.pick(visible)) })
+            .map(|_| {
+                if visible.is_empty() || self.choices.below(5) == 0 {
+                    None
+                } else {
+                    Some(self.choices.pick(visible))
+                }
+            })
             .collect();
-        let attributes = (0..self.choices.below(4)).map(|_| (self.choices.word(), self.attribute(visible, depth))).collect();
+        let attributes = (0..self.choices.below(4))
+            .map(|_| (self.choices.word(), self.attribute(visible, depth)))
+            .collect();
         let origin = match self.choices.below(4) {
             0 => Origin::File { index: self.choices.raw() as u32 },
             1 => Origin::Inlined { call: self.choices.word() },
@@ -171,7 +184,8 @@ impl Builder {
         };
         let (domain, name, overload) = (self.choices.word(), self.choices.word(), self.choices.word());
         let version = self.choices.pick(&[0, 1, 7, i64::MIN]);
-        let operator = Operator { domain: domain.into(), name: name.into(), overload: overload.into(), version };
+        let operator =
+            Operator { domain: domain.into(), name: name.into(), overload: overload.into(), version };
         let results: Vec<Option<(String, ValueType)>> = (0..self.choices.below(4))
             .map(|_| if self.choices.below(4) == 0 { None } else { Some((self.name(), self.choices.ty(2))) })
             .collect();
@@ -184,7 +198,10 @@ impl Builder {
                 kind: self.choices.pick(&[AliasKind::View, AliasKind::InPlace]),
                 offset: Bytes(self.choices.raw()),
             };
-            let storage = Storage { space: Space::new(self.choices.below(2) as usize), offset: Bytes(self.choices.raw()) };
+            let storage = Storage {
+                space: Space::new(self.choices.below(2) as usize),
+                offset: Bytes(self.choices.raw()),
+            };
             let has = (self.choices.below(3) == 0, self.choices.below(3) == 0);
             let plan = &mut self.builder.module_mut().plan;
             plan.alias.set(*value, has.0.then_some(alias));
@@ -193,7 +210,12 @@ impl Builder {
         for _ in 0..self.choices.below(2) {
             let storage = Storage { space: Space::new(0), offset: Bytes(self.choices.raw()) };
             let storage = (self.choices.below(2) == 0).then_some(storage);
-            let scratch = Scratch { node, body: self.choices.below(2) == 0, bytes: Bytes(self.choices.raw() << 9), storage };
+            let scratch = Scratch {
+                node,
+                body: self.choices.below(2) == 0,
+                bytes: Bytes(self.choices.raw() << 9),
+                storage,
+            };
             self.builder.module_mut().plan.scratch.push(scratch);
         }
         visible.extend(results);
@@ -201,7 +223,8 @@ impl Builder {
 }
 
 fn module(numbers: Vec<u64>) -> Module {
-    let mut builder = Builder { choices: Choices { numbers, next: 0 }, builder: ModuleBuilder::new(), names: 0 };
+    let mut builder =
+        Builder { choices: Choices { numbers, next: 0 }, builder: ModuleBuilder::new(), names: 0 };
     let choices = &mut builder.choices;
     let header = builder.builder.module_mut();
     header.ir_version = choices.raw() as i64;

@@ -40,7 +40,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut errors: BTreeMap<String, Vec<Vec<f64>>> = BTreeMap::new();
     for ((kind, _), probes) in &kernels {
         if probes.len() > 2 * count {
-            errors.entry(kind.clone()).or_default().extend((0..DRAWS).map(|seed| judged(probes, count, seed)));
+            errors
+                .entry(kind.clone())
+                .or_default()
+                .extend((0..DRAWS).map(|seed| judged(probes, count, seed)));
         }
     }
     for (kind, draws) in errors {
@@ -48,7 +51,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         let means: Vec<f64> = draws.iter().map(|draw| mean(draw)).collect();
         let mut all: Vec<f64> = draws.into_iter().flatten().collect();
         all.sort_by(f64::total_cmp);
-        println!("{kind:<12} mean {:5.1} %, median {:5.1} %", 100.0 * mean(&means), 100.0 * all[all.len() / 2]);
+        println!(
+            "{kind:<12} mean {:5.1} %, median {:5.1} %",
+            100.0 * mean(&means),
+            100.0 * all[all.len() / 2]
+        );
     }
     Ok(())
 }
@@ -64,5 +71,8 @@ fn judged(kernels: &[Probe], count: usize, seed: u64) -> Vec<f64> {
     let (drawn, others) = order.split_at(count);
     let probes: Vec<Probe> = drawn.iter().map(|index| kernels[*index]).collect();
     let Some(line) = fit(&probes, 0.0) else { return Vec::new() };
-    others.iter().map(|index| (line.time(&kernels[*index].amounts) / kernels[*index].nanos - 1.0).abs()).collect()
+    others
+        .iter()
+        .map(|index| (line.time(&kernels[*index].amounts) / kernels[*index].nanos - 1.0).abs())
+        .collect()
 }

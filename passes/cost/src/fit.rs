@@ -100,7 +100,8 @@ fn least_squares(rows: &[[f64; TERMS]], weights: &[f64]) -> [f64; TERMS] {
         }
     }
     for (row, weight) in rows.iter().zip(weights) {
-        let row: [f64; TERMS] = std::array::from_fn(|term| if scales[term] > 0.0 { row[term] / scales[term] } else { 0.0 });
+        let row: [f64; TERMS] =
+            std::array::from_fn(|term| if scales[term] > 0.0 { row[term] / scales[term] } else { 0.0 });
         for (left, own) in row.iter().enumerate() {
             sums[left] += weight * own;
             for (right, other) in row.iter().enumerate() {
@@ -125,10 +126,13 @@ fn least_squares(rows: &[[f64; TERMS]], weights: &[f64]) -> [f64; TERMS] {
 /// Solves the normal equations of some terms; `None` if they have no solution, or one that is not positive.
 fn solved(squares: &[[f64; TERMS]; TERMS], sums: &[f64; TERMS], terms: &[usize]) -> Option<[f64; TERMS]> {
     let count = terms.len();
-    let mut rows: Vec<Vec<f64>> =
-        terms.iter().map(|left| terms.iter().map(|right| squares[*left][*right]).chain([sums[*left]]).collect()).collect();
+    let mut rows: Vec<Vec<f64>> = terms
+        .iter()
+        .map(|left| terms.iter().map(|right| squares[*left][*right]).chain([sums[*left]]).collect())
+        .collect();
     for column in 0..count {
-        let pivot = (column..count).max_by(|a, b| rows[*a][column].abs().total_cmp(&rows[*b][column].abs()))?;
+        let pivot =
+            (column..count).max_by(|a, b| rows[*a][column].abs().total_cmp(&rows[*b][column].abs()))?;
         rows.swap(column, pivot);
         if rows[column][column].abs() < 1e-12 {
             return None;
@@ -156,8 +160,14 @@ mod tests {
     fn probes(costs: [f64; TERMS], noise: f64) -> Vec<Probe> {
         let law = Line { costs, error: 0.0 };
         let amounts = |index: u32| {
-            let (flops, bytes) = (1e4 * 3.1_f64.powi((index % 7) as i32), 1e3 * 2.7_f64.powi((index * 5 % 11) as i32));
-            Amounts { flops, gathered: f64::from(index * 7 % 13) * 1e3, near: bytes, far: f64::from(index * 3 % 5) * 1e4 }
+            let (flops, bytes) =
+                (1e4 * 3.1_f64.powi((index % 7) as i32), 1e3 * 2.7_f64.powi((index * 5 % 11) as i32));
+            Amounts {
+                flops,
+                gathered: f64::from(index * 7 % 13) * 1e3,
+                near: bytes,
+                far: f64::from(index * 3 % 5) * 1e4,
+            }
         };
         let probe = |index| {
             let sign = if index % 2 == 0 { 1.0 } else { -1.0 };
@@ -168,7 +178,9 @@ mod tests {
 
     #[test]
     fn exact_laws_are_found() {
-        for costs in [[2_000.0, 0.02, 0.5, 0.03, 0.2], [1_500.0, 0.0, 0.0, 0.1, 0.0], [0.0, 0.01, 0.0, 0.0, 0.3]] {
+        for costs in
+            [[2_000.0, 0.02, 0.5, 0.03, 0.2], [1_500.0, 0.0, 0.0, 0.1, 0.0], [0.0, 0.01, 0.0, 0.0, 0.3]]
+        {
             let line = fit(&probes(costs, 0.0), 0.1).unwrap();
             let close = |(found, law): (&f64, &f64)| (found - law).abs() <= 1e-6 * law.max(1e-3);
             assert!(line.costs.iter().zip(&costs).all(close), "{:?} for {costs:?}", line.costs);
@@ -185,7 +197,8 @@ mod tests {
     #[test]
     fn scaled_times_scale_all_costs() {
         let probes = probes([2_000.0, 0.02, 0.5, 0.03, 0.2], 0.07);
-        let thrice: Vec<Probe> = probes.iter().map(|probe| Probe { nanos: 3.0 * probe.nanos, ..*probe }).collect();
+        let thrice: Vec<Probe> =
+            probes.iter().map(|probe| Probe { nanos: 3.0 * probe.nanos, ..*probe }).collect();
         let (line, other) = (fit(&probes, 0.1).unwrap(), fit(&thrice, 0.3).unwrap());
         for (cost, other) in line.costs.iter().zip(other.costs) {
             assert!((3.0 * cost - other).abs() <= 1e-6 * other.max(1e-9), "{cost} {other}");
@@ -197,7 +210,8 @@ mod tests {
     fn costs_are_never_negative() {
         // Times that fall with traffic: the best line has no term for it.
         let probe = |index: u32| {
-            let amounts = Amounts { flops: 1e6 * f64::from(index), near: 1e6 / f64::from(index), ..Amounts::default() };
+            let amounts =
+                Amounts { flops: 1e6 * f64::from(index), near: 1e6 / f64::from(index), ..Amounts::default() };
             Probe { amounts, nanos: 1e4 * f64::from(index) }
         };
         let line = fit(&(1..20).map(probe).collect::<Vec<_>>(), 0.1).unwrap();

@@ -43,8 +43,9 @@ impl Form {
     /// tensors in attributes.
     pub(crate) fn of(module: &Module, node: Node) -> Option<Self> {
         let data = module.node(node);
-        let is_plain =
-            |value: &Attribute| !matches!(value, Attribute::Tensor(_) | Attribute::Tensors(_) | Attribute::Opaque { .. });
+        let is_plain = |value: &Attribute| {
+            !matches!(value, Attribute::Tensor(_) | Attribute::Tensors(_) | Attribute::Opaque { .. })
+        };
         if data.bodies().next().is_some() || !data.attributes.iter().all(|(_, value)| is_plain(value)) {
             return None;
         }
@@ -60,8 +61,12 @@ impl Form {
             });
         }
         let decides = |(name, value): &&(String, Attribute)| !fused || shapes_a_kernel(name, value);
-        let mut attributes: Vec<_> =
-            data.attributes.iter().filter(decides).map(|(name, value)| (name.clone(), format!("{value:?}"))).collect();
+        let mut attributes: Vec<_> = data
+            .attributes
+            .iter()
+            .filter(decides)
+            .map(|(name, value)| (name.clone(), format!("{value:?}")))
+            .collect();
         attributes.sort();
         Some(Self { kernel, operands, result: typed.output_dims(0)?, attributes })
     }

@@ -21,7 +21,10 @@ pub use line::{Amounts, Line, Lines};
 pub use machine::{ArithmeticRates, Cache, Machine, Traffic};
 pub use measured::Measured;
 pub use model::CostModel;
-pub use node::{UNKNOWN_NANOS, accesses, amounts, flops, gathered, makes_nothing, nanos, scalar_steps, total_flops, traffic};
+pub use node::{
+    UNKNOWN_NANOS, accesses, amounts, flops, gathered, makes_nothing, nanos, scalar_steps, total_flops,
+    traffic,
+};
 pub use scratch::{ScratchError, ScratchRules};
 pub use target::{Kernels, Link, Space, Target, TargetError};
 pub use timeline::{Span, timeline};

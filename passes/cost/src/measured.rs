@@ -92,7 +92,10 @@ impl Measured {
             if row.ns > 0 {
                 let operator = &module.node(*node).operator;
                 let modelled = crate::node::nanos(module, *node, machine).0;
-                self.by_operator.entry((operator.domain.to_string(), operator.name.to_string())).or_default().add(&row, modelled);
+                self.by_operator
+                    .entry((operator.domain.to_string(), operator.name.to_string()))
+                    .or_default()
+                    .add(&row, modelled);
                 self.by_kernel.entry(Kernel::of(operator)).or_default().add(&row, modelled);
                 self.all.add(&row, modelled);
                 if let Some(form) = Form::of(module, *node) {
@@ -144,7 +147,9 @@ impl Measured {
         let by_result = result.and_then(|name| self.by_result.get(name));
         let index = by_result.or_else(|| self.by_node.get(&data.name))?;
         let row = self.rows.get(*index)?;
-        let same = row.op == *data.operator.name && row.domain == *data.operator.domain && same_extents(row, module, original);
+        let same = row.op == *data.operator.name
+            && row.domain == *data.operator.domain
+            && same_extents(row, module, original);
         same.then_some(row)
     }
 }

@@ -59,7 +59,8 @@ impl CostModel {
     /// farther spaces with a rate of access. The processor waits for them, so this time is in addition to
     /// the node's own.
     fn direct(&self, module: &Module, node: Node) -> f64 {
-        let is_placed = module.plan.arenas.len() > 1 && self.target.spaces.iter().any(|space| space.access.is_some());
+        let is_placed =
+            module.plan.arenas.len() > 1 && self.target.spaces.iter().any(|space| space.access.is_some());
         if !is_placed || is_copied_aside(&module.node(node).operator) {
             return 0.0;
         }
@@ -69,7 +70,9 @@ impl CostModel {
             self.target.spaces.get(self.target.space(name)?)?.access
         };
         // An unknown size ends the sum: the node's own time is then a stated bound.
-        _ = accesses(module, node, |value, bytes| nanos += rate(value).map_or(0.0, |rate| bytes as f64 / rate * 1e9));
+        _ = accesses(module, node, |value, bytes| {
+            nanos += rate(value).map_or(0.0, |rate| bytes as f64 / rate * 1e9)
+        });
         nanos
     }
 

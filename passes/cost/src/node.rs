@@ -28,7 +28,8 @@ pub fn flops(module: &Module, node: Node) -> Option<u64> {
 fn flops_within(module: &Module, node: Node, depth: usize) -> Option<u64> {
     let typed = Typed::largest(module, node);
     let Some(info) = typed.info() else {
-        return traffic(module, node).map(|bytes| bytes.made.saturating_add(bytes.constant).saturating_mul(10) / 4);
+        return traffic(module, node)
+            .map(|bytes| bytes.made.saturating_add(bytes.constant).saturating_mul(10) / 4);
     };
     match info.work {
         Work::None => Some(0),
@@ -52,7 +53,9 @@ pub fn scalar_steps(module: &Module, node: Node) -> Option<u64> {
     let typed = Typed::largest(module, node);
     match lookup(&module.node(node).operator).map_or(Scalar::None, |info| info.scalar) {
         Scalar::None => Some(0),
-        Scalar::PerElement(each) => typed.output_elements().map(|count| count.saturating_mul(u64::from(each))),
+        Scalar::PerElement(each) => {
+            typed.output_elements().map(|count| count.saturating_mul(u64::from(each)))
+        }
         Scalar::Count(formula) => formula(&typed),
     }
 }
@@ -93,7 +96,9 @@ pub fn accesses(module: &Module, node: Node, mut found: impl FnMut(Value, u64)) 
         let Some(operand) = *operand else { continue };
         let bytes = match reads {
             Reads::Extents if position == 0 => 0,
-            Reads::Picked(tables) if tables.contains(&position) => size(operand).unwrap_or(u64::MAX).min(picked()?),
+            Reads::Picked(tables) if tables.contains(&position) => {
+                size(operand).unwrap_or(u64::MAX).min(picked()?)
+            }
             Reads::All | Reads::Picked(_) | Reads::Extents => size(operand)?,
         };
         found(operand, bytes);
@@ -107,7 +112,9 @@ pub fn accesses(module: &Module, node: Node, mut found: impl FnMut(Value, u64)) 
 /// Returns whether a node makes no elements: its kernel then reads nothing. Parts of an axis with fewer
 /// positions than parts have such nodes.
 pub fn makes_nothing(module: &Module, node: Node) -> bool {
-    let dims = |value: Value| module.ty(value).tensor().and_then(|tensor| tensor.shape.as_deref()).unwrap_or_default();
+    let dims = |value: Value| {
+        module.ty(value).tensor().and_then(|tensor| tensor.shape.as_deref()).unwrap_or_default()
+    };
     let mut results = module.node(node).results().peekable();
     results.peek().is_some() && results.all(|value| dims(value).contains(&Dim::Known(0)))
 }
@@ -139,7 +146,11 @@ fn nanos_within(module: &Module, node: Node, machine: &Machine, depth: usize) ->
         return time;
     }
     if let Some(line) = line(module, node, machine) {
-        let known = if makes_nothing(module, node) { Some(Amounts::default()) } else { amounts(module, node, machine) };
+        let known = if makes_nothing(module, node) {
+            Some(Amounts::default())
+        } else {
+            amounts(module, node, machine)
+        };
         return Nanos(known.map_or(UNKNOWN_NANOS, |amounts| line.time(&amounts)));
     }
     if makes_nothing(module, node) {
@@ -171,7 +182,8 @@ pub fn amounts(module: &Module, node: Node, machine: &Machine) -> Option<Amounts
     // A line is in operations on binary32: other types take as much longer as the machine states.
     let rates = &machine.flops_per_second;
     let width = rates.float / rates.of(arithmetic(module, node));
-    let flops = flops(module, node)? as f64 * 100.0 / rate as f64 * width + scalar_steps(module, node)? as f64 * VECTOR;
+    let flops = flops(module, node)? as f64 * 100.0 / rate as f64 * width
+        + scalar_steps(module, node)? as f64 * VECTOR;
     Some(Amounts { flops, gathered: gathered(module, node)? as f64, ..machine.moved(traffic(module, node)?) })
 }
 

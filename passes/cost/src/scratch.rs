@@ -133,11 +133,17 @@ impl Variable {
 
 impl Rule {
     fn parse(operator: &str, text: &str) -> Result<Self, ScratchError> {
-        let wrong = || ScratchError::Expression { operator: operator.to_owned(), text: text.chars().take(64).collect() };
+        let wrong = || ScratchError::Expression {
+            operator: operator.to_owned(),
+            text: text.chars().take(64).collect(),
+        };
         let bytes = DimExpr::parse(text).ok_or_else(wrong)?;
         let mut names = Vec::new();
         for name in bytes.symbols() {
-            let unknown = || ScratchError::Name { operator: operator.to_owned(), name: name.chars().take(64).collect() };
+            let unknown = || ScratchError::Name {
+                operator: operator.to_owned(),
+                name: name.chars().take(64).collect(),
+            };
             names.push((name.to_string(), Variable::parse(&name).ok_or_else(unknown)?));
         }
         Ok(Self { bytes, names })
@@ -161,7 +167,8 @@ impl ScratchRules {
     /// # Errors
     /// The text is not JSON of the known version, or a row is no expression over extents.
     pub fn from_json(text: &str) -> Result<Self, ScratchError> {
-        let file: ScratchFile = serde_json::from_str(text).map_err(|error| ScratchError::Form { message: error.to_string() })?;
+        let file: ScratchFile =
+            serde_json::from_str(text).map_err(|error| ScratchError::Form { message: error.to_string() })?;
         if file.schema != VERSION {
             return Err(ScratchError::Version { found: file.schema.chars().take(64).collect() });
         }
@@ -191,14 +198,20 @@ mod tests {
     use super::*;
 
     fn rules(default: &str, rows: &[(&str, &str)]) -> Result<ScratchRules, ScratchError> {
-        let rows: Vec<String> = rows.iter().map(|(operator, text)| format!("\"{operator}\": \"{text}\"")).collect();
-        let default = if default.is_empty() { String::new() } else { format!("\"default\": \"{default}\", ") };
-        ScratchRules::from_json(&format!("{{\"schema\": \"{VERSION}\", {default}\"operators\": {{{}}}}}", rows.join(", ")))
+        let rows: Vec<String> =
+            rows.iter().map(|(operator, text)| format!("\"{operator}\": \"{text}\"")).collect();
+        let default =
+            if default.is_empty() { String::new() } else { format!("\"default\": \"{default}\", ") };
+        ScratchRules::from_json(&format!(
+            "{{\"schema\": \"{VERSION}\", {default}\"operators\": {{{}}}}}",
+            rows.join(", ")
+        ))
     }
 
     /// Returns the workspace of the nodes of a module.
     fn told(rules: &ScratchRules, graph: &str) -> Vec<Option<u64>> {
-        let mut module = memc_ir::text::parse(&format!("mem 1\nir_version 10\nopset \"\" 21\n\n{graph}")).unwrap();
+        let mut module =
+            memc_ir::text::parse(&format!("mem 1\nir_version 10\nopset \"\" 21\n\n{graph}")).unwrap();
         memc_ops::infer(&mut module);
         let nodes = module.graph(module.main()).nodes.clone();
         nodes.iter().map(|node| rules.bytes(&module, *node).map(|bytes| bytes.0)).collect()
@@ -246,6 +259,9 @@ mod tests {
         }
         assert!(matches!(ScratchRules::from_json("{}"), Err(ScratchError::Form { .. })));
         let other = "{\"schema\": \"memc.scratch/2\"}";
-        assert_eq!(ScratchRules::from_json(other), Err(ScratchError::Version { found: "memc.scratch/2".to_owned() }));
+        assert_eq!(
+            ScratchRules::from_json(other),
+            Err(ScratchError::Version { found: "memc.scratch/2".to_owned() })
+        );
     }
 }

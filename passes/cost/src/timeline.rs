@@ -35,7 +35,11 @@ pub fn timeline(module: &Module, costs: &CostModel) -> Vec<Span> {
     };
     for scratch in &module.plan.scratch {
         if let Some(storage) = scratch.storage {
-            clock.scratch.entry(scratch.node).or_default().push(Region::new(storage.space, storage.offset, scratch.bytes));
+            clock.scratch.entry(scratch.node).or_default().push(Region::new(
+                storage.space,
+                storage.offset,
+                scratch.bytes,
+            ));
         }
     }
     module.graph(module.main()).nodes.iter().map(|node| clock.run(*node)).collect()
@@ -97,8 +101,11 @@ impl Clock<'_> {
             .filter_map(|value| self.region(value))
             .chain(self.scratch.get(&node).into_iter().flatten().copied())
             .collect();
-        let busy =
-            self.under_way.iter().filter(|(region, _)| written.iter().any(|own| own.meets(region))).map(|(_, until)| *until);
+        let busy = self
+            .under_way
+            .iter()
+            .filter(|(region, _)| written.iter().any(|own| own.meets(region)))
+            .map(|(_, until)| *until);
         read.chain(busy).fold(self.computed, f64::max)
     }
 

@@ -14,7 +14,8 @@ const INTEGERS: i64 = 12;
 pub fn are_computable(module: &Module) -> bool {
     let domain = module.domain();
     let version = module.opsets.get("").copied().unwrap_or_default();
-    domain.is_empty() || version >= INTEGERS && domain.ranges.keys().all(|symbol| source(module, symbol).is_some())
+    domain.is_empty()
+        || version >= INTEGERS && domain.ranges.keys().all(|symbol| source(module, symbol).is_some())
 }
 
 /// Says why a run cannot compute an extent; `None` if it can.
@@ -22,7 +23,9 @@ pub fn are_computable(module: &Module) -> bool {
 pub fn obstacle(module: &Module, extent: &DimExpr) -> Option<String> {
     let version = module.opsets.get("").copied().unwrap_or_default();
     if let Some(symbol) = extent.symbols().iter().find(|symbol| source(module, symbol).is_none()) {
-        return Some(format!("no graph input has an axis of extent `{symbol}`, from which a run could know it"));
+        return Some(format!(
+            "no graph input has an axis of extent `{symbol}`, from which a run could know it"
+        ));
     }
     let is_plain = |factor: &Factor| matches!(factor, Factor::Symbol(_));
     (version < INTEGERS && !extent.terms().all(|(factors, _)| factors.iter().all(is_plain))).then(|| {
@@ -96,7 +99,8 @@ impl Maker<'_> {
         if let Some(known) = self.computed.values.get(extent) {
             return *known;
         }
-        let terms: Vec<(Vec<Factor>, i64)> = extent.terms().map(|(factors, times)| (factors.to_vec(), times)).collect();
+        let terms: Vec<(Vec<Factor>, i64)> =
+            extent.terms().map(|(factors, times)| (factors.to_vec(), times)).collect();
         let mut sum = None;
         for (factors, times) in terms {
             let mut product = if times == 1 && !factors.is_empty() { None } else { Some(self.number(times)) };
@@ -140,7 +144,8 @@ impl Maker<'_> {
             Some(known) => *known,
             None => {
                 let rank = self.module().ty(input).tensor().and_then(TensorType::rank).unwrap_or_default();
-                let shape = self.written(self.onnx("Shape", [input], Vec::new()), self.form.hints[1], &[rank as u64]);
+                let shape =
+                    self.written(self.onnx("Shape", [input], Vec::new()), self.form.hints[1], &[rank as u64]);
                 self.computed.shapes.insert(input, shape);
                 shape
             }
@@ -186,7 +191,8 @@ impl Maker<'_> {
 
     /// Inserts a node; returns its result, a tensor of integers.
     fn written(&mut self, new: NewNode, hint: &str, dims: &[u64]) -> Value {
-        let (name, ty) = (self.fresh_name(hint), ValueType::Tensor(TensorType::fixed(ElementType::Int64, dims)));
+        let (name, ty) =
+            (self.fresh_name(hint), ValueType::Tensor(TensorType::fixed(ElementType::Int64, dims)));
         let first = new.inputs.iter().flatten().next().copied();
         let node = self.insert(self.form.before, new, &[Some((name, ty))]);
         if self.form.before.is_none() {

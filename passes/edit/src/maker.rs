@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 
 use memc_ir::{
-    Attribute, ConstData, ConstOrigin, Dim, DimExpr, ElementType, GraphId, Module, NewNode, Node, Operator, Origin, Payload,
-    Rewriter, TensorType, Value, ValueType,
+    Attribute, ConstData, ConstOrigin, Dim, DimExpr, ElementType, GraphId, Module, NewNode, Node, Operator,
+    Origin, Payload, Rewriter, TensorType, Value, ValueType,
 };
 use memc_ops::Stretch;
 
@@ -20,7 +20,12 @@ pub type Attributes = Vec<(String, Attribute)>;
 
 /// Returns a node without a name that a pass makes.
 #[must_use]
-pub fn node(pass: &'static str, operator: Operator, inputs: Vec<Option<Value>>, attributes: Attributes) -> NewNode {
+pub fn node(
+    pass: &'static str,
+    operator: Operator,
+    inputs: Vec<Option<Value>>,
+    attributes: Attributes,
+) -> NewNode {
     NewNode::new(operator, inputs, attributes, Origin::Pass { pass: Cow::Borrowed(pass) })
 }
 
@@ -115,7 +120,12 @@ impl<'m> Maker<'m> {
     }
 
     /// Returns a node of an operator in ONNX's own domain.
-    pub fn onnx(&self, operator: &str, inputs: impl IntoIterator<Item: Into<Option<Value>>>, attributes: Attributes) -> NewNode {
+    pub fn onnx(
+        &self,
+        operator: &str,
+        inputs: impl IntoIterator<Item: Into<Option<Value>>>,
+        attributes: Attributes,
+    ) -> NewNode {
         self.node(Operator::onnx(operator, self.version), inputs, attributes)
     }
 
@@ -131,13 +141,24 @@ impl<'m> Maker<'m> {
     }
 
     /// Inserts a node right before `before`, or at the end.
-    pub fn insert(&mut self, before: Option<Node>, new: NewNode, results: &[Option<(String, ValueType)>]) -> Node {
+    pub fn insert(
+        &mut self,
+        before: Option<Node>,
+        new: NewNode,
+        results: &[Option<(String, ValueType)>],
+    ) -> Node {
         let main = self.module().main();
         self.rewriter.insert(main, before, new, results)
     }
 
     /// Inserts a node with one result; returns the result, which is named by a hint.
-    pub fn compute(&mut self, before: Option<Node>, new: NewNode, hint: &str, ty: ValueType) -> Option<Value> {
+    pub fn compute(
+        &mut self,
+        before: Option<Node>,
+        new: NewNode,
+        hint: &str,
+        ty: ValueType,
+    ) -> Option<Value> {
         let name = self.fresh_name(hint);
         let made = self.insert(before, new, &[Some((name, ty))]);
         self.result(made)
@@ -175,10 +196,18 @@ impl<'m> Maker<'m> {
     }
 
     /// Inserts a node that cuts positions along an axis out of a value.
-    pub fn slice(&mut self, before: Option<Node>, value: Value, axis: usize, positions: &Stretch, name: String) -> Node {
+    pub fn slice(
+        &mut self,
+        before: Option<Node>,
+        value: Value,
+        axis: usize,
+        positions: &Stretch,
+        name: String,
+    ) -> Node {
         let axis_expr = DimExpr::constant(axis as i64);
         let expr = |dim: &Dim| dim.expr().unwrap_or_else(|| DimExpr::constant(i64::MAX));
-        let ranges = [("starts", expr(&positions.start)), ("ends", expr(&positions.end)), ("axes", axis_expr)];
+        let ranges =
+            [("starts", expr(&positions.start)), ("ends", expr(&positions.end)), ("axes", axis_expr)];
         let domain = self.module().domain().ranges.clone();
         let mut ty = self.module().ty(value).clone();
         if let ValueType::Tensor(TensorType { shape: Some(dims), .. }) = &mut ty
@@ -189,7 +218,8 @@ impl<'m> Maker<'m> {
         let (mut operands, mut attributes) = (vec![Some(value)], Vec::new());
         for (name, number) in ranges {
             if self.version < RANGES {
-                attributes.push((name.to_owned(), Attribute::Ints(vec![number.as_constant().unwrap_or(i64::MAX)])));
+                attributes
+                    .push((name.to_owned(), Attribute::Ints(vec![number.as_constant().unwrap_or(i64::MAX)])));
             } else {
                 operands.push(Some(self.extent(&number)));
             }

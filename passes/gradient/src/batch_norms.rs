@@ -34,7 +34,11 @@ fn trains(module: &Module, node: Node, norms: Norms, trainable: &[Value]) -> boo
 }
 
 /// Rewrites all BatchNormalization nodes of the main graph to the form of inference.
-pub(crate) fn expand(emit: &mut Emit<'_>, norms: Norms, trainable: &[Value]) -> Result<BatchNorms, GradientError> {
+pub(crate) fn expand(
+    emit: &mut Emit<'_>,
+    norms: Norms,
+    trainable: &[Value],
+) -> Result<BatchNorms, GradientError> {
     let mut found = BatchNorms::default();
     let nodes = emit.module().graph(emit.module().main()).nodes.clone();
     for node in nodes {
@@ -43,8 +47,10 @@ pub(crate) fn expand(emit: &mut Emit<'_>, norms: Norms, trainable: &[Value]) -> 
             continue;
         }
         let uses_batch = trains(emit.module(), node, norms, trainable);
-        let refuse =
-            |refusal: Refusal| GradientError::Defect { node: crate::walk::label(emit.module(), node), why: refusal.to_string() };
+        let refuse = |refusal: Refusal| GradientError::Defect {
+            node: crate::walk::label(emit.module(), node),
+            why: refusal.to_string(),
+        };
         if uses_batch && emit.module().node(node).inputs.len() != 5 {
             return Err(refuse(Refusal::form("a BatchNormalization has five operands")));
         }
@@ -67,7 +73,8 @@ fn missing(node: &str, refusal: &Refusal) -> crate::error::MissingRule {
 /// statistics. The variance is that of the population, as the operator is defined.
 fn statistics(emit: &mut Emit<'_>, node: Node, found: &mut BatchNorms) -> Result<(), Refusal> {
     let data = emit.module().node(node).clone();
-    let operand = |position: usize| data.inputs[position].ok_or_else(|| Refusal::form("an operand is left out"));
+    let operand =
+        |position: usize| data.inputs[position].ok_or_else(|| Refusal::form("an operand is left out"));
     let x = operand(0)?;
     let dims = emit.dims(x)?;
     let axes: Vec<usize> = (0..dims.len()).filter(|axis| *axis != 1).collect();

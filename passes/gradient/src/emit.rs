@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use memc_edit::{Attributes, Maker, int};
 use memc_ir::{
-    Attribute, Dim, DimExpr, ElementType, GraphId, Module, Node, NodeData, Operator, Origin, TensorType, Value, ValueType,
+    Attribute, Dim, DimExpr, ElementType, GraphId, Module, Node, NodeData, Operator, Origin, TensorType,
+    Value, ValueType,
 };
 use memc_ops::{Bodies, Data, Fact, Infer, InferError, Item, lookup};
 
@@ -131,7 +132,13 @@ impl<'m> Emit<'m> {
     // ---- nodes
 
     /// Appends a node of the standard; returns its results.
-    pub(crate) fn node(&mut self, name: &str, inputs: &[Option<Value>], attributes: Attributes, results: usize) -> Vec<Value> {
+    pub(crate) fn node(
+        &mut self,
+        name: &str,
+        inputs: &[Option<Value>],
+        attributes: Attributes,
+        results: usize,
+    ) -> Vec<Value> {
         let operator = Operator::onnx(name, self.maker.version);
         let main = self.module().main();
         let data = NodeData {
@@ -198,10 +205,14 @@ impl<'m> Emit<'m> {
             return *known;
         }
         let made = match element {
-            ElementType::Double => self.constant("number", TensorType::fixed(element, &[]), number.to_le_bytes().to_vec()),
-            ElementType::Int64 => {
-                self.constant("number", TensorType::fixed(element, &[]), (number as i64).to_le_bytes().to_vec())
+            ElementType::Double => {
+                self.constant("number", TensorType::fixed(element, &[]), number.to_le_bytes().to_vec())
             }
+            ElementType::Int64 => self.constant(
+                "number",
+                TensorType::fixed(element, &[]),
+                (number as i64).to_le_bytes().to_vec(),
+            ),
             ElementType::Float16 | ElementType::Bfloat16 => {
                 let wide = self.scalar(number, ElementType::Float);
                 self.cast(wide, element)
@@ -295,7 +306,8 @@ impl<'m> Emit<'m> {
         let has_zero = dims.contains(&Dim::Known(0));
         let shape = match open[..] {
             [axis] if !has_zero => {
-                let number = |dim: &Dim| dim.known().map_or(-1, |extent| i64::try_from(extent).unwrap_or(i64::MAX));
+                let number =
+                    |dim: &Dim| dim.known().map_or(-1, |extent| i64::try_from(extent).unwrap_or(i64::MAX));
                 let mut numbers: Vec<i64> = dims.iter().map(number).collect();
                 numbers[axis] = -1;
                 self.ints(&numbers)
@@ -387,7 +399,10 @@ impl<'m> Emit<'m> {
         if self.has_dims(gradient, &to) {
             return Ok(gradient);
         }
-        let lead = from.len().checked_sub(to.len()).ok_or_else(|| Refusal::Shape { value: self.name(like).to_owned() })?;
+        let lead = from
+            .len()
+            .checked_sub(to.len())
+            .ok_or_else(|| Refusal::Shape { value: self.name(like).to_owned() })?;
         let mut axes: Vec<usize> = (0..lead).collect();
         for (axis, dim) in to.iter().enumerate() {
             let whole = &from[lead + axis];

@@ -29,7 +29,8 @@ impl FromStr for Lora {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || format!("`{text}` is not r=N:PATTERN, as in r=8:'*.attn.*'");
-        let (rank, pattern) = text.strip_prefix("r=").and_then(|rest| rest.split_once(':')).ok_or_else(wrong)?;
+        let (rank, pattern) =
+            text.strip_prefix("r=").and_then(|rest| rest.split_once(':')).ok_or_else(wrong)?;
         let rank = rank.parse().ok().filter(|rank| (1..=65536).contains(rank)).ok_or_else(wrong)?;
         if pattern.is_empty() { Err(wrong()) } else { Ok(Self { rank, pattern: pattern.to_owned() }) }
     }
@@ -78,7 +79,11 @@ fn is_plain(data: &NodeData) -> bool {
 ///
 /// # Errors
 /// A pattern names no matrix that a product reads as its second operand.
-pub fn adapt(module: &mut Module, data: &mut Known, requests: &[Lora]) -> Result<Vec<Trainable>, GradientError> {
+pub fn adapt(
+    module: &mut Module,
+    data: &mut Known,
+    requests: &[Lora],
+) -> Result<Vec<Trainable>, GradientError> {
     let Some(anchor) = module.graph(module.main()).constants.first().copied() else {
         return if requests.is_empty() { Ok(Vec::new()) } else { Err(none(&requests[0])) };
     };
@@ -93,7 +98,8 @@ pub fn adapt(module: &mut Module, data: &mut Known, requests: &[Lora]) -> Result
             let is_matrix = emit.element(matrix) == ElementType::Float && emit.rank(matrix) == Ok(2);
             let products = products(&emit.maker, matrix);
             if matches(&request.pattern, &name) && is_new && is_matrix && !products.is_empty() {
-                let wrong = |refusal: Refusal| GradientError::Defect { node: name.clone(), why: refusal.to_string() };
+                let wrong =
+                    |refusal: Refusal| GradientError::Defect { node: name.clone(), why: refusal.to_string() };
                 made.extend(adapter(&mut emit, matrix, &products, request.rank).map_err(wrong)?);
             }
         }
@@ -106,15 +112,24 @@ pub fn adapt(module: &mut Module, data: &mut Known, requests: &[Lora]) -> Result
 }
 
 fn none(request: &Lora) -> GradientError {
-    let why = format!("`{}` names no matrix of type f32 that only products read, as their second operand", request.pattern);
+    let why = format!(
+        "`{}` names no matrix of type f32 that only products read, as their second operand",
+        request.pattern
+    );
     GradientError::NoTrainable { why }
 }
 
 /// Adds one adapter to all products that read a matrix.
-fn adapter(emit: &mut Emit<'_>, matrix: Value, products: &[Product], rank: u64) -> Result<[Trainable; 2], Refusal> {
+fn adapter(
+    emit: &mut Emit<'_>,
+    matrix: Value,
+    products: &[Product],
+    rank: u64,
+) -> Result<[Trainable; 2], Refusal> {
     let (name, main) = (emit.name(matrix).to_owned(), emit.module().main());
     let extents = emit.extents(matrix)?;
-    let types = [[extents[0], rank], [rank, extents[1]]].map(|dims| TensorType::fixed(ElementType::Float, &dims));
+    let types =
+        [[extents[0], rank], [rank, extents[1]]].map(|dims| TensorType::fixed(ElementType::Float, &dims));
     let count = (extents[0] * rank) as usize;
     let bytes = [drawn(&name, count, extents[0]), vec![0; (extents[1] * rank) as usize * 4]];
     let mut made = types.into_iter().zip(bytes).zip(ENDINGS).map(|((ty, raw), ending)| {
@@ -130,7 +145,8 @@ fn adapter(emit: &mut Emit<'_>, matrix: Value, products: &[Product], rank: u64) 
         let data = emit.module().node(product.node).clone();
         let ([Some(x), ..], Some(y)) = (&data.inputs[..], data.results().next()) else { continue };
         let order = &emit.module().graph(main).nodes;
-        let next = order.iter().position(|node| *node == product.node).and_then(|at| order.get(at + 1)).copied();
+        let next =
+            order.iter().position(|node| *node == product.node).and_then(|at| order.get(at + 1)).copied();
         emit.before = next;
         let own = emit.name(y).to_owned();
         emit.set_place(format!("{own}_lora"), crate::walk::label(emit.module(), product.node));
@@ -160,7 +176,9 @@ fn adapter(emit: &mut Emit<'_>, matrix: Value, products: &[Product], rank: u64) 
 /// Draws numbers evenly between plus and minus one over the root of `rows`, by a name: the sequence of
 /// SplitMix64 (Steele, Lea and Flood, 2014) from the FNV-1a hash of the name.
 fn drawn(name: &str, count: usize, rows: u64) -> Vec<u8> {
-    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+    let hash = name
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
     let bound = 1.0 / (rows.max(1) as f64).sqrt();
     let mut state = hash;
     let mut next = || {
@@ -190,7 +208,10 @@ mod tests {
     #[test]
     fn drawn_numbers_depend_on_the_name_alone_and_keep_their_bound() {
         let numbers = |name: &str| -> Vec<f32> {
-            drawn(name, 1000, 64).chunks_exact(4).map(|raw| f32::from_le_bytes(raw.try_into().unwrap())).collect()
+            drawn(name, 1000, 64)
+                .chunks_exact(4)
+                .map(|raw| f32::from_le_bytes(raw.try_into().unwrap()))
+                .collect()
         };
         assert_eq!(numbers("a"), numbers("a"));
         assert_ne!(numbers("a"), numbers("b"));

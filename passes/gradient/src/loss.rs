@@ -86,11 +86,13 @@ impl FromStr for Loss {
                 "of" => loss.of = Some(value.to_owned()),
                 "axis" => loss.axis = Some(value.parse().map_err(|_| wrong())?),
                 "ignore" if loss.kind == LossKind::CrossEntropy => {
-                    loss.ignore = if value == "none" { None } else { Some(value.parse().map_err(|_| wrong())?) };
+                    loss.ignore =
+                        if value == "none" { None } else { Some(value.parse().map_err(|_| wrong())?) };
                 }
                 "smoothing" if loss.kind == LossKind::CrossEntropy => {
                     let share: f64 = value.parse().map_err(|_| wrong())?;
-                    loss.smoothing = Some(share).filter(|share| (0.0..1.0).contains(share)).ok_or_else(wrong)?;
+                    loss.smoothing =
+                        Some(share).filter(|share| (0.0..1.0).contains(share)).ok_or_else(wrong)?;
                 }
                 _ => return Err(wrong()),
             }
@@ -139,7 +141,8 @@ pub(crate) fn build(
         let (seed, loss) = (emit.reshape(seed, &dims), emit.reshape(source, &[]));
         return Ok(Built { loss, source, seed, adds_labels: false });
     }
-    let labels = labels.ok_or_else(|| fail("it needs labels: name their graph input with `--labels NAME`".to_owned()))?;
+    let labels = labels
+        .ok_or_else(|| fail("it needs labels: name their graph input with `--labels NAME`".to_owned()))?;
     // Sums over many elements need the precision of binary32.
     let element = emit.element(source);
     let wide = if element == ElementType::Double { element } else { ElementType::Float };
@@ -149,7 +152,8 @@ pub(crate) fn build(
     let mut label_dims = dims.clone();
     axis.map(|axis| label_dims.remove(axis));
     let (t, adds_labels) =
-        label_input(emit, labels, if of_class { ElementType::Int64 } else { wide }, &label_dims).map_err(fail)?;
+        label_input(emit, labels, if of_class { ElementType::Int64 } else { wide }, &label_dims)
+            .map_err(fail)?;
     let (loss, seed) = match (&loss.kind, axis) {
         (LossKind::CrossEntropy, Some(axis)) => cross_entropy(emit, loss, x, t, axis, scale),
         (kind, _) => differences(emit, kind, x, t, scale),
@@ -185,18 +189,31 @@ fn class_axis(loss: &Loss, dims: &[Dim]) -> Result<usize, String> {
 }
 
 /// Returns the graph input of the labels, and whether it is new.
-fn label_input(emit: &mut Emit<'_>, name: &str, element: ElementType, dims: &[Dim]) -> Result<(Value, bool), String> {
+fn label_input(
+    emit: &mut Emit<'_>,
+    name: &str,
+    element: ElementType,
+    dims: &[Dim],
+) -> Result<(Value, bool), String> {
     let module = emit.module();
     let main = module.main();
     let wanted = TensorType::new(element, dims.to_vec());
-    let Some(found) = module.graph(main).inputs.iter().copied().find(|value| module.value(*value).name == name) else {
+    let Some(found) =
+        module.graph(main).inputs.iter().copied().find(|value| module.value(*value).name == name)
+    else {
         if module.values().iter().any(|(_, data)| data.name == name) {
-            return Err(format!("`{name}` is a value inside of the model, and cannot be an input: choose another name"));
+            return Err(format!(
+                "`{name}` is a value inside of the model, and cannot be an input: choose another name"
+            ));
         }
         return Ok((emit.maker.input(main, name, ValueType::Tensor(wanted)), true));
     };
-    let Some(own) = emit.tensor(found).cloned() else { return Err(format!("the input `{name}` is no tensor")) };
-    let agree = |own: &[Dim]| own.len() == dims.len() && own.iter().zip(dims).all(|(a, b)| a.same(b) || a.known().is_none());
+    let Some(own) = emit.tensor(found).cloned() else {
+        return Err(format!("the input `{name}` is no tensor"));
+    };
+    let agree = |own: &[Dim]| {
+        own.len() == dims.len() && own.iter().zip(dims).all(|(a, b)| a.same(b) || a.known().is_none())
+    };
     if !own.shape.as_deref().is_some_and(agree) || own.element.is_float() != element.is_float() {
         return Err(format!(
             "the input `{name}` is {}, and the labels must be {}",
@@ -222,7 +239,8 @@ fn cross_entropy(
     // Labels that do not count read class 0, with weight 0.
     let (safe, weight) = match loss.ignore {
         Some(ignored) => {
-            let (ignored, none) = (emit.scalar(ignored as f64, ElementType::Int64), emit.scalar(0.0, ElementType::Int64));
+            let (ignored, none) =
+                (emit.scalar(ignored as f64, ElementType::Int64), emit.scalar(0.0, ElementType::Int64));
             let mask = emit.op("Equal", &[labels, ignored]);
             (emit.op("Where", &[mask, none, labels]), Some(emit.op("Where", &[mask, zero, one])))
         }
@@ -320,11 +338,16 @@ mod tests {
     #[test]
     fn losses_are_read_with_their_parameters() {
         let loss: Loss = "cross-entropy:ignore=-1,smoothing=0.1,axis=1,of=logits".parse().unwrap();
-        assert_eq!((loss.ignore, loss.smoothing, loss.axis, loss.of.as_deref()), (Some(-1), 0.1, Some(1), Some("logits")));
+        assert_eq!(
+            (loss.ignore, loss.smoothing, loss.axis, loss.of.as_deref()),
+            (Some(-1), 0.1, Some(1), Some("logits"))
+        );
         assert_eq!("cross-entropy".parse::<Loss>().unwrap().ignore, Some(IGNORED));
         assert_eq!("cross-entropy:ignore=none".parse::<Loss>().unwrap().ignore, None);
         assert_eq!("output:a:b".parse::<Loss>().unwrap().kind, LossKind::Output("a:b".to_owned()));
-        for wrong in ["", "crossentropy", "output:", "mse:smoothing=0.1", "cross-entropy:smoothing=2", "l1:axis=x"] {
+        for wrong in
+            ["", "crossentropy", "output:", "mse:smoothing=0.1", "cross-entropy:smoothing=2", "l1:axis=x"]
+        {
             assert!(wrong.parse::<Loss>().is_err(), "{wrong}");
         }
     }

@@ -92,12 +92,19 @@ impl FromStr for Optimizer {
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, rest) = text.split_once(':').unwrap_or((text, ""));
         let (mut momentum, mut nesterov, mut trust) = (if name == "lars" { 0.9 } else { 0.0 }, false, 0.001);
-        let mut moments = Moments { beta1: 0.9, beta2: 0.999, epsilon: if name == "lamb" { 1e-6 } else { 1e-8 } };
+        let mut moments =
+            Moments { beta1: 0.9, beta2: 0.999, epsilon: if name == "lamb" { 1e-6 } else { 1e-8 } };
         let has_moments = ["adam", "adamw", "lamb"].contains(&name);
         for part in rest.split(',').filter(|part| !part.is_empty()) {
             let wrong = || format!("`{part}` is no parameter of `{name}`");
             let (key, value) = part.split_once('=').unwrap_or((part, ""));
-            let number = || value.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0).ok_or_else(wrong);
+            let number = || {
+                value
+                    .parse::<f64>()
+                    .ok()
+                    .filter(|number| number.is_finite() && *number >= 0.0)
+                    .ok_or_else(wrong)
+            };
             let share = || number().ok().filter(|number| *number < 1.0).ok_or_else(wrong);
             match (name, key) {
                 ("sgd" | "lars", "momentum") => momentum = share()?,
@@ -141,7 +148,8 @@ impl FromStr for Clip {
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || format!("`{text}` is not value=X, tensor=X or global=X with a positive X");
         let (kind, limit) = text.split_once('=').ok_or_else(wrong)?;
-        let limit = limit.parse().ok().filter(|limit: &f64| limit.is_finite() && *limit > 0.0).ok_or_else(wrong)?;
+        let limit =
+            limit.parse().ok().filter(|limit: &f64| limit.is_finite() && *limit > 0.0).ok_or_else(wrong)?;
         match kind {
             "value" => Ok(Self::Value(limit)),
             "tensor" => Ok(Self::Tensor(limit)),
@@ -175,14 +183,20 @@ fn norm(emit: &mut Emit<'_>, value: Value) -> Result<Value, Refusal> {
 
 /// Returns `min(1, limit / (norm + epsilon))`.
 fn share(emit: &mut Emit<'_>, norm: Value, limit: f64) -> Value {
-    let (limit, epsilon, one) = (emit.number(limit, norm), emit.number(NORM_EPSILON, norm), emit.number(1.0, norm));
+    let (limit, epsilon, one) =
+        (emit.number(limit, norm), emit.number(NORM_EPSILON, norm), emit.number(1.0, norm));
     let padded = emit.op("Add", &[norm, epsilon]);
     let ratio = emit.op("Div", &[limit, padded]);
     emit.op("Min", &[ratio, one])
 }
 
 /// Limits gradients. `squares` is the sum of the squares of all gradients, if it is known already.
-pub(crate) fn clip(emit: &mut Emit<'_>, clip: Clip, gradients: &mut [Value], squares: Option<Value>) -> Result<(), Refusal> {
+pub(crate) fn clip(
+    emit: &mut Emit<'_>,
+    clip: Clip,
+    gradients: &mut [Value],
+    squares: Option<Value>,
+) -> Result<(), Refusal> {
     let global = match (clip, squares) {
         (Clip::Global(limit), Some(squares)) => {
             let norm = emit.op("Sqrt", &[squares]);
@@ -230,7 +244,8 @@ impl Updates {
         let corrections = moments.zip(step).map(|(moments, step)| {
             let step = emit.cast(step, ElementType::Double);
             let mut correction = |beta: f64| {
-                let (beta, one) = (emit.scalar(beta, ElementType::Double), emit.scalar(1.0, ElementType::Double));
+                let (beta, one) =
+                    (emit.scalar(beta, ElementType::Double), emit.scalar(1.0, ElementType::Double));
                 let power = emit.op("Pow", &[beta, step]);
                 emit.op("Sub", &[one, power])
             };
@@ -383,7 +398,15 @@ mod tests {
         assert!("sgd".parse::<Optimizer>().unwrap().state().is_empty());
         let adamw: Optimizer = "adamw:beta2=0.95,eps=1e-6".parse().unwrap();
         assert_eq!(adamw, Optimizer::AdamW(Moments { beta1: 0.9, beta2: 0.95, epsilon: 1e-6 }));
-        for wrong in ["", "adagrad", "sgd:beta1=0.9", "sgd:nesterov", "adam:beta1=1.5", "adam:momentum=0.9", "lars:trust=x"] {
+        for wrong in [
+            "",
+            "adagrad",
+            "sgd:beta1=0.9",
+            "sgd:nesterov",
+            "adam:beta1=1.5",
+            "adam:momentum=0.9",
+            "lars:trust=x",
+        ] {
             assert!(wrong.parse::<Optimizer>().is_err(), "{wrong}");
         }
         assert_eq!("global=1".parse::<Clip>(), Ok(Clip::Global(1.0)));

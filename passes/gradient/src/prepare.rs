@@ -1,7 +1,9 @@
 //! Brings a module into the form that rules expect: an operator set with scatters that add, and no dropout
 //! that drops nothing.
 
-use memc_ir::{Attribute, ConstData, ElementType, Module, Node, NodeData, Operator, Rewriter, TensorType, Value};
+use memc_ir::{
+    Attribute, ConstData, ElementType, Module, Node, NodeData, Operator, Rewriter, TensorType, Value,
+};
 use memc_ops::Data;
 
 use crate::error::GradientError;
@@ -133,7 +135,10 @@ pub fn prepare(module: &mut Module) -> Result<(), GradientError> {
         if is_raised && &*data.operator.name != "RoiAlign" {
             rewriter.set_version(node, RAISED);
         }
-        if &*data.operator.name == "Dropout" && data.graph == main && drops_nothing(rewriter.module(), &data, version) {
+        if &*data.operator.name == "Dropout"
+            && data.graph == main
+            && drops_nothing(rewriter.module(), &data, version)
+        {
             identity(&mut rewriter, node, &data);
         }
     }

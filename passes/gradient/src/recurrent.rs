@@ -107,7 +107,8 @@ pub(crate) fn expand(emit: &mut Emit<'_>, trainable: &[Value]) -> Result<(), Gra
         emit.before = Some(node);
         let results = unrolled(emit, &data, &layer);
         emit.before = None;
-        let results = results.map_err(|refusal| GradientError::Defect { node: place, why: refusal.to_string() })?;
+        let results =
+            results.map_err(|refusal| GradientError::Defect { node: place, why: refusal.to_string() })?;
         for (old, new) in data.outputs.iter().zip(results) {
             let Some(old) = *old else { continue };
             let name = emit.name(old).to_owned();
@@ -125,13 +126,19 @@ pub(crate) fn expand(emit: &mut Emit<'_>, trainable: &[Value]) -> Result<(), Gra
 /// Returns the form of a layer.
 fn layer(emit: &Emit<'_>, data: &NodeData, cell: Cell) -> Result<Layer, Refusal> {
     let operand = |position: usize| data.inputs.get(position).copied().flatten();
-    let needed = |position: usize| operand(position).ok_or_else(|| Refusal::form(format!("operand {position} is left out")));
+    let needed = |position: usize| {
+        operand(position).ok_or_else(|| Refusal::form(format!("operand {position} is left out")))
+    };
     let (x, w, r) = (needed(0)?, needed(1)?, needed(2)?);
     let is_batch_first = data.int("layout", 0) != 0;
     let dims = emit.dims(x)?;
-    let [first, second, _] = dims.as_slice() else { return Err(Refusal::form("its sequence has not three axes")) };
+    let [first, second, _] = dims.as_slice() else {
+        return Err(Refusal::form("its sequence has not three axes"));
+    };
     let (steps, batch) = if is_batch_first { (second, first) } else { (first, second) };
-    let steps = steps.known().ok_or_else(|| Refusal::form("the number of its steps is not known: state it with `--dim`"))?;
+    let steps = steps
+        .known()
+        .ok_or_else(|| Refusal::form("the number of its steps is not known: state it with `--dim`"))?;
     if steps == 0 || steps > MOST_STEPS {
         return Err(Refusal::form(format!("it has {steps} steps, and 1 to {MOST_STEPS} are unrolled")));
     }
@@ -174,7 +181,8 @@ fn activations(data: &NodeData, cell: Cell, directions: usize) -> Result<Vec<Vec
     if data.attributes.iter().any(|(name, _)| name.starts_with("activation_")) {
         return Err(Refusal::form("activations with numbers are not covered"));
     }
-    let Some((_, Attribute::Strings(names))) = data.attributes.iter().find(|(name, _)| name == "activations") else {
+    let Some((_, Attribute::Strings(names))) = data.attributes.iter().find(|(name, _)| name == "activations")
+    else {
         return Ok(vec![usual.to_vec(); directions]);
     };
     let known = |name: &[u8]| ACTIVATIONS.iter().copied().find(|known| known.as_bytes() == name);
@@ -240,7 +248,12 @@ fn unrolled(emit: &mut Emit<'_>, data: &NodeData, layer: &Layer) -> Result<Vec<V
 }
 
 /// Returns the weights of a direction.
-fn weights(emit: &mut Emit<'_>, data: &NodeData, layer: &Layer, direction: usize) -> Result<Weights, Refusal> {
+fn weights(
+    emit: &mut Emit<'_>,
+    data: &NodeData,
+    layer: &Layer,
+    direction: usize,
+) -> Result<Weights, Refusal> {
     let directions = layer.activations.len();
     let own = |emit: &mut Emit<'_>, position: usize| {
         let value = data.inputs.get(position).copied().flatten();
@@ -336,7 +349,14 @@ fn lstm(
 }
 
 /// Emits a step of a GRU that resets the state before its product.
-fn gru(emit: &mut Emit<'_>, layer: &Layer, names: &[&'static str], given: Value, hidden: &[Value], before: Value) -> Value {
+fn gru(
+    emit: &mut Emit<'_>,
+    layer: &Layer,
+    names: &[&'static str],
+    given: Value,
+    hidden: &[Value],
+    before: Value,
+) -> Value {
     let given = parts(emit, given, 2, &[2 * layer.hidden, layer.hidden]);
     let own = emit.op("MatMul", &[before, hidden[0]]);
     let sum = emit.op("Add", &[given[0], own]);
@@ -350,7 +370,14 @@ fn gru(emit: &mut Emit<'_>, layer: &Layer, names: &[&'static str], given: Value,
 }
 
 /// Emits a step of a GRU that resets the product of the state.
-fn late_gru(emit: &mut Emit<'_>, layer: &Layer, names: &[&'static str], given: Value, weights: &Weights, before: Value) -> Value {
+fn late_gru(
+    emit: &mut Emit<'_>,
+    layer: &Layer,
+    names: &[&'static str],
+    given: Value,
+    weights: &Weights,
+    before: Value,
+) -> Value {
     let mut own = emit.op("MatMul", &[before, weights.hidden]);
     if let Some([_, bias]) = weights.biases {
         own = emit.op("Add", &[own, bias]);

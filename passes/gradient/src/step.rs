@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use memc_ir::{Bytes, ConstData, ConstOrigin, ElementType, Module, Payload, TensorType, Value, ValueType, matches};
+use memc_ir::{
+    Bytes, ConstData, ConstOrigin, ElementType, Module, Payload, TensorType, Value, ValueType, matches,
+};
 
 use crate::Known;
 use crate::batch_norms::{self, BatchNorms};
@@ -73,11 +75,23 @@ impl StepOptions {
     pub fn new(loss: Loss, optimizer: Optimizer) -> Self {
         let (labels, decay, clip) = (None, Vec::new(), None);
         let (norms, emitted) = (Norms::default(), Emitted::default());
-        Self { loss, labels, optimizer, decay, clip, loss_scale: false, accumulate: 1, norms, emitted, zeros: None }
+        Self {
+            loss,
+            labels,
+            optimizer,
+            decay,
+            clip,
+            loss_scale: false,
+            accumulate: 1,
+            norms,
+            emitted,
+            zeros: None,
+        }
     }
 
     fn decay_of(&self, name: &str) -> f64 {
-        let stated = self.decay.iter().rev().find(|(pattern, _)| matches(pattern, name)).map(|(_, decay)| *decay);
+        let stated =
+            self.decay.iter().rev().find(|(pattern, _)| matches(pattern, name)).map(|(_, decay)| *decay);
         stated.unwrap_or_else(|| self.optimizer.decay())
     }
 }
@@ -114,7 +128,8 @@ pub fn make_step(
     options: &StepOptions,
 ) -> Result<Step, GradientError> {
     let anchor = trainable.first().map(|parameter| parameter.value);
-    let anchor = anchor.ok_or_else(|| GradientError::NoTrainable { why: "the model has no weights".to_owned() })?;
+    let anchor =
+        anchor.ok_or_else(|| GradientError::NoTrainable { why: "the model has no weights".to_owned() })?;
     let emit = Emit::new(module, std::mem::take(data), anchor);
     let mut assembly = Assembly { emit, options, step: Step::default(), outputs: Vec::new() };
     assembly.run(trainable, named)?;
@@ -162,14 +177,20 @@ impl Assembly<'_, '_> {
         let (reached, unused): (Vec<&Trainable>, Vec<&Trainable>) =
             trainable.iter().partition(|parameter| paths.reaches(parameter.value));
         if reached.is_empty() || named && !unused.is_empty() {
-            let names = if named { unused.iter().map(|parameter| parameter.name.clone()).collect() } else { Vec::new() };
+            let names = if named {
+                unused.iter().map(|parameter| parameter.name.clone()).collect()
+            } else {
+                Vec::new()
+            };
             return Err(GradientError::Independent { names, stops: paths.stops(self.emit.module()) });
         }
         paths.check(self.emit.module())?;
         self.step.unused = unused.iter().map(|parameter| parameter.name.clone()).collect();
         let gradients = paths.gradients(&mut self.emit, (built.source, built.seed), &batch.nodes)?;
-        let mut reached: Vec<(&Trainable, Value)> =
-            reached.into_iter().filter_map(|parameter| Some((parameter, gradients[parameter.value]?))).collect();
+        let mut reached: Vec<(&Trainable, Value)> = reached
+            .into_iter()
+            .filter_map(|parameter| Some((parameter, gradients[parameter.value]?)))
+            .collect();
         self.emit.set_place("update".to_owned(), "the update".to_owned());
         let is_finite = self.limit(&mut reached, scale)?;
         for (parameter, _) in reached.iter().filter(|(parameter, _)| !parameter.is_input) {
@@ -193,7 +214,8 @@ impl Assembly<'_, '_> {
         if options.emitted == Emitted::Evaluation {
             return Ok(None);
         }
-        let scale = if options.loss_scale { Some(self.input("loss_scale", ElementType::Float)?) } else { None };
+        let scale =
+            if options.loss_scale { Some(self.input("loss_scale", ElementType::Float)?) } else { None };
         if options.accumulate <= 1 {
             return Ok(scale);
         }
@@ -226,10 +248,14 @@ impl Assembly<'_, '_> {
         match &self.options.zeros {
             Some(location) if length >= LARGE => {
                 self.step.zeros = self.step.zeros.max(parameter.bytes);
-                let payload = Payload::External { location: location.clone(), offset: 0, length: Some(length) };
+                let payload =
+                    Payload::External { location: location.clone(), offset: 0, length: Some(length) };
                 ConstData { ty: parameter.ty.clone(), payload, origin: ConstOrigin::New }
             }
-            _ => memc_edit::constant(parameter.ty.clone(), vec![0; usize::try_from(length).unwrap_or(usize::MAX)]),
+            _ => memc_edit::constant(
+                parameter.ty.clone(),
+                vec![0; usize::try_from(length).unwrap_or(usize::MAX)],
+            ),
         }
     }
 
@@ -239,16 +265,20 @@ impl Assembly<'_, '_> {
         let main = module.graph(module.main());
         let taken = || GradientError::Taken { what, name: name.to_owned() };
         let named = |value: &&Value| module.value(**value).name == name;
-        if main.inputs.iter().any(|value| named(&value)) || self.step.added_outputs.iter().any(|other| other == name) {
+        if main.inputs.iter().any(|value| named(&value))
+            || self.step.added_outputs.iter().any(|other| other == name)
+        {
             return Err(taken());
         }
         let results = main.nodes.iter().flat_map(|node| module.node(*node).results());
-        let Some(found) = results.chain(main.constants.iter().copied()).find(|value| named(&value)) else { return Ok(()) };
+        let Some(found) = results.chain(main.constants.iter().copied()).find(|value| named(&value)) else {
+            return Ok(());
+        };
         let stays = self.options.emitted == Emitted::Evaluation && main.outputs.contains(&found);
-        let is_captured = module
-            .nodes()
-            .keys()
-            .any(|node| module.node(node).graph != module.main() && module.node(node).operands().any(|operand| operand == found));
+        let is_captured = module.nodes().keys().any(|node| {
+            module.node(node).graph != module.main()
+                && module.node(node).operands().any(|operand| operand == found)
+        });
         if is_captured || stays {
             return Err(taken());
         }
@@ -260,7 +290,8 @@ impl Assembly<'_, '_> {
     /// Adds an output of the step. A value that has a name of its own is passed on by a node.
     fn output(&mut self, name: &str, value: Value) -> Result<(), GradientError> {
         let module = self.emit.module();
-        let is_free = module.producer(value).is_some() && self.outputs.iter().all(|(_, other)| *other != value);
+        let is_free =
+            module.producer(value).is_some() && self.outputs.iter().all(|(_, other)| *other != value);
         let value = if is_free { value } else { self.emit.op("Identity", &[value]) };
         if self.emit.name(value) != name {
             self.claim(name, "an output")?;
@@ -281,7 +312,11 @@ impl Assembly<'_, '_> {
 
     /// Removes the factor from gradients and limits them. Returns whether all gradients are finite numbers,
     /// if a factor may have made them too large.
-    fn limit(&mut self, reached: &mut [(&Trainable, Value)], scale: Option<Value>) -> Result<Option<Value>, GradientError> {
+    fn limit(
+        &mut self,
+        reached: &mut [(&Trainable, Value)],
+        scale: Option<Value>,
+    ) -> Result<Option<Value>, GradientError> {
         let (emit, options) = (&mut self.emit, self.options);
         let wrong = refused("the gradients");
         if let (true, Some(scale)) = (options.loss_scale, scale) {
@@ -315,11 +350,17 @@ impl Assembly<'_, '_> {
     }
 
     /// Emits new parameters and state.
-    fn update(&mut self, reached: &[(&Trainable, Value)], is_finite: Option<Value>) -> Result<(), GradientError> {
+    fn update(
+        &mut self,
+        reached: &[(&Trainable, Value)],
+        is_finite: Option<Value>,
+    ) -> Result<(), GradientError> {
         let options = self.options;
         let rate = self.input("lr", ElementType::Float)?;
-        let step = if options.optimizer.reads_step() { Some(self.input("step", ElementType::Int64)?) } else { None };
-        let applies = if options.accumulate > 1 { Some(self.input("apply", ElementType::Bool)?) } else { None };
+        let step =
+            if options.optimizer.reads_step() { Some(self.input("step", ElementType::Int64)?) } else { None };
+        let applies =
+            if options.accumulate > 1 { Some(self.input("apply", ElementType::Bool)?) } else { None };
         let (gradients, sums) = self.accumulate(reached, applies, is_finite)?;
         // A step that is not applied, or whose gradients overflowed, changes nothing.
         let goes = match (applies, is_finite) {
@@ -333,7 +374,10 @@ impl Assembly<'_, '_> {
             for prefix in options.optimizer.state() {
                 state.push(self.state(prefix, parameter)?);
             }
-            self.emit.set_place(format!("{}_update", parameter.name), format!("the update of `{}`", parameter.name));
+            self.emit.set_place(
+                format!("{}_update", parameter.name),
+                format!("the update of `{}`", parameter.name),
+            );
             let decay = options.decay_of(&parameter.name);
             let updated = updates.update(&mut self.emit, parameter.value, gradient, &state, decay);
             let (value, states) = updated.map_err(refused("the update"))?;
@@ -407,11 +451,15 @@ impl Assembly<'_, '_> {
     /// Sets the outputs of the step, and turns unused parameters back into constants.
     fn finish(&mut self, trainable: &[Trainable]) -> Result<(), GradientError> {
         let main = self.emit.module().main();
-        let mut outputs = if self.step.keeps_outputs { self.emit.module().graph(main).outputs.clone() } else { Vec::new() };
+        let mut outputs =
+            if self.step.keeps_outputs { self.emit.module().graph(main).outputs.clone() } else { Vec::new() };
         outputs.extend(self.outputs.iter().map(|(_, value)| *value));
         self.emit.maker.set_outputs(main, outputs);
         let unused: BTreeSet<&str> = self.step.unused.iter().map(String::as_str).collect();
-        for parameter in trainable.iter().filter(|parameter| !parameter.is_input && unused.contains(parameter.name.as_str())) {
+        for parameter in trainable
+            .iter()
+            .filter(|parameter| !parameter.is_input && unused.contains(parameter.name.as_str()))
+        {
             self.emit.maker.make_constant(parameter.value);
         }
         Ok(())

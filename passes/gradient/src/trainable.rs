@@ -7,7 +7,9 @@
 
 use std::collections::BTreeSet;
 
-use memc_ir::{Bytes, Module, Node, NodeData, Payload, Rewriter, SecondaryMap, TensorType, Use, Value, matches};
+use memc_ir::{
+    Bytes, Module, Node, NodeData, Payload, Rewriter, SecondaryMap, TensorType, Use, Value, matches,
+};
 
 use crate::error::GradientError;
 
@@ -35,7 +37,9 @@ fn parameter_positions(data: &NodeData) -> &'static [usize] {
         "Conv" | "ConvTranspose" | "Gemm" => &[1, 2],
         "MatMul" | "Einsum" => &[0, 1],
         "Gather" => &[0],
-        "BatchNormalization" | "LayerNormalization" | "InstanceNormalization" | "GroupNormalization" => &[1, 2],
+        "BatchNormalization" | "LayerNormalization" | "InstanceNormalization" | "GroupNormalization" => {
+            &[1, 2]
+        }
         "RMSNormalization" | "PRelu" => &[1],
         "LSTM" | "GRU" | "RNN" => &[1, 2, 3],
         _ => &[],
@@ -77,7 +81,9 @@ fn candidates(module: &Module) -> Vec<Value> {
 fn is_mask(module: &Module, value: Value) -> bool {
     let constant = module.constant_of(value).or(module.value(value).default);
     let Some(constant) = constant.map(|constant| module.constant(constant)) else { return false };
-    let (Payload::Raw(bytes), Some(bits)) = (&constant.payload, constant.ty.element.bits()) else { return false };
+    let (Payload::Raw(bytes), Some(bits)) = (&constant.payload, constant.ty.element.bits()) else {
+        return false;
+    };
     let mut seen: BTreeSet<&[u8]> = BTreeSet::new();
     for element in bytes.chunks((bits as usize).div_ceil(8)) {
         seen.insert(element);
@@ -92,7 +98,8 @@ fn is_mask(module: &Module, value: Value) -> bool {
 fn usual(rewriter: &Rewriter<'_>) -> BTreeSet<Value> {
     let module = rewriter.module();
     let all = candidates(module);
-    let has_axes = |value: &Value| module.ty(*value).tensor().and_then(TensorType::rank).is_some_and(|rank| rank >= 1);
+    let has_axes =
+        |value: &Value| module.ty(*value).tensor().and_then(TensorType::rank).is_some_and(|rank| rank >= 1);
     let mut found: BTreeSet<Value> = BTreeSet::new();
     let mut open: Vec<(Value, Node)> = Vec::new();
     for value in all.into_iter().filter(has_axes) {
@@ -128,7 +135,11 @@ fn usual(rewriter: &Rewriter<'_>) -> BTreeSet<Value> {
 ///
 /// # Errors
 /// A pattern names no parameter, or no parameter is left.
-pub fn choose(module: &mut Module, trainable: &[String], frozen: &[String]) -> Result<Vec<Trainable>, GradientError> {
+pub fn choose(
+    module: &mut Module,
+    trainable: &[String],
+    frozen: &[String],
+) -> Result<Vec<Trainable>, GradientError> {
     let mut rewriter = Rewriter::new(module);
     let all = candidates(rewriter.module());
     let name = |value: Value| rewriter.module().value(value).name.clone();
@@ -137,7 +148,9 @@ pub fn choose(module: &mut Module, trainable: &[String], frozen: &[String]) -> R
             let names: Vec<String> = all.iter().map(|value| name(*value)).collect();
             let near = memc_ir::nearest(pattern, names.iter().map(String::as_str));
             let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-            return Err(GradientError::NoTrainable { why: format!("`{pattern}` names no tensor of real numbers{near}") });
+            return Err(GradientError::NoTrainable {
+                why: format!("`{pattern}` names no tensor of real numbers{near}"),
+            });
         }
     }
     let usual = if trainable.is_empty() { usual(&rewriter) } else { BTreeSet::new() };
@@ -148,7 +161,8 @@ pub fn choose(module: &mut Module, trainable: &[String], frozen: &[String]) -> R
     };
     let chosen: Vec<Value> = all.iter().filter(is_chosen).copied().collect();
     if chosen.is_empty() {
-        let why = if frozen.is_empty() { "the model has no weights in its main graph" } else { "all are frozen" };
+        let why =
+            if frozen.is_empty() { "the model has no weights in its main graph" } else { "all are frozen" };
         return Err(GradientError::NoTrainable { why: why.to_owned() });
     }
     let mut found = Vec::new();

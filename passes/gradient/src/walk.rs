@@ -29,12 +29,21 @@ pub(crate) struct Paths {
 /// Returns the words for a node in messages.
 pub(crate) fn label(module: &Module, node: Node) -> String {
     let data = module.node(node);
-    if data.name.is_empty() { data.operator.to_string() } else { format!("{} \"{}\"", data.operator, data.name) }
+    if data.name.is_empty() {
+        data.operator.to_string()
+    } else {
+        format!("{} \"{}\"", data.operator, data.name)
+    }
 }
 
 impl Paths {
     /// Finds all paths. `blocked` are values that count as constants.
-    pub(crate) fn find(module: &Module, trainable: &[Value], source: Value, blocked: &BTreeSet<Value>) -> Self {
+    pub(crate) fn find(
+        module: &Module,
+        trainable: &[Value],
+        source: Value,
+        blocked: &BTreeSet<Value>,
+    ) -> Self {
         let nodes = &module.graph(module.main()).nodes;
         let is_real = |value: Value| module.ty(value).tensor().is_some_and(|ty| ty.element.is_float());
         let mut needs: SecondaryMap<Value, bool> = SecondaryMap::default();
@@ -50,7 +59,10 @@ impl Paths {
             if reals.is_empty() {
                 stops.push(*node);
             }
-            reals.into_iter().filter(|value| !blocked.contains(value)).for_each(|value| needs.set(value, true));
+            reals
+                .into_iter()
+                .filter(|value| !blocked.contains(value))
+                .for_each(|value| needs.set(value, true));
         }
         let mut useful: SecondaryMap<Value, bool> = SecondaryMap::default();
         let mut reader: SecondaryMap<Value, Option<Node>> = SecondaryMap::default();
@@ -101,7 +113,8 @@ impl Paths {
     /// Refuses nodes whose operators have no rule, all at once.
     pub(crate) fn check(&self, module: &Module) -> Result<(), GradientError> {
         let without = |node: &&Node| !has_rule(module.node(**node));
-        let missing: Vec<MissingRule> = self.nodes.iter().filter(without).map(|node| self.missing(module, *node, None)).collect();
+        let missing: Vec<MissingRule> =
+            self.nodes.iter().filter(without).map(|node| self.missing(module, *node, None)).collect();
         if missing.is_empty() { Ok(()) } else { Err(GradientError::Missing { missing }) }
     }
 
@@ -123,8 +136,10 @@ impl Paths {
             if gradients.iter().all(Option::is_none) {
                 continue;
             }
-            let wanted: Vec<bool> = data.inputs.iter().map(|operand| operand.is_some_and(|value| self.needs[value])).collect();
-            let hint = data.results().next().map(|value| format!("{}_grad", emit.name(value))).unwrap_or_default();
+            let wanted: Vec<bool> =
+                data.inputs.iter().map(|operand| operand.is_some_and(|value| self.needs[value])).collect();
+            let hint =
+                data.results().next().map(|value| format!("{}_grad", emit.name(value))).unwrap_or_default();
             emit.set_place(hint, label(emit.module(), *node));
             let site = Site { node: *node, data, gradients, wanted, of_batch: of_batch.contains(node) };
             let made = match rules::gradients(emit, &site) {

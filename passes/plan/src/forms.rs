@@ -26,7 +26,12 @@ impl<'m> Forms<'m> {
     ///
     /// # Errors
     /// Returns the error of the first pass that fails.
-    pub(crate) fn then(&self, from: &Form<'m>, passes: &str, settings: &Settings) -> Result<Arc<Form<'m>>, PipelineError> {
+    pub(crate) fn then(
+        &self,
+        from: &Form<'m>,
+        passes: &str,
+        settings: &Settings,
+    ) -> Result<Arc<Form<'m>>, PipelineError> {
         let key = format!("{} {passes} {settings}", from.trace());
         if let Some(known) = locked(&self.known).get(&key) {
             return Ok(known.clone());
@@ -41,7 +46,8 @@ impl<'m> Forms<'m> {
     /// # Errors
     /// Returns the error of the first pass that fails.
     pub(crate) fn prepared(&self, settings: &Settings) -> Result<Arc<Form<'m>>, PipelineError> {
-        let passes = format!("{CLEAN}{}", self.model.transforms().passes_at(Turn::Prepared, self.model.module));
+        let passes =
+            format!("{CLEAN}{}", self.model.transforms().passes_at(Turn::Prepared, self.model.module));
         self.then(&Form::given(self.model), &passes, &settings.only(&["limit", "parts"]))
     }
 
@@ -55,7 +61,11 @@ impl<'m> Forms<'m> {
     ///
     /// # Errors
     /// Returns the error of the first pass that fails.
-    pub(crate) fn laid_out(&self, form: Arc<Form<'m>>, limit: Option<Bytes>) -> Result<Arc<Form<'m>>, PipelineError> {
+    pub(crate) fn laid_out(
+        &self,
+        form: Arc<Form<'m>>,
+        limit: Option<Bytes>,
+    ) -> Result<Arc<Form<'m>>, PipelineError> {
         let passes = self.model.transforms().passes_at(Turn::Laid, self.model.module);
         if passes.is_empty() {
             return Ok(form);
@@ -67,14 +77,22 @@ impl<'m> Forms<'m> {
     ///
     /// # Errors
     /// Returns the error of the first pass that fails.
-    pub(crate) fn rewritten(&self, prepared: &Form<'m>, settings: &Settings) -> Result<Option<Arc<Form<'m>>>, PipelineError> {
+    pub(crate) fn rewritten(
+        &self,
+        prepared: &Form<'m>,
+        settings: &Settings,
+    ) -> Result<Option<Arc<Form<'m>>>, PipelineError> {
         let form = self.then(prepared, REWRITE, &settings.only(&["limit", "slowdown", "weights"]))?;
         Ok(Some(form).filter(|form| form.ctx.said.claims.has_rewritten()))
     }
 
     /// Returns the rewritten form. If rewriting computes new weights, also returns the form that leaves
     /// weights unchanged: each choice of rules may save bytes that the other cannot.
-    pub(crate) fn all_rewritten(&self, prepared: &Form<'m>, settings: &Settings) -> Result<Vec<Arc<Form<'m>>>, PipelineError> {
+    pub(crate) fn all_rewritten(
+        &self,
+        prepared: &Form<'m>,
+        settings: &Settings,
+    ) -> Result<Vec<Arc<Form<'m>>>, PipelineError> {
         let Some(form) = self.rewritten(prepared, settings)? else { return Ok(Vec::new()) };
         let makes_weights = makes_weights(&form);
         let mut forms = vec![form];
@@ -88,7 +106,11 @@ impl<'m> Forms<'m> {
     ///
     /// # Errors
     /// Returns the error of the first pass that fails.
-    pub(crate) fn divided(&self, form: &Form<'m>, settings: &Settings) -> Result<Option<Arc<Form<'m>>>, PipelineError> {
+    pub(crate) fn divided(
+        &self,
+        form: &Form<'m>,
+        settings: &Settings,
+    ) -> Result<Option<Arc<Form<'m>>>, PipelineError> {
         let divided = form.then(REGIONS, settings)?;
         Ok(split::is_split(&divided.module).then(|| Arc::new(divided)))
     }
@@ -97,8 +119,10 @@ impl<'m> Forms<'m> {
 /// Returns whether a form has large constants that were computed from weights.
 fn makes_weights(form: &Form<'_>) -> bool {
     let (module, most) = (&form.module, form.ctx.options.max_fold_bytes);
-    let constants = module.graph(module.main()).constants.iter().filter_map(|value| module.constant_of(*value));
-    let is_made =
-        |constant: &ConstData| constant.origin == ConstOrigin::New && constant.ty.size().is_some_and(|size| size > most);
+    let constants =
+        module.graph(module.main()).constants.iter().filter_map(|value| module.constant_of(*value));
+    let is_made = |constant: &ConstData| {
+        constant.origin == ConstOrigin::New && constant.ty.size().is_some_and(|size| size > most)
+    };
     constants.into_iter().any(|constant| is_made(module.constant(constant)))
 }

@@ -174,7 +174,9 @@ mod tests {
     fn toward_a_smaller_limit_bytes_above_it_count_first() {
         let goal = Goal::Limit(Bytes(1000));
         assert!(goal.score(Bytes(900), 1, 1) < goal.score(Bytes(800), 2, 1));
-        assert!(goal.toward(Bytes(700)).score(Bytes(900), 1, 1) > goal.toward(Bytes(700)).score(Bytes(800), 2, 1));
+        assert!(
+            goal.toward(Bytes(700)).score(Bytes(900), 1, 1) > goal.toward(Bytes(700)).score(Bytes(800), 2, 1)
+        );
         assert_eq!(goal.toward(Bytes(2000)), goal);
         assert_eq!(Goal::Least.toward(Bytes(1)), Goal::Least);
     }

@@ -81,7 +81,12 @@ pub enum Refusal {
 ///
 /// # Errors
 /// Returns an error if a pass fails or no plan keeps the limits.
-pub fn plan(model: &Model<'_>, wish: Wish, tuning: &Tuning, tell: &mut dyn FnMut(&Entry)) -> Result<Found, Refusal> {
+pub fn plan(
+    model: &Model<'_>,
+    wish: Wish,
+    tuning: &Tuning,
+    tell: &mut dyn FnMut(&Entry),
+) -> Result<Found, Refusal> {
     let mut best: Option<Found> = None;
     let mut refusal: Option<Refusal> = None;
     let mut log = Vec::new();
@@ -99,7 +104,9 @@ pub fn plan(model: &Model<'_>, wish: Wish, tuning: &Tuning, tell: &mut dyn FnMut
                 let is_better = best.as_ref().is_none_or(|best| found.score < best.score);
                 best = if is_better { Some(Found { without, ..found }) } else { best };
             }
-            Err(Refusal::Pipeline(PipelineError::Pass(PassError::Budget(short)))) => refusal = Some(smaller(refusal, short)),
+            Err(Refusal::Pipeline(PipelineError::Pass(PassError::Budget(short)))) => {
+                refusal = Some(smaller(refusal, short))
+            }
             Err(slow @ Refusal::Slow { .. }) => refusal = Some(slow),
             Err(other) => return Err(other),
         }
@@ -122,7 +129,11 @@ pub fn strategies() -> impl Iterator<Item = (&'static str, &'static str)> {
 /// plans keep the byte limit.
 fn smaller(known: Option<Refusal>, short: Box<Shortage>) -> Refusal {
     match known {
-        Some(Refusal::Pipeline(PipelineError::Pass(PassError::Budget(known)))) if known.least > short.least => short.into(),
+        Some(Refusal::Pipeline(PipelineError::Pass(PassError::Budget(known))))
+            if known.least > short.least =>
+        {
+            short.into()
+        }
         Some(known) => known,
         None => short.into(),
     }
@@ -135,12 +146,16 @@ impl From<Box<Shortage>> for Refusal {
 }
 
 /// Kernels that the rules of `canonicalize` take on request.
-const INTEGER_KERNELS: (&str, LeaveOut) = ("--integer-kernels", |options| options.rewrite.integer_kernels = false);
+const INTEGER_KERNELS: (&str, LeaveOut) =
+    ("--integer-kernels", |options| options.rewrite.integer_kernels = false);
 
 /// Returns the families of options: without each requested option that admits more plans, and with it, each
 /// with the names of the options left out. So such an option never gives a worse plan.
 fn families(module: &Module, transforms: Transforms<'_>) -> Vec<(Options, Vec<&'static str>)> {
-    let asked = transforms.of_use(module).into_iter().filter_map(|transform| transform.option.zip(transform.leave_out));
+    let asked = transforms
+        .of_use(module)
+        .into_iter()
+        .filter_map(|transform| transform.option.zip(transform.leave_out));
     let kernels = transforms.options.rewrite.integer_kernels.then_some(INTEGER_KERNELS);
     let mut families = vec![(transforms.options.clone(), Vec::new())];
     for (option, leave_out) in asked.chain(kernels) {
@@ -164,8 +179,10 @@ mod tests {
         let (module, mut options) = (Module::default(), Options::default());
         assert_eq!(families(&module, Transforms { own: &[], options: &options }).len(), 1);
         (options.rewrite.nchwc, options.rewrite.integer_kernels) = (Some(8), true);
-        let names: Vec<_> =
-            families(&module, Transforms { own: &[], options: &options }).into_iter().map(|(_, names)| names.join(" ")).collect();
+        let names: Vec<_> = families(&module, Transforms { own: &[], options: &options })
+            .into_iter()
+            .map(|(_, names)| names.join(" "))
+            .collect();
         assert_eq!(names, ["--nchwc --integer-kernels", "--integer-kernels", "--nchwc", ""]);
     }
 }

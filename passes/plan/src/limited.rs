@@ -20,9 +20,14 @@ use crate::whole::{MERGE, PLACE, has_equal_nodes};
 /// # Errors
 /// Returns the error of the first pass that fails; [`PassError::Budget`] with the need of the smallest
 /// plan if no plan keeps the limit.
-pub(crate) fn within(search: &Search<'_>, settings: &Settings, free: &Planned) -> Result<Planned, PipelineError> {
+pub(crate) fn within(
+    search: &Search<'_>,
+    settings: &Settings,
+    free: &Planned,
+) -> Result<Planned, PipelineError> {
     let smallest = Some(search.pool.smallest()).filter(|least| *least < Bytes(u64::MAX));
-    let settings = Settings { smallest, fastest: settings.fastest.or(search.pool.fastest()), ..settings.clone() };
+    let settings =
+        Settings { smallest, fastest: settings.fastest.or(search.pool.fastest()), ..settings.clone() };
     // Start from merged nodes, or from rewritten nodes if the unlimited plan is rewritten.
     let limited = Limited { search, settings: &settings, free };
     let is_rewritten = free.said.claims.has_rewritten();
@@ -34,10 +39,15 @@ pub(crate) fn within(search: &Search<'_>, settings: &Settings, free: &Planned) -
         other => return other,
     };
     let near = |bound: Bytes| Bytes(bound.0.saturating_add(bound.0 / search.tuning.small_overhead));
-    let is_beaten = |short: &Shortage| is_hopeless(short) && smallest.is_some_and(|known| known <= near(short.bound));
+    let is_beaten =
+        |short: &Shortage| is_hopeless(short) && smallest.is_some_and(|known| known <= near(short.bound));
     if is_beaten(&short) {
         // A bound of rewritten nodes need not hold for the given nodes.
-        let other = if is_rewritten { or_short(limited.plan(Way::Apart, Seek::Soon, None), &mut short)? } else { None };
+        let other = if is_rewritten {
+            or_short(limited.plan(Way::Apart, Seek::Soon, None), &mut short)?
+        } else {
+            None
+        };
         if let Some(found) = other {
             return Ok(found);
         }
@@ -85,7 +95,11 @@ pub(crate) fn within(search: &Search<'_>, settings: &Settings, free: &Planned) -
 ///
 /// # Errors
 /// As [`within`].
-pub(crate) fn of_given_nodes(search: &Search<'_>, settings: &Settings, free: &Planned) -> Result<Planned, PipelineError> {
+pub(crate) fn of_given_nodes(
+    search: &Search<'_>,
+    settings: &Settings,
+    free: &Planned,
+) -> Result<Planned, PipelineError> {
     Limited { search, settings, free }.plan(Way::Merged, Seek::Soon, None)
 }
 
@@ -132,7 +146,8 @@ impl Limited<'_, '_> {
         }
         // Sub-views of a module with split regions refer to values that do not exist here.
         let none = BTreeSet::new();
-        let named = if is_split(&self.free.module) || !transforms.is_empty() { &none } else { &self.free.windows };
+        let named =
+            if is_split(&self.free.module) || !transforms.is_empty() { &none } else { &self.free.windows };
         planned_within(&form, named, way != Way::FileOrder, &settings)
     }
 }
@@ -160,11 +175,18 @@ fn is_hopeless(short: &Shortage) -> bool {
 }
 
 /// Returns the plan, or `None` after merging the refusal into `least`, which keeps the smaller plan.
-fn or_short(found: Result<Planned, PipelineError>, least: &mut Box<Shortage>) -> Result<Option<Planned>, PipelineError> {
+fn or_short(
+    found: Result<Planned, PipelineError>,
+    least: &mut Box<Shortage>,
+) -> Result<Option<Planned>, PipelineError> {
     match found {
         Err(PipelineError::Pass(PassError::Budget(short))) => {
             let (bound, own) = (least.bound, short.bound);
-            *least = if least.least <= short.least { least.clone().with_bound(own) } else { short.with_bound(bound) };
+            *least = if least.least <= short.least {
+                least.clone().with_bound(own)
+            } else {
+                short.with_bound(bound)
+            };
             Ok(None)
         }
         found => found.map(Some),

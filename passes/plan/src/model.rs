@@ -8,7 +8,8 @@ use memc_ir::{Bytes, Module, Node, SecondaryMap, Value};
 use memc_passes::analysis::near_constants;
 use memc_passes::analysis::windows::KnownData;
 use memc_passes::{
-    Budgeted, Changed, ExternalData, Memo, Options, PassContext, PipelineError, Said, Settings, Silent, Transform,
+    Budgeted, Changed, ExternalData, Memo, Options, PassContext, PipelineError, Said, Settings, Silent,
+    Transform,
 };
 use memc_passes::{view, window};
 
@@ -81,7 +82,13 @@ impl<'m> Form<'m> {
             memo: model.memo.clone(),
             ..PassContext::new(model.options, model.data.clone())
         };
-        Self { module: model.module.clone(), ctx, verify: model.verify, trace: Vec::new(), own: model.transforms }
+        Self {
+            module: model.module.clone(),
+            ctx,
+            verify: model.verify,
+            trace: Vec::new(),
+            own: model.transforms,
+        }
     }
 
     /// Runs passes; each pass takes the settings that it reads.
@@ -107,8 +114,10 @@ impl<'m> Form<'m> {
 
     /// Returns the module of a plan as a form, so that further passes can run on it.
     pub(crate) fn of_plan(model: &'m Model<'_>, plan: &Planned) -> Self {
-        let mut form = Self { module: plan.module.clone(), trace: vec![plan.trace.clone()], ..Self::given(model) };
-        form.ctx.said = Said { remarks: plan.said.remarks.clone(), claims: plan.said.claims.clone(), ..Said::default() };
+        let mut form =
+            Self { module: plan.module.clone(), trace: vec![plan.trace.clone()], ..Self::given(model) };
+        form.ctx.said =
+            Said { remarks: plan.said.remarks.clone(), claims: plan.said.claims.clone(), ..Said::default() };
         form
     }
 
@@ -120,7 +129,9 @@ impl<'m> Form<'m> {
     /// Returns the candidate numbers of the sub-views with the given nodes and parts.
     pub(crate) fn numbers_of(&self, named: &BTreeSet<(Node, Value)>) -> BTreeSet<usize> {
         let candidates = window::candidates(&self.module, &self.ctx).into_iter().enumerate();
-        let is_named = |(_, view): &(usize, memc_passes::analysis::windows::SubView)| named.contains(&(view.node, view.part));
+        let is_named = |(_, view): &(usize, memc_passes::analysis::windows::SubView)| {
+            named.contains(&(view.node, view.part))
+        };
         candidates.filter(is_named).map(|(number, _)| number).collect()
     }
 
@@ -197,7 +208,12 @@ impl Planned {
 
     pub(crate) fn score(&self, goal: &Goal, options: &Options) -> Score {
         let small = *self.small.get_or_init(|| at_small(&self.module, options));
-        goal.ranged(self.need(options), self.nanos(options), self.module.graph(self.module.main()).nodes.len(), small)
+        goal.ranged(
+            self.need(options),
+            self.nanos(options),
+            self.module.graph(self.module.main()).nodes.len(),
+            small,
+        )
     }
 }
 

@@ -72,7 +72,15 @@ impl Entry {
     /// Announces that a strategy starts to search.
     pub(crate) fn searching(strategy: &'static str) -> Self {
         let (candidate, without) = (String::new(), String::new());
-        Self { strategy, candidate, without, bytes: None, nanos: None, effort: 0, verdict: Verdict::Searching }
+        Self {
+            strategy,
+            candidate,
+            without,
+            bytes: None,
+            nanos: None,
+            effort: 0,
+            verdict: Verdict::Searching,
+        }
     }
 }
 
@@ -132,7 +140,9 @@ impl<'o> Pool<'o> {
         if self.goal.limit().is_none() && !is_no_worse(&plan.module, &self.file_order.module, self.options) {
             return Verdict::AboveFileOrder;
         }
-        if self.goal.limit().is_none() && !pays_for_weights(&plan.module, &self.file_order.module, self.options) {
+        if self.goal.limit().is_none()
+            && !pays_for_weights(&plan.module, &self.file_order.module, self.options)
+        {
             return Verdict::HeavyWeights;
         }
         let score = self.score(&plan);
@@ -254,7 +264,8 @@ impl<'o> Pool<'o> {
             None => (1, "in parts", 0),
         };
         let (base_cost, lower_bound) = (self.free_nanos, self.free_nanos.min(makespan));
-        let budgeted = Some(Budgeted { base_cost, makespan, lower_bound, capacity: limit.0, rounds, stop, effort });
+        let budgeted =
+            Some(Budgeted { base_cost, makespan, lower_bound, capacity: limit.0, rounds, stop, effort });
         let said = memc_passes::Said { budgeted, ..plan.said };
         Planned { said, ..plan }
     }

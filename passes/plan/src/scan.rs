@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use memc_edit::{Maker, constant};
 use memc_ir::{
-    Alias, AliasKind, Attribute, Bytes, Dim, DimExpr, ElementType, GraphId, Module, Node, Plan, Stage, TensorType, Value,
-    ValueType,
+    Alias, AliasKind, Attribute, Bytes, Dim, DimExpr, ElementType, GraphId, Module, Node, Plan, Stage,
+    TensorType, Value, ValueType,
 };
 
 use memc_passes::micro_batch::are_apart;
@@ -49,22 +49,38 @@ fn are_provable(said: &Said) -> bool {
 
 /// Returns the plan of one row, with the order and the aliases of its values; `None` if there is none, or if
 /// it changes more than nodes: what the plan claims must be provable of a row.
-fn planned_row(module: &Module, ctx: &PassContext<'_>, batch: &DimExpr) -> Result<Option<(Module, Said)>, PassError> {
+fn planned_row(
+    module: &Module,
+    ctx: &PassContext<'_>,
+    batch: &DimExpr,
+) -> Result<Option<(Module, Said)>, PassError> {
     let rows = batch.as_symbol().map(|name| (name.to_owned(), 1));
     let mut row = module.at(&rows.into_iter().collect());
     let data = memc_ops::infer(&mut row).data;
     let options = Options { pipelines: Vec::new(), ..ctx.options.clone() };
     let (external, memo) = (ctx.external, ctx.memo.apart());
-    let model = Model { module: &row, data: &data, external, options: &options, transforms: &[], verify: false, memo };
+    let model = Model {
+        module: &row,
+        data: &data,
+        external,
+        options: &options,
+        transforms: &[],
+        verify: false,
+        memo,
+    };
     let tuning = Tuning::default();
     let wish = Wish { limit: None, slowdown: 0 };
     let search = Search::new(&model, &tuning, wish, None, None);
-    let found = search.and_then(|mut search| search.run().map(|()| search.pool.into_best())).map_err(|error| match error {
-        PipelineError::Pass(error) => error,
-        other => PassError::WrongAnswer { pass: INFO.name, why: other.to_string() },
-    })?;
+    let found =
+        search.and_then(|mut search| search.run().map(|()| search.pool.into_best())).map_err(|error| {
+            match error {
+                PipelineError::Pass(error) => error,
+                other => PassError::WrongAnswer { pass: INFO.name, why: other.to_string() },
+            }
+        })?;
     ctx.memo.spend(model.memo.spent());
-    let Some(Planned { module: mut planned, said, .. }) = found.filter(|found| are_provable(&found.said)) else {
+    let Some(Planned { module: mut planned, said, .. }) = found.filter(|found| are_provable(&found.said))
+    else {
         return Ok(None);
     };
     planned.stage = Stage::Typed;
@@ -85,7 +101,12 @@ fn batch(module: &Module, ctx: &PassContext<'_>) -> Option<DimExpr> {
     let main = module.graph(module.main());
     let has_bodies = || main.nodes.iter().any(|node| module.node(*node).bodies().next().is_some());
     let has_farther = options.weights.is_some() || !options.farther.is_empty();
-    if version < WITHOUT_A_BATCH || has_farther || options.shares_state() || !options.growing.is_empty() || has_bodies() {
+    if version < WITHOUT_A_BATCH
+        || has_farther
+        || options.shares_state()
+        || !options.growing.is_empty()
+        || has_bodies()
+    {
         return None;
     }
     // Each result is one value that a node makes.
@@ -98,7 +119,9 @@ fn batch(module: &Module, ctx: &PassContext<'_>) -> Option<DimExpr> {
         _ => None,
     };
     let batches: BTreeSet<DimExpr> = main.inputs.iter().filter_map(first).collect();
-    batches.into_iter().find(|batch| has_rows_only(module, batch) && are_apart(module, &ctx.data, options.profile, batch))
+    batches
+        .into_iter()
+        .find(|batch| has_rows_only(module, batch) && are_apart(module, &ctx.data, options.profile, batch))
 }
 
 /// Returns whether a free extent has at least one row, and is no other axis than the first one of graph
@@ -108,7 +131,9 @@ fn has_rows_only(module: &Module, batch: &DimExpr) -> bool {
     let range = batch.as_symbol().and_then(|name| module.domain().ranges.get(name));
     let is_other = |dim: &Dim| match dim {
         Dim::Known(_) => true,
-        dim => dim.upper_expr().is_some_and(|extent| extent.symbols().iter().all(|name| batch.as_symbol() != Some(name))),
+        dim => dim
+            .upper_expr()
+            .is_some_and(|extent| extent.symbols().iter().all(|name| batch.as_symbol() != Some(name))),
     };
     let is_batch = |dim: &Dim| matches!(dim, Dim::Symbolic(extent) if extent == batch);
     let fits = |value: &Value| match dims(module, *value).split_first() {
@@ -183,7 +208,8 @@ fn enclose(row: &mut Module, whole: &Module, batch: &DimExpr) -> u64 {
         row.set_type(*input, whole.ty(*input).clone());
     }
     let mut body = Body::of(row);
-    let has_rows = |value: &Value| matches!(dims(whole, *value).first(), Some(Dim::Symbolic(first)) if first == batch);
+    let has_rows =
+        |value: &Value| matches!(dims(whole, *value).first(), Some(Dim::Symbolic(first)) if first == batch);
     let rows: Vec<Value> = inputs.into_iter().filter(has_rows).collect();
     rows.iter().for_each(|input| body.read(*input));
     let name = |value: &Value| (whole.value(*value).name.clone(), whole.ty(*value).clone());
@@ -192,7 +218,10 @@ fn enclose(row: &mut Module, whole: &Module, batch: &DimExpr) -> u64 {
     let Body { mut maker, graph, views, .. } = body;
     maker.set_outputs(graph, results);
     let count = i64::try_from(rows.len()).unwrap_or_default();
-    let attributes = vec![("body".to_owned(), Attribute::Graph(graph)), ("num_scan_inputs".to_owned(), Attribute::Int(count))];
+    let attributes = vec![
+        ("body".to_owned(), Attribute::Graph(graph)),
+        ("num_scan_inputs".to_owned(), Attribute::Int(count)),
+    ];
     let new = maker.onnx("Scan", rows, attributes);
     let scan = maker.insert(None, new, &names);
     let results = maker.module().node(scan).results().collect();

@@ -68,8 +68,9 @@ mod tests {
 
     #[test]
     fn small_extents_are_weighed_against_time() {
-        let score =
-            |bytes: u64, nanos: u64, need: u64| PRICE.ranged(Bytes(bytes), nanos, 1, small_need(&[need << 20, need << 10]));
+        let score = |bytes: u64, nanos: u64, need: u64| {
+            PRICE.ranged(Bytes(bytes), nanos, 1, small_need(&[need << 20, need << 10]))
+        };
         // Half the need is worth 1.4 % of the time.
         assert!(score(900, 1_013_000, 1) < score(900, 1_000_000, 2));
         assert!(score(900, 1_015_000, 1) > score(900, 1_000_000, 2));
@@ -81,7 +82,8 @@ mod tests {
     #[test]
     fn within_a_limit_no_time_is_paid_for_small_extents() {
         let goal = Goal::Limit(Bytes(1000));
-        let score = |bytes: u64, nanos: u64, need: u64| goal.ranged(Bytes(bytes), nanos, 1, small_need(&[need]));
+        let score =
+            |bytes: u64, nanos: u64, need: u64| goal.ranged(Bytes(bytes), nanos, 1, small_need(&[need]));
         assert!(score(900, 1000, 2) < score(900, 1001, 1));
         assert!(score(900, 1000, 1) < score(800, 1000, 2));
         assert!(score(1001, 1, 1) > score(1000, 1000, 2));
@@ -128,10 +130,13 @@ mod tests {
             // Plans that differ by a unit, and plans that differ by two per cent: an order that weighs some
             // quantities for some pairs alone has cycles there.
             let spread = [3, 20_000][(round % 2) as usize];
-            let goal = [Goal::Price { nanos_per_byte: 10.0, longest: Some(1_015_000) }, Goal::Limit(Bytes(1000))];
+            let goal =
+                [Goal::Price { nanos_per_byte: 10.0, longest: Some(1_015_000) }, Goal::Limit(Bytes(1000))];
             let mut score = || {
-                let (bytes, nanos) = (1001 - below(&mut state, spread.min(200)), 1_000_000 + below(&mut state, spread));
-                let (nodes, need) = (1 + below(&mut state, 2) as usize, (1 << 20) - below(&mut state, spread * 26));
+                let (bytes, nanos) =
+                    (1001 - below(&mut state, spread.min(200)), 1_000_000 + below(&mut state, spread));
+                let (nodes, need) =
+                    (1 + below(&mut state, 2) as usize, (1 << 20) - below(&mut state, spread * 26));
                 goal[(round / 2 % 2) as usize].ranged(Bytes(bytes), nanos, nodes, small_need(&[need]))
             };
             let [a, b, c] = [score(), score(), score()];

@@ -90,7 +90,12 @@ impl<'m> Search<'m> {
             model,
             tuning,
             wish,
-            pool: Pool::new(model.options, goal, Planned { strategy: "file-order", ..file_order }, model.nanos()),
+            pool: Pool::new(
+                model.options,
+                goal,
+                Planned { strategy: "file-order", ..file_order },
+                model.nanos(),
+            ),
             found: BTreeMap::new(),
             known: Known::default(),
             forms: Forms::of(model),
@@ -138,7 +143,8 @@ impl<'m> Search<'m> {
         let is_limited = self.wish != Wish { limit: None, slowdown: 0 };
         if is_limited && !self.is_aside() {
             let (model, tuning, free) = (self.model, self.tuning, self.free.clone());
-            let (run, found) = model.options.threads.beside(|| self.run_all(first), || free.prepare(model, tuning, 0));
+            let (run, found) =
+                model.options.threads.beside(|| self.run_all(first), || free.prepare(model, tuning, 0));
             run.and(found)?;
         } else {
             self.run_all(first)?;
@@ -175,17 +181,24 @@ impl<'m> Search<'m> {
         match (self.pool.into_best(), late, shortage) {
             (Some(planned), ..) => {
                 let score = planned.score(&goal, self.model.options);
-                Ok(Found { planned, score, log: Vec::new(), options: self.model.options.clone(), without: Vec::new() })
+                Ok(Found {
+                    planned,
+                    score,
+                    log: Vec::new(),
+                    options: self.model.options.clone(),
+                    without: Vec::new(),
+                })
             }
             (None, Some(score), _) => {
                 let longest = slowed(self.model.nanos(), self.wish.slowdown);
                 Err(Refusal::Slow { longest, nanos: score.nanos, needs: score.bytes, smallest })
             }
             (None, None, Some(short)) => Err(PipelineError::Pass(PassError::Budget(short)).into()),
-            (None, None, None) => {
-                Err(PipelineError::Pass(PassError::WrongAnswer { pass: "plan", why: "no strategy found a plan".to_owned() })
-                    .into())
-            }
+            (None, None, None) => Err(PipelineError::Pass(PassError::WrongAnswer {
+                pass: "plan",
+                why: "no strategy found a plan".to_owned(),
+            })
+            .into()),
         }
     }
 
@@ -207,7 +220,11 @@ impl<'m> Search<'m> {
     pub(crate) fn is_open(&self) -> Result<(), &'static str> {
         let near = self.floor.0.saturating_add(self.floor.0 / self.tuning.small_overhead);
         let is_over = self.limit() < self.floor && self.pool.smallest().0 <= near;
-        if is_over { Err("no plan can keep the limit, or be noticeably smaller than the smallest one") } else { Ok(()) }
+        if is_over {
+            Err("no plan can keep the limit, or be noticeably smaller than the smallest one")
+        } else {
+            Ok(())
+        }
     }
 
     /// Returns whether the search may split the batch without a request.
@@ -244,7 +261,8 @@ impl<'m> Search<'m> {
     }
 
     fn keep(&mut self, plan: &Planned) {
-        let is_better = self.found.get(self.asked).is_none_or(|known| self.pool.score(plan) < self.pool.score(known));
+        let is_better =
+            self.found.get(self.asked).is_none_or(|known| self.pool.score(plan) < self.pool.score(known));
         if is_better {
             self.found.insert(self.asked, plan.clone());
         }

@@ -2,8 +2,8 @@
 
 use memc_ir::Module;
 use memc_passes::{
-    Options, Transform, Turn, cache, encode_weights, engines, last_token, mask_blocks, micro_batch, nchwc, rows, settle, tie,
-    weight_parts,
+    Options, Transform, Turn, cache, encode_weights, engines, last_token, mask_blocks, micro_batch, nchwc,
+    rows, settle, tie, weight_parts,
 };
 
 /// All transforms, in the order in which they run within a turn.
@@ -16,7 +16,14 @@ pub const TRANSFORMS: &[Transform] = &[
         option: Some("--state"),
         leave_out: None,
     },
-    Transform { pass: &tie::INFO, passes: "tie", turn: Turn::First, applies: |_, _| true, option: None, leave_out: None },
+    Transform {
+        pass: &tie::INFO,
+        passes: "tie",
+        turn: Turn::First,
+        applies: |_, _| true,
+        option: None,
+        leave_out: None,
+    },
     Transform {
         pass: &last_token::INFO,
         passes: "last-token",
@@ -47,7 +54,10 @@ pub const TRANSFORMS: &[Transform] = &[
         turn: Turn::Prepared,
         // The check proves parts of known extents only, and kernels may round parts otherwise.
         applies: |module, options| {
-            options.weights.is_some() && options.rewrite.enabled && !options.rewrite.exact && module.domain().is_empty()
+            options.weights.is_some()
+                && options.rewrite.enabled
+                && !options.rewrite.exact
+                && module.domain().is_empty()
         },
         option: None,
         leave_out: None,

@@ -65,9 +65,13 @@ pub(crate) fn at_small(module: &Module, options: &Options) -> u64 {
         return 0;
     }
     let groups = Memory::of(module, options).buffers;
-    let expr = |owner: Value| module.ty(owner).tensor().filter(|_| !module.assumed.contains_key(&owner))?.size_expr();
+    let expr = |owner: Value| {
+        module.ty(owner).tensor().filter(|_| !module.assumed.contains_key(&owner))?.size_expr()
+    };
     let mut all: Vec<_> = groups.iter().map(|group| (group.bytes.0, expr(group.owner))).collect();
-    all.extend(module.plan.scratch.iter().map(|scratch| (scratch.bytes.0, kernel_expr(module, scratch, options))));
+    all.extend(
+        module.plan.scratch.iter().map(|scratch| (scratch.bytes.0, kernel_expr(module, scratch, options))),
+    );
     let mut problem = problem(module, options);
     let order: Vec<u32> = (0..problem.operations.len() as u32).collect();
     let steps: BTreeMap<Node, usize> = module.graph(module.main()).nodes.iter().copied().zip(0..).collect();
@@ -76,7 +80,9 @@ pub(crate) fn at_small(module: &Module, options: &Options) -> u64 {
         let (values, workspace) = sizes.split_at(groups.len().min(sizes.len()));
         problem.buffers.iter_mut().zip(values).for_each(|(buffer, size)| buffer.size = *size);
         for (scratch, size) in module.plan.scratch.iter().zip(workspace) {
-            if let Some(operation) = steps.get(&scratch.node).and_then(|step| problem.operations.get_mut(*step)) {
+            if let Some(operation) =
+                steps.get(&scratch.node).and_then(|step| problem.operations.get_mut(*step))
+            {
                 operation.scratch = operation.scratch.saturating_add(*size);
             }
         }
@@ -102,7 +108,8 @@ impl AtLeast {
         if domain.is_empty() {
             return Self::default();
         }
-        let module = module.at(&domain.ranges.iter().map(|(name, range)| (name.clone(), range.min)).collect());
+        let module =
+            module.at(&domain.ranges.iter().map(|(name, range)| (name.clone(), range.min)).collect());
         let nodes = &module.graph(module.main()).nodes;
         let nothing = nodes.iter().filter(|node| memc_cost::makes_nothing(&module, **node));
         let nothing: f64 = nothing.map(|node| options.cost.nanos(&module, *node).0).sum();
@@ -118,7 +125,8 @@ impl AtLeast {
 /// Measures a fragment by itself; a fragment that cannot be ordered gets the largest peak and time.
 pub(crate) fn alone(piece: &Module, options: &Options) -> Measure {
     let judged = judge(piece.clone(), options, 0);
-    let measure = judged.map(|judged| Measure { peak: Bytes(judged.peak), nanos: memc_ir::Nanos(judged.nanos as f64) });
+    let measure =
+        judged.map(|judged| Measure { peak: Bytes(judged.peak), nanos: memc_ir::Nanos(judged.nanos as f64) });
     measure.unwrap_or(Measure { peak: Bytes(u64::MAX), nanos: memc_ir::Nanos(f64::MAX) })
 }
 
@@ -148,7 +156,8 @@ fn without_constants(module: &mut Module) {
         for value in results {
             let is_output = rewriter.uses(value).iter().any(|site| matches!(site, Use::Output(..)));
             if let Some(ty) = rewriter.module().ty(value).tensor().filter(|_| !is_output).cloned() {
-                let constant = rewriter.constant(ConstData { ty, payload: Payload::Elided, origin: ConstOrigin::New });
+                let constant =
+                    rewriter.constant(ConstData { ty, payload: Payload::Elided, origin: ConstOrigin::New });
                 rewriter.make_initializer(value, constant);
             }
         }

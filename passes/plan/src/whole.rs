@@ -54,14 +54,21 @@ impl<'m> Candidate<'m> {
     ///
     /// # Errors
     /// Returns the error of the first pass that fails.
-    pub(crate) fn of(form: Arc<Form<'m>>, name: &'static str, settings: &Settings) -> Result<Self, PipelineError> {
-        let quick = Settings { effort: Some(0), windows: Some(BTreeSet::new()), below: None, ..settings.clone() };
+    pub(crate) fn of(
+        form: Arc<Form<'m>>,
+        name: &'static str,
+        settings: &Settings,
+    ) -> Result<Self, PipelineError> {
+        let quick =
+            Settings { effort: Some(0), windows: Some(BTreeSet::new()), below: None, ..settings.clone() };
         let plan = |merges: bool| Ok::<_, PipelineError>(form.then(&whole(merges), &quick)?.planned());
-        let apart = || Ok::<_, PipelineError>(if has_equal_nodes(&form)? { Some(plan(false)?) } else { None });
+        let apart =
+            || Ok::<_, PipelineError>(if has_equal_nodes(&form)? { Some(plan(false)?) } else { None });
         let (merged, apart) = form.ctx.options.threads.both(|| plan(true), apart);
         let (mut best, mut merges) = (merged?, true);
         if let Some(apart) = apart? {
-            let size = |plan: &Planned| Goal::Least.score(arena(&plan.module), peak(plan, &form), nodes(plan));
+            let size =
+                |plan: &Planned| Goal::Least.score(arena(&plan.module), peak(plan, &form), nodes(plan));
             if size(&apart) < size(&best) {
                 (best, merges) = (apart, false);
             }
@@ -133,7 +140,12 @@ impl<'m> Candidate<'m> {
             let mut trial = prepared.clone();
             let with = Settings { windows: Some(views), ..quick.clone() };
             ctx.said.reports.clear();
-            Pipeline::parse(ORDER, trial.stage, REGISTRY)?.with(&with).run(&mut trial, &mut ctx, false, &mut Silent)?;
+            Pipeline::parse(ORDER, trial.stage, REGISTRY)?.with(&with).run(
+                &mut trial,
+                &mut ctx,
+                false,
+                &mut Silent,
+            )?;
             if ctx.said.reports.iter().any(|report| report.value >= below) {
                 return Ok(None);
             }
@@ -153,7 +165,8 @@ impl<'m> Candidate<'m> {
         let is_plain = views.is_empty();
         let [numerator, denominator] = self.effort;
         let effort = settings.effort.unwrap_or(self.form.ctx.options.effort);
-        let effort = Some(effort / denominator * numerator).filter(|_| numerator < denominator).or(settings.effort);
+        let effort =
+            Some(effort / denominator * numerator).filter(|_| numerator < denominator).or(settings.effort);
         let with = Settings { windows: Some(views), effort, ..settings.clone() };
         let found = self.form.then(&whole(self.merges), &with)?.planned();
         if is_plain {
@@ -182,7 +195,11 @@ impl<'m> Asked<'_, 'm> {
     /// Returns candidates with rewritten nodes, and with regions split into parts. Blocks of channels
     /// come last: nodes in blocks have no rows to divide, but the parts of a region may be laid out in
     /// blocks.
-    fn others(&self, prepared: &Arc<Form<'m>>, settings: &Settings) -> Result<Vec<Candidate<'m>>, PipelineError> {
+    fn others(
+        &self,
+        prepared: &Arc<Form<'m>>,
+        settings: &Settings,
+    ) -> Result<Vec<Candidate<'m>>, PipelineError> {
         let rewritten = self.forms.all_rewritten(prepared, settings)?;
         let nanos = self.forms.model.options.total_nanos(&prepared.module);
         let time = settings.limit.is_none().then(|| self.longest(nanos, settings));
@@ -191,7 +208,8 @@ impl<'m> Asked<'_, 'm> {
         let mut forms = Vec::new();
         // One search for regions after another: each starts from the trials of the one before.
         for form in if is_rewritten { rewritten } else { vec![prepared.clone()] } {
-            let divided = if self.forms.model.may_split() { self.forms.divided(&form, &timed)? } else { None };
+            let divided =
+                if self.forms.model.may_split() { self.forms.divided(&form, &timed)? } else { None };
             forms.extend(divided.map(|form| (form, "regions")));
             forms.extend(is_rewritten.then_some((form, "rewritten")));
         }
@@ -233,7 +251,9 @@ impl<'m> Asked<'_, 'm> {
     /// Returns the error of the first pass that fails.
     pub(crate) fn plan(&self, settings: &Settings, rewrites: bool) -> Result<Planned, PipelineError> {
         let prepared = self.forms.prepared(settings)?;
-        let given = || Candidate::of(self.forms.laid_out(prepared.clone(), settings.limit)?, "nodes as given", settings);
+        let given = || {
+            Candidate::of(self.forms.laid_out(prepared.clone(), settings.limit)?, "nodes as given", settings)
+        };
         let others = || if rewrites { self.others(&prepared, settings) } else { Ok(Vec::new()) };
         let (given, others) = self.forms.model.options.threads.both(given, others);
         let given = given?;
@@ -245,7 +265,8 @@ impl<'m> Asked<'_, 'm> {
         // Heuristic plans are a good enough measure to rank the other candidates; only the best of them
         // stays.
         candidates[1..].sort_by_key(|candidate| {
-            let is_heavy = !pays_for_weights(&candidate.quick.module, &self.file_order.module, self.forms.model.options);
+            let is_heavy =
+                !pays_for_weights(&candidate.quick.module, &self.file_order.module, self.forms.model.options);
             (is_heavy, candidate.quick.score(&goal, self.forms.model.options))
         });
         candidates.truncate(2);
@@ -256,8 +277,10 @@ impl<'m> Asked<'_, 'm> {
             return Ok(self.file_order.clone());
         };
         let options = self.forms.model.options;
-        let (peak, size) = (crate::peak::planned_peak(&self.file_order.module, options), arena(&self.file_order.module));
-        let is_loose = peak.saturating_add(Bytes(options.space.alignment)) <= arena(&best.module) && peak < size;
+        let (peak, size) =
+            (crate::peak::planned_peak(&self.file_order.module, options), arena(&self.file_order.module));
+        let is_loose =
+            peak.saturating_add(Bytes(options.space.alignment)) <= arena(&best.module) && peak < size;
         if !is_loose {
             return Ok(best);
         }
@@ -301,7 +324,9 @@ pub(crate) fn best(
     file_order: &Planned,
 ) -> Result<Option<Planned>, PipelineError> {
     let mut best: Option<Planned> = None;
-    candidates.sort_by_key(|candidate| (candidate.promise(goal), candidate.quick.score(goal, candidate.form.ctx.options)));
+    candidates.sort_by_key(|candidate| {
+        (candidate.promise(goal), candidate.quick.score(goal, candidate.form.ctx.options))
+    });
     for candidate in &mut candidates {
         let options = candidate.form.ctx.options;
         let mut asked = settings.clone();
@@ -321,7 +346,8 @@ pub(crate) fn best(
             }
         }
         let found = Planned { form: candidate.name, ..candidate.plan(&asked)? };
-        let is_better = best.as_ref().is_none_or(|best| found.score(goal, options) < best.score(goal, options));
+        let is_better =
+            best.as_ref().is_none_or(|best| found.score(goal, options) < best.score(goal, options));
         if is_better
             && is_no_worse(&found.module, &file_order.module, options)
             && pays_for_weights(&found.module, &file_order.module, options)
@@ -334,7 +360,9 @@ pub(crate) fn best(
     // without merging.
     let plain = Settings { windows: Some(BTreeSet::new()), ..settings.clone() };
     let options = first.form.ctx.options;
-    let apart = candidates.iter().map(|candidate| Ok::<_, PipelineError>(candidate.form.then(&whole(false), &plain)?.planned()));
+    let apart = candidates
+        .iter()
+        .map(|candidate| Ok::<_, PipelineError>(candidate.form.then(&whole(false), &plain)?.planned()));
     for apart in apart {
         let apart = apart?;
         if is_no_worse(&apart.module, &file_order.module, options) {
@@ -373,8 +401,8 @@ pub(crate) fn file_order(model: &Model<'_>, settings: &Settings) -> Result<Plann
         return Ok(cleaned);
     }
     let given = plan(&format!("view,{PLACE}"))?;
-    let is_smaller =
-        is_no_worse(&given.module, &cleaned.module, model.options) && !is_no_worse(&cleaned.module, &given.module, model.options);
+    let is_smaller = is_no_worse(&given.module, &cleaned.module, model.options)
+        && !is_no_worse(&cleaned.module, &given.module, model.options);
     Ok(if is_smaller { given } else { cleaned })
 }
 

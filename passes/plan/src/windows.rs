@@ -109,7 +109,9 @@ impl<F: FnMut(BTreeSet<usize>, u64) -> Result<Option<Module>, PipelineError>> Se
         let mut current = start;
         'next: loop {
             for set in self.moves(&current) {
-                if let Some(found) = self.trial(set, current.cost.arena.0 + 1)?.filter(|found| found.cost < current.cost) {
+                if let Some(found) =
+                    self.trial(set, current.cost.arena.0 + 1)?.filter(|found| found.cost < current.cost)
+                {
                     current = found;
                     continue 'next;
                 }
@@ -134,7 +136,9 @@ impl<F: FnMut(BTreeSet<usize>, u64) -> Result<Option<Module>, PipelineError>> Se
             false => with(&current.set, &[window]),
         }));
         let several = by_node.values().filter(|windows| windows.len() > 1);
-        sets.extend(several.flat_map(|windows| [without(&current.set, windows), with(&current.set, windows)]));
+        sets.extend(
+            several.flat_map(|windows| [without(&current.set, windows), with(&current.set, windows)]),
+        );
         sets
     }
 }

@@ -10,7 +10,8 @@ use memc_rewrite::{Limits, Measure, RuleBook, Setting, Shift, candidates, fragme
 
 fn main() -> Result<(), Box<dyn Error>> {
     let source = std::fs::read_to_string(std::env::args().nth(1).ok_or("give a file of a text module")?)?;
-    let mut module = text::parse(&source).map_err(|errors| errors.first().map(ToString::to_string).unwrap_or_default())?;
+    let mut module =
+        text::parse(&source).map_err(|errors| errors.first().map(ToString::to_string).unwrap_or_default())?;
     memc_ops::infer(&mut module);
     let cost = CostModel::default();
     let setting = Setting {

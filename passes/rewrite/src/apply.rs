@@ -43,14 +43,23 @@ pub fn apply(module: &mut Module, chosen: &[(&Fragment, &Replacement)]) -> Appli
         anchors.set(*node, position << 20);
     }
     let names = module.values().iter().map(|(_, data)| data.name.clone()).collect();
-    let mut editor = Editor { maker: Maker::new(module, NAME), anchors, names, next: BTreeMap::new(), standing: BTreeMap::new() };
+    let mut editor = Editor {
+        maker: Maker::new(module, NAME),
+        anchors,
+        names,
+        next: BTreeMap::new(),
+        standing: BTreeMap::new(),
+    };
     let mut applied = Applied::default();
-    let changed: Vec<Vec<Value>> =
-        chosen.iter().map(|(fragment, replacement)| changed_outputs(editor.maker.module(), fragment, replacement)).collect();
+    let changed: Vec<Vec<Value>> = chosen
+        .iter()
+        .map(|(fragment, replacement)| changed_outputs(editor.maker.module(), fragment, replacement))
+        .collect();
     for (fragment, replacement) in chosen {
         editor.replace(fragment, replacement);
     }
-    applied.fragments = chosen.iter().zip(changed).map(|((_, form), outputs)| editor.replaced(form, &outputs)).collect();
+    applied.fragments =
+        chosen.iter().zip(changed).map(|((_, form), outputs)| editor.replaced(form, &outputs)).collect();
     for (fragment, replacement) in chosen {
         for node in fragment.nodes.iter().rev() {
             editor.maker.erase(*node);
@@ -93,7 +102,10 @@ fn changed_outputs(module: &Module, fragment: &Fragment, replacement: &Replaceme
         same.push(node);
     }
     let pairs = fragment.outputs.iter().zip(&replacement.outputs);
-    pairs.filter(|(output, source)| given(&same, **source) != Some(**output)).map(|(output, _)| *output).collect()
+    pairs
+        .filter(|(output, source)| given(&same, **source) != Some(**output))
+        .map(|(output, _)| *output)
+        .collect()
 }
 
 struct Editor<'m> {
@@ -114,11 +126,16 @@ impl Editor<'_> {
             Source::Input(number) => inputs.get(number as usize).copied(),
             Source::Constant(number) => fragment.constants.get(number as usize).copied(),
             Source::Made(number) => made.get(number as usize).copied(),
-            Source::Result(form_node, position) => results.get(form_node as usize)?.get(position as usize).copied().flatten(),
+            Source::Result(form_node, position) => {
+                results.get(form_node as usize)?.get(position as usize).copied().flatten()
+            }
         };
         for (number, form_node) in (0u32..).zip(&replacement.nodes) {
-            let operands: Vec<Option<Value>> =
-                form_node.inputs.iter().map(|source| source.and_then(|source| find(&results, source))).collect();
+            let operands: Vec<Option<Value>> = form_node
+                .inputs
+                .iter()
+                .map(|source| source.and_then(|source| find(&results, source)))
+                .collect();
             let kept = form_node.original.and_then(|position| fragment.nodes.get(position as usize)).copied();
             let kept = kept.filter(|node| self.read(*node, &operands));
             let made = match kept {
@@ -157,8 +174,11 @@ impl Editor<'_> {
     /// Sets the operands of a node; returns `false` if other operand positions are in use.
     fn read(&mut self, node: Node, operands: &[Option<Value>]) -> bool {
         let own = self.maker.module().node(node).inputs.clone();
-        let is_there = |list: &[Option<Value>], position: usize| list.get(position).copied().flatten().is_some();
-        if (0..own.len().max(operands.len())).any(|position| is_there(&own, position) != is_there(operands, position)) {
+        let is_there =
+            |list: &[Option<Value>], position: usize| list.get(position).copied().flatten().is_some();
+        if (0..own.len().max(operands.len()))
+            .any(|position| is_there(&own, position) != is_there(operands, position))
+        {
             return false;
         }
         for (position, operand) in (0u32..).zip(operands) {
@@ -225,10 +245,13 @@ impl Editor<'_> {
     /// Adds results that kept nodes must have, after other nodes took over their old ones.
     fn complete(&mut self, fragment: &Fragment, replacement: &Replacement) {
         for form_node in &replacement.nodes {
-            let Some(node) = form_node.original.and_then(|position| fragment.nodes.get(position as usize)).copied() else {
+            let Some(node) =
+                form_node.original.and_then(|position| fragment.nodes.get(position as usize)).copied()
+            else {
                 continue;
             };
-            let needed = (0u32..).zip(&form_node.results).filter_map(|(position, ty)| Some((position, ty.clone()?)));
+            let needed =
+                (0u32..).zip(&form_node.results).filter_map(|(position, ty)| Some((position, ty.clone()?)));
             for (position, ty) in needed.collect::<Vec<_>>() {
                 let outputs = &self.maker.module().node(node).outputs;
                 let is_open = outputs.get(position as usize).is_some_and(Option::is_none);
@@ -265,11 +288,13 @@ impl Editor<'_> {
 /// anchor comes first.
 fn order(maker: &Maker<'_>, anchors: &SecondaryMap<Node, u64>) -> Vec<Node> {
     let module = maker.module();
-    let nodes: Vec<Node> = module.graph(module.main()).nodes.iter().copied().filter(|node| !maker.is_erased(*node)).collect();
+    let nodes: Vec<Node> =
+        module.graph(module.main()).nodes.iter().copied().filter(|node| !maker.is_erased(*node)).collect();
     let mut waits: SecondaryMap<Node, u32> = SecondaryMap::default();
     let mut readers: SecondaryMap<Node, Vec<Node>> = SecondaryMap::default();
     for node in &nodes {
-        let before: BTreeSet<Node> = module.reads(*node).into_iter().filter_map(|value| module.producer(value)).collect();
+        let before: BTreeSet<Node> =
+            module.reads(*node).into_iter().filter_map(|value| module.producer(value)).collect();
         waits.set(*node, before.len() as u32);
         for other in before {
             readers[other].push(*node);
@@ -286,7 +311,9 @@ fn order(maker: &Maker<'_>, anchors: &SecondaryMap<Node, u64>) -> Vec<Node> {
         all.sort_unstable();
         all
     };
-    let key = |node: Node| Reverse((borders.partition_point(|border| *border <= anchors[node]), anchors[node], node));
+    let key = |node: Node| {
+        Reverse((borders.partition_point(|border| *border <= anchors[node]), anchors[node], node))
+    };
     let mut ready: BinaryHeap<Reverse<(usize, u64, Node)>> =
         nodes.iter().filter(|node| waits[**node] == 0).map(|node| key(*node)).collect();
     let mut order = Vec::with_capacity(nodes.len());

@@ -54,17 +54,25 @@ pub fn candidates(
     let trace = saturate(&mut graph, setting);
     let roots: Option<Vec<Id>> = fragment.outputs.iter().map(|value| classes.get(value).copied()).collect();
     let Some(roots) = roots else { return Vec::new() };
-    let originals: BTreeMap<Term, u32> =
-        terms.iter().enumerate().rev().map(|(position, term)| (term.clone().canonical(&graph), position as u32)).collect();
+    let originals: BTreeMap<Term, u32> = terms
+        .iter()
+        .enumerate()
+        .rev()
+        .map(|(position, term)| (term.clone().canonical(&graph), position as u32))
+        .collect();
     let market = market(&graph, &originals, setting, roots.clone());
-    let build = |choice: &Choice| Builder::new(&graph, choice, &originals).build(&roots, &trace, &|rule| name(setting, rule));
+    let build = |choice: &Choice| {
+        Builder::new(&graph, choice, &originals).build(&roots, &trace, &|rule| name(setting, rule))
+    };
     let measure = |replacement: &Replacement| judge(&replacement.module(module, fragment));
     let given = given(&graph, &originals, &market, &build);
     let Some(own) = given.as_ref().map(measure) else { return Vec::new() };
     let mut found: Vec<Candidate> = Vec::new();
     let mut consider = |choice: Choice| -> Option<Bytes> {
         let replacement = build(&choice)?;
-        if let Some(known) = found.iter().find(|candidate| candidate.replacement.as_ref() == Some(&replacement)) {
+        if let Some(known) =
+            found.iter().find(|candidate| candidate.replacement.as_ref() == Some(&replacement))
+        {
             return Some(known.measure.peak);
         }
         let measure = if is_given(&replacement, fragment, &trace) { own } else { measure(&replacement) };
@@ -81,7 +89,9 @@ pub fn candidates(
         }
         descend(&market, &originals, banned, &mut consider);
     }
-    found.retain(|candidate| candidate.replacement.as_ref().is_some_and(|replacement| !is_given(replacement, fragment, &trace)));
+    found.retain(|candidate| {
+        candidate.replacement.as_ref().is_some_and(|replacement| !is_given(replacement, fragment, &trace))
+    });
     let mut all = vec![Candidate { replacement: None, measure: own }];
     all.extend(front(found, setting.limits.candidates.saturating_sub(1)));
     all
@@ -94,16 +104,24 @@ pub fn every_form(module: &Module, fragment: &Fragment, setting: &Setting<'_>) -
     let trace = saturate(&mut graph, setting);
     let roots: Option<Vec<Id>> = fragment.outputs.iter().map(|value| classes.get(value).copied()).collect();
     let Some(roots) = roots else { return Vec::new() };
-    let originals: BTreeMap<Term, u32> =
-        terms.iter().enumerate().rev().map(|(position, term)| (term.clone().canonical(&graph), position as u32)).collect();
+    let originals: BTreeMap<Term, u32> = terms
+        .iter()
+        .enumerate()
+        .rev()
+        .map(|(position, term)| (term.clone().canonical(&graph), position as u32))
+        .collect();
     let market = market(&graph, &originals, setting, roots.clone());
     let mut found: Vec<Replacement> = Vec::new();
     for (class, offers) in &market.offers {
         for kept in 0..offers.len() {
-            let others = (0..offers.len()).filter(|number| *number != kept).map(|number| (*class, number)).collect();
+            let others =
+                (0..offers.len()).filter(|number| *number != kept).map(|number| (*class, number)).collect();
             let Some(choice) = market.choose(WEIGHTS[0], &others) else { continue };
-            let built = Builder::new(&graph, &choice, &originals).build(&roots, &trace, &|rule| name(setting, rule));
-            found.extend(built.filter(|replacement| !is_given(replacement, fragment, &trace) && !found.contains(replacement)));
+            let built =
+                Builder::new(&graph, &choice, &originals).build(&roots, &trace, &|rule| name(setting, rule));
+            found.extend(built.filter(|replacement| {
+                !is_given(replacement, fragment, &trace) && !found.contains(replacement)
+            }));
         }
     }
     found
@@ -123,7 +141,8 @@ fn descend(
     let mut kinds: BTreeMap<u32, u64> = BTreeMap::new();
     for (class, term) in &first {
         let Head::Apply { operator, .. } = term.head else { continue };
-        let offer = market.offers.get(class).and_then(|offers| offers.iter().find(|(other, _)| other == term));
+        let offer =
+            market.offers.get(class).and_then(|offers| offers.iter().find(|(other, _)| other == term));
         if let Some((_, price)) = offer.filter(|_| is_new(term)) {
             let bytes = kinds.entry(operator).or_default();
             *bytes = price.bytes.max(*bytes);
@@ -135,10 +154,16 @@ fn descend(
     for (_, kind) in order {
         let mut more = banned.clone();
         for (class, offers) in &market.offers {
-            let is_kind = |term: &Term| matches!(term.head, Head::Apply { operator, .. } if operator == kind) && is_new(term);
-            more.extend((0..offers.len()).filter(|number| is_kind(&offers[*number].0)).map(|number| (*class, number)));
+            let is_kind = |term: &Term| {
+                matches!(term.head, Head::Apply { operator, .. } if operator == kind) && is_new(term)
+            };
+            more.extend(
+                (0..offers.len()).filter(|number| is_kind(&offers[*number].0)).map(|number| (*class, number)),
+            );
         }
-        if let Some(found) = market.choose(WEIGHTS[0], &more).and_then(&mut *consider).filter(|found| *found < peak) {
+        if let Some(found) =
+            market.choose(WEIGHTS[0], &more).and_then(&mut *consider).filter(|found| *found < peak)
+        {
             (banned, peak) = (more, found);
         }
     }
@@ -154,7 +179,10 @@ fn beginnings(
 ) -> Vec<BTreeSet<(Id, usize)>> {
     let raised = made_by(market, trace, setting, Memory::Raises);
     let is_raised = |class: Id, number: usize| raised.contains(&market.offers[&class][number].0);
-    let numbers = market.offers.iter().flat_map(|(class, offers)| (0..offers.len()).map(move |number| (*class, number)));
+    let numbers = market
+        .offers
+        .iter()
+        .flat_map(|(class, offers)| (0..offers.len()).map(move |number| (*class, number)));
     let lean: BTreeSet<(Id, usize)> = numbers.filter(|(class, number)| is_raised(*class, *number)).collect();
     let halves = made_by(market, trace, setting, Memory::Halves);
     let mut all = vec![BTreeSet::new()];
@@ -171,7 +199,12 @@ fn beginnings(
 /// Returns the e-nodes that rules with this effect on memory made.
 fn made_by(market: &Market<'_, '_>, trace: &Trace, setting: &Setting<'_>, memory: Memory) -> BTreeSet<Term> {
     let is_it = |rule: usize| setting.book.rules().get(rule).is_some_and(|rule| rule.memory == memory);
-    trace.made.iter().filter(|(_, rule)| is_it(**rule)).map(|(term, _)| term.clone().canonical(market.graph)).collect()
+    trace
+        .made
+        .iter()
+        .filter(|(_, rule)| is_it(**rule))
+        .map(|(term, _)| term.clone().canonical(market.graph))
+        .collect()
 }
 
 /// Depth to which wide values are halved.
@@ -196,7 +229,9 @@ fn others_than(
         let is_half = |number: &usize| halves.contains(&offers[*number].0);
         let forced = depth == Depth::Fully || offers.iter().any(|(term, _)| originals.contains_key(term));
         if (0..offers.len()).any(|number| is_half(&number)) {
-            banned.extend((0..offers.len()).filter(|number| is_half(number) != forced).map(|number| (*class, number)));
+            banned.extend(
+                (0..offers.len()).filter(|number| is_half(number) != forced).map(|number| (*class, number)),
+            );
         }
     }
     banned
@@ -246,8 +281,8 @@ fn given(
 
 /// Returns whether a replacement is the fragment, node for node.
 fn is_given(replacement: &Replacement, fragment: &Fragment, trace: &Trace) -> bool {
-    let all =
-        replacement.nodes.len() == fragment.nodes.len() && replacement.nodes.iter().all(|form_node| form_node.original.is_some());
+    let all = replacement.nodes.len() == fragment.nodes.len()
+        && replacement.nodes.iter().all(|form_node| form_node.original.is_some());
     all && trace.collapsed.is_empty()
 }
 

@@ -45,7 +45,9 @@ pub fn fragments(
         let run = nodes[start..].iter().take_while(|node| is_free(node)).count();
         for (from, to) in ranges(start, start + run, &crossing, limits, shift) {
             let is_needed = |value: Value| last_use[value].is_some_and(|last| last >= to);
-            found.push(Fragment::new(module, nodes[from..to].to_vec(), is_needed, is_needed, |value| repeats[value]));
+            found.push(Fragment::new(module, nodes[from..to].to_vec(), is_needed, is_needed, |value| {
+                repeats[value]
+            }));
         }
         start += run;
     }
@@ -59,12 +61,16 @@ pub fn fragments(
 pub(crate) fn may_stand(module: &Module, node: Node) -> bool {
     let data = module.node(node);
     let version = module.opsets.get(&*data.operator.domain);
-    let own = !data.operator.domain.is_empty() || version.is_none_or(|version| *version == data.operator.version);
+    let own =
+        !data.operator.domain.is_empty() || version.is_none_or(|version| *version == data.operator.version);
     let dense = data.operands().chain(data.results()).all(|value| module.ty(value).tensor().is_some());
     own && dense
         && lookup(&data.operator).is_some()
         && data.bodies().next().is_none()
-        && !data.attributes.iter().any(|(_, attribute)| matches!(attribute, Attribute::Tensor(_) | Attribute::Tensors(_)))
+        && !data
+            .attributes
+            .iter()
+            .any(|(_, attribute)| matches!(attribute, Attribute::Tensor(_) | Attribute::Tensors(_)))
         && data.recompute_of.is_none()
         && memc_ops::repeatable(module, node)
 }

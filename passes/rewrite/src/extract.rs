@@ -55,7 +55,11 @@ type Picked = Vec<Option<usize>>;
 
 /// Returns a price under weights; never zero, so that fewer e-nodes are better among equals.
 fn worth(price: Price, weights: Weights) -> u64 {
-    price.nanos.saturating_mul(weights.nanos).saturating_add(price.bytes.saturating_mul(weights.bytes)).saturating_add(1)
+    price
+        .nanos
+        .saturating_mul(weights.nanos)
+        .saturating_add(price.bytes.saturating_mul(weights.bytes))
+        .saturating_add(1)
 }
 
 struct Best {
@@ -104,7 +108,8 @@ impl<'a, 'm> Market<'a, 'm> {
     /// Creates the market of an e-graph, for these roots.
     pub(crate) fn new(graph: &'a Graph<'m>, offers: BTreeMap<Id, Vec<(Term, Price)>>, roots: &[Id]) -> Self {
         let classes: Vec<Id> = offers.keys().copied().collect();
-        let place: BTreeMap<Id, usize> = classes.iter().enumerate().map(|(place, class)| (*class, place)).collect();
+        let place: BTreeMap<Id, usize> =
+            classes.iter().enumerate().map(|(place, class)| (*class, place)).collect();
         let dense = |(term, price): &(Term, Price)| {
             let children: Vec<usize> = term.children.iter().map(|id| place[&graph.find(*id)]).collect();
             let whole = children.first().copied().filter(|_| matches!(term.head, Head::Result(_)));
@@ -147,7 +152,9 @@ impl<'a, 'm> Market<'a, 'm> {
         let choice = self.collect(&picked)?;
         choice
             .places()
-            .map(|place| Some((self.classes[place], self.offers[&self.classes[place]][picked[place]?].0.clone())))
+            .map(|place| {
+                Some((self.classes[place], self.offers[&self.classes[place]][picked[place]?].0.clone()))
+            })
             .collect()
     }
 
@@ -201,7 +208,8 @@ impl<'a, 'm> Market<'a, 'm> {
 
     /// Returns the cost of the needed classes, each counted once.
     fn total(&self, needed: &Bits, picked: &Picked, weights: Weights) -> u64 {
-        let own = |place: usize| picked[place].map_or(0, |number| worth(self.dense[place][number].price, weights));
+        let own =
+            |place: usize| picked[place].map_or(0, |number| worth(self.dense[place][number].price, weights));
         needed.places().map(own).fold(0, u64::saturating_add)
     }
 

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use egg::{Analysis, DidMerge, EGraph, Id};
-use memc_ir::{ConstData, Dim, ElementType, EntityId as _, GraphId, Module, NodeData, Origin, TensorType, Value, ValueType};
+use memc_ir::{
+    ConstData, Dim, ElementType, EntityId as _, GraphId, Module, NodeData, Origin, TensorType, Value,
+    ValueType,
+};
 use memc_ops::{Bodies, Data, Fact, Infer, InferError, lookup};
 
 use crate::term::{Head, Names, Term};
@@ -95,7 +98,8 @@ impl Knowledge<'_> {
             origin: Origin::Text,
             recompute_of: None,
         };
-        let is_constant = !children.is_empty() && children.iter().all(|facts| facts.values.is_empty() || facts.is_constant);
+        let is_constant =
+            !children.is_empty() && children.iter().all(|facts| facts.values.is_empty() || facts.is_constant);
         let unknown = || vec![Fact::default(); results as usize];
         let values = match lookup(operator) {
             None => unknown(),
@@ -139,7 +143,8 @@ impl Analysis<Term> for Knowledge<'_> {
             Head::Result(position) => {
                 let whole = term.children.first().map(|id| graph[*id].data.clone());
                 let is_constant = whole.as_ref().is_some_and(|facts| facts.is_constant);
-                let value = whole.and_then(|facts| facts.values.get(position as usize).cloned()).unwrap_or_default();
+                let value =
+                    whole.and_then(|facts| facts.values.get(position as usize).cloned()).unwrap_or_default();
                 Facts { values: vec![value], is_constant }
             }
             Head::Apply { .. } => graph.analysis.infer(term, |id| graph[id].data.clone()),
@@ -163,13 +168,19 @@ fn join(left: &Fact, right: &Fact) -> Fact {
         (ValueType::Tensor(a), ValueType::Tensor(b)) => ValueType::Tensor(join_tensors(a, b)),
         (ty, _) => ty.clone(),
     };
-    Fact { ty, data: left.data.clone().or_else(|| right.data.clone()), assumed: left.assumed || right.assumed }
+    Fact {
+        ty,
+        data: left.data.clone().or_else(|| right.data.clone()),
+        assumed: left.assumed || right.assumed,
+    }
 }
 
 fn join_tensors(left: &TensorType, right: &TensorType) -> TensorType {
     let element = if left.element == ElementType::Undefined { right.element } else { left.element };
     let shape = match (&left.shape, &right.shape) {
-        (Some(a), Some(b)) if a.len() == b.len() => Some(a.iter().zip(b).map(|(a, b)| stronger(a, b)).collect()),
+        (Some(a), Some(b)) if a.len() == b.len() => {
+            Some(a.iter().zip(b).map(|(a, b)| stronger(a, b)).collect())
+        }
         (None, shape) => shape.clone(),
         (shape, _) => shape.clone(),
     };
@@ -181,7 +192,8 @@ fn stronger(left: &Dim, right: &Dim) -> Dim {
         (Dim::AtMost(a), Dim::AtMost(b)) => Dim::AtMost(*a.min(b)),
         (Dim::AtMost(_), Dim::Within(_)) | (Dim::AtMost(_) | Dim::Within(_), Dim::Unknown) => left.clone(),
         (Dim::Within(_), Dim::Within(_)) => left.clone(),
-        (Dim::AtMost(_) | Dim::Within(_) | Dim::Unknown, other) | (Dim::Symbolic(_), other @ Dim::Known(_)) => other.clone(),
+        (Dim::AtMost(_) | Dim::Within(_) | Dim::Unknown, other)
+        | (Dim::Symbolic(_), other @ Dim::Known(_)) => other.clone(),
         (dim, _) => dim.clone(),
     }
 }

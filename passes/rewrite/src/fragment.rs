@@ -51,7 +51,8 @@ impl Fragment {
         outlives: impl Fn(Value) -> bool,
         repeats: impl Fn(Value) -> bool,
     ) -> Self {
-        let (mut inputs, mut lasting, mut constants, mut outputs) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (mut inputs, mut lasting, mut constants, mut outputs) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let (mut repeating, mut zeros) = (Vec::new(), Vec::new());
         let mut known: SecondaryMap<Value, Option<Operand>> = SecondaryMap::default();
         let mut key = String::new();
@@ -72,14 +73,24 @@ impl Fragment {
                     let place = match module.constant_of(value) {
                         Some(constant) => {
                             let twice = if repeats(value) { " twice" } else { "" };
-                            let _ = write!(key, " new {}{twice} {}", module.ty(value), content(module.constant(constant)));
+                            let _ = write!(
+                                key,
+                                " new {}{twice} {}",
+                                module.ty(value),
+                                content(module.constant(constant))
+                            );
                             constants.push(value);
                             repeating.push(repeats(value));
                             Operand::Constant(constants.len() as u32 - 1)
                         }
                         None => {
                             let zero = if holds_zeros(module, value) { " zeros" } else { "" };
-                            let _ = write!(key, " new {}{}{zero}", module.ty(value), if outlives(value) { "+" } else { "" });
+                            let _ = write!(
+                                key,
+                                " new {}{}{zero}",
+                                module.ty(value),
+                                if outlives(value) { "+" } else { "" }
+                            );
                             inputs.push(value);
                             lasting.push(outlives(value));
                             zeros.push(!zero.is_empty());
@@ -121,7 +132,8 @@ impl Fragment {
         let mut graph = EGraph::new(Knowledge { module, names: Names::default(), leaves: Vec::new() });
         let mut classes: BTreeMap<Value, egg::Id> = BTreeMap::new();
         let inputs = (0u32..).zip(&self.inputs).map(|(number, value)| (LeafKind::Input(number), *value));
-        let constants = (0u32..).zip(&self.constants).map(|(number, value)| (LeafKind::Constant(number), *value));
+        let constants =
+            (0u32..).zip(&self.constants).map(|(number, value)| (LeafKind::Constant(number), *value));
         for (kind, value) in inputs.chain(constants) {
             let data = module.constant_of(value).and_then(|constant| shown(module.constant(constant)));
             let repeats = matches!(kind, LeafKind::Constant(number) if self.repeating[number as usize]);
@@ -139,7 +151,12 @@ impl Fragment {
 }
 
 /// Adds a node of the module, with the types that the module states; returns its e-node.
-fn add_node(graph: &mut Graph<'_>, classes: &mut BTreeMap<Value, egg::Id>, module: &Module, node: Node) -> Term {
+fn add_node(
+    graph: &mut Graph<'_>,
+    classes: &mut BTreeMap<Value, egg::Id>,
+    module: &Module,
+    node: Node,
+) -> Term {
     let data = module.node(node);
     let mut inputs = data.inputs.as_slice();
     while let [head @ .., None] = inputs {
@@ -155,8 +172,11 @@ fn add_node(graph: &mut Graph<'_>, classes: &mut BTreeMap<Value, egg::Id>, modul
     }
     let results = data.outputs.len().max(1) as u32;
     let names = &mut graph.analysis.names;
-    let head =
-        Head::Apply { operator: names.operator(&data.operator), attributes: names.attributes(data.attributes.clone()), results };
+    let head = Head::Apply {
+        operator: names.operator(&data.operator),
+        attributes: names.attributes(data.attributes.clone()),
+        results,
+    };
     let term = Term { head, children };
     let whole = graph.add(term.clone());
     let mut facts = graph[whole].data.clone();
@@ -168,7 +188,11 @@ fn add_node(graph: &mut Graph<'_>, classes: &mut BTreeMap<Value, egg::Id>, modul
     graph.set_analysis_data(whole, facts);
     for (position, result) in (0u32..).zip(&data.outputs) {
         let Some(value) = *result else { continue };
-        let id = if results == 1 { whole } else { graph.add(Term { head: Head::Result(position), children: vec![whole] }) };
+        let id = if results == 1 {
+            whole
+        } else {
+            graph.add(Term { head: Head::Result(position), children: vec![whole] })
+        };
         classes.insert(value, id);
     }
     term

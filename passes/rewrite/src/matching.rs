@@ -5,7 +5,9 @@ use memc_ir::Attribute;
 use memc_ops::lookup;
 
 use crate::fact::Graph;
-use crate::rules::{ApplyPattern, Argument, AttributePattern, Condition, Expression, Pattern, Rule, Scene, Wanted, splat};
+use crate::rules::{
+    ApplyPattern, Argument, AttributePattern, Condition, Expression, Pattern, Rule, Scene, Wanted, splat,
+};
 use crate::term::{Attributes, Head, Term};
 
 /// Maximum number of matches of one pattern at one class.
@@ -142,7 +144,11 @@ impl Matcher<'_, '_> {
             (Head::Apply { results: 1, .. }, Some(0)) => self.operator(apply, term, binding),
             (Head::Result(position), result) if position == result.unwrap_or(0) => {
                 let Some(whole) = term.children.first() else { return Vec::new() };
-                self.graph[*whole].nodes.iter().flat_map(|inner| self.operator(apply, inner, binding)).collect()
+                self.graph[*whole]
+                    .nodes
+                    .iter()
+                    .flat_map(|inner| self.operator(apply, inner, binding))
+                    .collect()
             }
             _ => Vec::new(),
         }
@@ -154,11 +160,14 @@ impl Matcher<'_, '_> {
         if *operator.name != *apply.name || *operator.domain != *apply.domain {
             return Vec::new();
         }
-        let Some(binding) = self.attributes(apply, self.graph.analysis.names.attributes_at(attributes), binding.clone()) else {
+        let Some(binding) =
+            self.attributes(apply, self.graph.analysis.names.attributes_at(attributes), binding.clone())
+        else {
             return Vec::new();
         };
         let children = &term.children;
-        let fits = children.len() == apply.operands.len() || apply.rest.is_some() && children.len() >= apply.operands.len();
+        let fits = children.len() == apply.operands.len()
+            || apply.rest.is_some() && children.len() >= apply.operands.len();
         if !fits {
             return Vec::new();
         }
@@ -181,7 +190,8 @@ impl Matcher<'_, '_> {
             }
         }
         if let Some(number) = apply.rest {
-            let rest: Vec<Id> = children[apply.operands.len()..].iter().map(|id| self.graph.find(*id)).collect();
+            let rest: Vec<Id> =
+                children[apply.operands.len()..].iter().map(|id| self.graph.find(*id)).collect();
             bindings.retain_mut(|binding| binding.bind(number, Operand::Many(rest.clone())));
         }
         bindings
@@ -245,7 +255,8 @@ pub(crate) fn evaluate(graph: &Graph<'_>, expression: &Expression, binding: &Bin
             Operand::Many(ids) => Some(Argument::Classes(ids.clone())),
         },
         Expression::Call(function, arguments) => {
-            let arguments: Option<Vec<Argument>> = arguments.iter().map(|inner| evaluate(graph, inner, binding)).collect();
+            let arguments: Option<Vec<Argument>> =
+                arguments.iter().map(|inner| evaluate(graph, inner, binding)).collect();
             (function.value)(graph, &arguments?).map(Argument::Attribute)
         }
     }

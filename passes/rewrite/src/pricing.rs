@@ -21,7 +21,13 @@ pub(crate) struct Price {
 
 /// Prices an e-node. Nodes that depend on constants alone are folded, so they are free, up to `fold_cap`
 /// bytes.
-pub(crate) fn price(graph: &Graph<'_>, term: &Term, facts: &Facts, setting: &Setting<'_>, is_original: bool) -> Price {
+pub(crate) fn price(
+    graph: &Graph<'_>,
+    term: &Term,
+    facts: &Facts,
+    setting: &Setting<'_>,
+    is_original: bool,
+) -> Price {
     let (profile, fold_cap) = (setting.profile, setting.fold_cap.0);
     let size = facts.ty().and_then(|ty| graph.analysis.module.domain().size(ty)).unwrap_or_default().0;
     match term.head {
@@ -64,7 +70,8 @@ fn alone(graph: &Graph<'_>, term: &Term, facts: &Facts) -> (Module, Node) {
         let value = match ty {
             None => None,
             Some(ValueType::Tensor(ty)) if facts.is_constant => {
-                let constant = builder.constant(ConstData { ty, payload: Payload::Elided, origin: ConstOrigin::New });
+                let constant =
+                    builder.constant(ConstData { ty, payload: Payload::Elided, origin: ConstOrigin::New });
                 Some(builder.initializer(main, &name, constant))
             }
             Some(ty) => {
@@ -75,15 +82,20 @@ fn alone(graph: &Graph<'_>, term: &Term, facts: &Facts) -> (Module, Node) {
         inputs.push(value);
     }
     let new = new_node(graph, term, inputs);
-    let results: Vec<_> =
-        facts.values.iter().enumerate().map(|(position, fact)| Some((format!("r{position}"), fact.ty.clone()))).collect();
+    let results: Vec<_> = facts
+        .values
+        .iter()
+        .enumerate()
+        .map(|(position, fact)| Some((format!("r{position}"), fact.ty.clone())))
+        .collect();
     let node = builder.node(main, new, &results);
     (builder.finish(), node)
 }
 
 /// Returns an opaque node that stands for the graph around a fragment.
 pub(crate) fn border(inputs: Vec<Option<memc_ir::Value>>) -> NewNode {
-    let operator = memc_ir::Operator { domain: "memc".into(), name: "Border".into(), overload: "".into(), version: 1 };
+    let operator =
+        memc_ir::Operator { domain: "memc".into(), name: "Border".into(), overload: "".into(), version: 1 };
     node(NAME, operator, inputs, Vec::new())
 }
 

@@ -72,7 +72,12 @@ impl<'a, 'm> Builder<'a, 'm> {
 
     /// Builds the replacement that makes the classes of the fragment's outputs; `None` if the choice
     /// does not make them.
-    pub(crate) fn build(mut self, outputs: &[Id], trace: &Trace, names: &dyn Fn(usize) -> String) -> Option<Replacement> {
+    pub(crate) fn build(
+        mut self,
+        outputs: &[Id],
+        trace: &Trace,
+        names: &dyn Fn(usize) -> String,
+    ) -> Option<Replacement> {
         for output in outputs {
             let source = self.source(*output)?;
             if let Source::Result(form_node, position) = source {
@@ -81,7 +86,9 @@ impl<'a, 'm> Builder<'a, 'm> {
             self.replacement.outputs.push(source);
         }
         for (term, rule) in &trace.made {
-            let chosen = |class: Id| self.choice.get(&class).is_some_and(|chosen| *chosen == term.clone().canonical(self.graph));
+            let chosen = |class: Id| {
+                self.choice.get(&class).is_some_and(|chosen| *chosen == term.clone().canonical(self.graph))
+            };
             let is_new = !self.originals.contains_key(&term.clone().canonical(self.graph));
             if is_new && self.graph.lookup(term.clone()).is_some_and(|id| chosen(self.graph.find(id))) {
                 *self.replacement.rules.entry(names(*rule)).or_default() += 1;
@@ -104,7 +111,8 @@ impl<'a, 'm> Builder<'a, 'm> {
                 continue;
             }
             let term = self.choice.get(&class)?.clone();
-            let open: Vec<Id> = term.children.iter().map(|id| self.graph.find(*id)).filter(|id| !self.is_done(*id)).collect();
+            let open: Vec<Id> =
+                term.children.iter().map(|id| self.graph.find(*id)).filter(|id| !self.is_done(*id)).collect();
             if open.is_empty() {
                 let source = self.make(class, &term)?;
                 self.done.insert(class, source);
@@ -219,17 +227,24 @@ impl Replacement {
             constants.push(data.and_then(|data| constant(&mut builder, format!("c{number}"), data)));
         }
         // Add the nodes, each with the results of earlier nodes as operands.
-        let made: Vec<Option<Value>> =
-            (0..self.made.len()).map(|number| constant(&mut builder, format!("m{number}"), &self.made[number])).collect();
+        let made: Vec<Option<Value>> = (0..self.made.len())
+            .map(|number| constant(&mut builder, format!("m{number}"), &self.made[number]))
+            .collect();
         let mut results: Vec<Vec<Option<Value>>> = Vec::new();
         let find = |results: &Vec<Vec<Option<Value>>>, source: Source| match source {
             Source::Input(number) => inputs.get(number as usize).copied().flatten(),
             Source::Constant(number) => constants.get(number as usize).copied().flatten(),
             Source::Made(number) => made.get(number as usize).copied().flatten(),
-            Source::Result(form_node, position) => results.get(form_node as usize)?.get(position as usize).copied().flatten(),
+            Source::Result(form_node, position) => {
+                results.get(form_node as usize)?.get(position as usize).copied().flatten()
+            }
         };
         for (number, form_node) in self.nodes.iter().enumerate() {
-            let operands = form_node.inputs.iter().map(|source| source.and_then(|source| find(&results, source))).collect();
+            let operands = form_node
+                .inputs
+                .iter()
+                .map(|source| source.and_then(|source| find(&results, source)))
+                .collect();
             let (operator, attributes) = (form_node.operator.clone(), form_node.attributes.clone());
             let new = memc_edit::node(NAME, operator, operands, attributes);
             let types: Vec<_> = (0..)
@@ -240,8 +255,11 @@ impl Replacement {
             results.push(builder.module().node(node).outputs.clone());
         }
         // The last node reads the outputs, and the inputs that outlive the fragment.
-        let mut last: Vec<Option<Value>> = self.outputs.iter().map(|source| find(&results, *source)).collect();
-        last.extend(inputs.iter().zip(&fragment.lasting).filter(|(_, lasting)| **lasting).map(|(value, _)| *value));
+        let mut last: Vec<Option<Value>> =
+            self.outputs.iter().map(|source| find(&results, *source)).collect();
+        last.extend(
+            inputs.iter().zip(&fragment.lasting).filter(|(_, lasting)| **lasting).map(|(value, _)| *value),
+        );
         builder.node(main, border(last), &[]);
         builder.finish()
     }
@@ -252,5 +270,9 @@ impl Replacement {
 fn required(operator: &Operator, values: &[Fact]) -> Vec<Option<ValueType>> {
     let all = lookup(operator).is_some_and(|info| info.view == View::Split);
     let several = values.len() > 1;
-    values.iter().enumerate().map(|(position, fact)| (several && (all || position == 0)).then(|| fact.ty.clone())).collect()
+    values
+        .iter()
+        .enumerate()
+        .map(|(position, fact)| (several && (all || position == 0)).then(|| fact.ty.clone()))
+        .collect()
 }

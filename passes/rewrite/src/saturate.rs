@@ -38,7 +38,8 @@ const RAISING_ROUNDS: usize = 3;
 /// Applies the rules; rules that may raise memory come last.
 pub(crate) fn saturate(graph: &mut Graph<'_>, setting: &Setting<'_>) -> Trace {
     let mut trace = Trace::default();
-    let rules: Vec<(usize, &Rule)> = setting.book.rules().iter().enumerate().filter(|(_, rule)| setting.admits(rule)).collect();
+    let rules: Vec<(usize, &Rule)> =
+        setting.book.rules().iter().enumerate().filter(|(_, rule)| setting.admits(rule)).collect();
     for _ in 0..setting.limits.rounds {
         let calm = !round_of(graph, setting, &rules, false, &mut trace);
         if calm || graph.total_size() > setting.limits.terms {
@@ -52,7 +53,13 @@ pub(crate) fn saturate(graph: &mut Graph<'_>, setting: &Setting<'_>) -> Trace {
 }
 
 /// Runs one round; returns whether anything changed.
-fn round_of(graph: &mut Graph<'_>, setting: &Setting<'_>, rules: &[(usize, &Rule)], raising: bool, trace: &mut Trace) -> bool {
+fn round_of(
+    graph: &mut Graph<'_>,
+    setting: &Setting<'_>,
+    rules: &[(usize, &Rule)],
+    raising: bool,
+    trace: &mut Trace,
+) -> bool {
     let heads = heads(graph);
     let mut work: Vec<(usize, &Rule, Id, Binding)> = Vec::new();
     for (number, rule) in rules {
@@ -62,16 +69,20 @@ fn round_of(graph: &mut Graph<'_>, setting: &Setting<'_>, rules: &[(usize, &Rule
         let matcher = Matcher { graph };
         let places = rule.find.iter().filter_map(|pattern| heads.get(&root(pattern)?)).flatten().copied();
         let places: BTreeSet<Id> = places.collect();
-        let found =
-            places.into_iter().flat_map(|class| matcher.matches(rule, class).into_iter().map(move |binding| (class, binding)));
-        work.extend(found.take(setting.limits.matches).map(|(class, binding)| (*number, *rule, class, binding)));
+        let found = places
+            .into_iter()
+            .flat_map(|class| matcher.matches(rule, class).into_iter().map(move |binding| (class, binding)));
+        work.extend(
+            found.take(setting.limits.matches).map(|(class, binding)| (*number, *rule, class, binding)),
+        );
     }
     let mut changed = false;
     for (number, rule, class, binding) in work {
         if graph.total_size() > setting.limits.terms {
             break;
         }
-        changed |= Maker { graph: &mut *graph, setting, rule, number, trace: &mut *trace }.run(class, &binding);
+        changed |=
+            Maker { graph: &mut *graph, setting, rule, number, trace: &mut *trace }.run(class, &binding);
     }
     rebuild(graph);
     changed
@@ -98,7 +109,10 @@ fn heads(graph: &Graph<'_>) -> BTreeMap<(String, String), Vec<Id>> {
             };
             for operator in whole {
                 let operator = graph.analysis.names.operator_at(operator);
-                found.entry((operator.domain.to_string(), operator.name.to_string())).or_default().push(class.id);
+                found
+                    .entry((operator.domain.to_string(), operator.name.to_string()))
+                    .or_default()
+                    .push(class.id);
             }
         }
     }
@@ -182,7 +196,10 @@ impl Maker<'_, '_> {
         mut children: Vec<Id>,
         outermost: bool,
     ) -> Option<Id> {
-        while children.last().is_some_and(|id| self.graph[*id].data == Facts { values: Vec::new(), is_constant: false }) {
+        while children
+            .last()
+            .is_some_and(|id| self.graph[*id].data == Facts { values: Vec::new(), is_constant: false })
+        {
             children.pop();
         }
         let element = self.graph[*children.first()?].data.tensor().map(|ty| ty.element);
@@ -191,7 +208,11 @@ impl Maker<'_, '_> {
         }
         let results = result.map_or(1, |(_, count)| count);
         let names = &mut self.graph.analysis.names;
-        let head = Head::Apply { operator: names.operator(operator), attributes: names.attributes(attributes), results };
+        let head = Head::Apply {
+            operator: names.operator(operator),
+            attributes: names.attributes(attributes),
+            results,
+        };
         let children = children.into_iter().map(|id| self.graph.find(id)).collect();
         let term = Term { head, children };
         if outermost && self.graph.lookup(term.clone()).is_none() {
@@ -200,11 +221,18 @@ impl Maker<'_, '_> {
         let whole = self.graph.add(term);
         match result {
             None => Some(whole),
-            Some((position, _)) => Some(self.graph.add(Term { head: Head::Result(position), children: vec![whole] })),
+            Some((position, _)) => {
+                Some(self.graph.add(Term { head: Head::Result(position), children: vec![whole] }))
+            }
         }
     }
 
-    fn attributes(&self, list: &[(String, Expression)], open: Option<usize>, binding: &Binding) -> Option<Attributes> {
+    fn attributes(
+        &self,
+        list: &[(String, Expression)],
+        open: Option<usize>,
+        binding: &Binding,
+    ) -> Option<Attributes> {
         let mut made = Attributes::new();
         if let Some(Held::Rest(rest)) = open.and_then(|number| binding.attributes.get(number)?.as_ref()) {
             made.extend(rest.iter().cloned());
@@ -238,9 +266,11 @@ impl Maker<'_, '_> {
         let ty = TensorType::fixed(data.element, &data.dims);
         let constant = memc_edit::constant(ty.clone(), data.to_raw()?);
         let leaves = &mut self.graph.analysis.leaves;
-        let same = leaves.iter().position(|leaf| matches!(&leaf.kind, LeafKind::Made(other) if *other == constant));
+        let same =
+            leaves.iter().position(|leaf| matches!(&leaf.kind, LeafKind::Made(other) if *other == constant));
         let number = same.unwrap_or_else(|| {
-            let fact = Fact { ty: memc_ir::ValueType::Tensor(ty), data: Some(Arc::new(data)), assumed: false };
+            let fact =
+                Fact { ty: memc_ir::ValueType::Tensor(ty), data: Some(Arc::new(data)), assumed: false };
             leaves.push(Leaf { kind: LeafKind::Made(constant), fact, repeats: false, zeros: false });
             leaves.len() - 1
         });

@@ -33,7 +33,11 @@ pub(crate) fn repeating(
         }
     }
     let mut repeats = SecondaryMap::default();
-    module.values().keys().filter(|value| found[*value] == Some(true)).for_each(|value| repeats.set(value, true));
+    module
+        .values()
+        .keys()
+        .filter(|value| found[*value] == Some(true))
+        .for_each(|value| repeats.set(value, true));
     repeats
 }
 
@@ -41,8 +45,14 @@ fn has_equal_halves(constant: &ConstData, read: &dyn Fn(&ConstData) -> Option<By
     let dims = constant.ty.known_dims()?;
     let size = constant.ty.size()?.0;
     let last = *dims.last().filter(|_| dims.len() >= 2)?;
-    let fits = constant.ty.element == ElementType::Float && last > 0 && last % 2 == 0 && (1..=MAX_BYTES).contains(&size);
+    let fits = constant.ty.element == ElementType::Float
+        && last > 0
+        && last % 2 == 0
+        && (1..=MAX_BYTES).contains(&size);
     let bytes = if fits { read(constant)? } else { return None };
     let row = usize::try_from(last * 4).ok()?;
-    Some(bytes.len() as u64 == size && bytes.chunks_exact(row).all(|row| row[..row.len() / 2] == row[row.len() / 2..]))
+    Some(
+        bytes.len() as u64 == size
+            && bytes.chunks_exact(row).all(|row| row[..row.len() / 2] == row[row.len() / 2..]),
+    )
 }

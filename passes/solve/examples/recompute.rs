@@ -21,7 +21,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let budgets = arguments.next().unwrap_or_default();
     let answers = std::env::var_os("ANSWERS");
-    let limit = Limit::nodes(std::env::var("EFFORT").ok().and_then(|text| text.parse().ok()).unwrap_or(Limit::default().nodes));
+    let limit = Limit::nodes(
+        std::env::var("EFFORT").ok().and_then(|text| text.parse().ok()).unwrap_or(Limit::default().nodes),
+    );
     for name in arguments {
         let dag = match layered(&name) {
             Some(dag) => dag,
@@ -45,7 +47,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn report(problem: &Problem, budget: u64, base_peak: u64, certified: &Certified) -> Result<String, Box<dyn Error>> {
+fn report(
+    problem: &Problem,
+    budget: u64,
+    base_peak: u64,
+    certified: &Certified,
+) -> Result<String, Box<dyn Error>> {
     let status = certified.outcome.status().as_str();
     let base: u64 = problem.runs.iter().map(|run| run.cost).sum();
     let extra = |time: u64| 100.0 * (time as f64 / base.max(1) as f64 - 1.0);
@@ -97,7 +104,12 @@ fn layered(name: &str) -> Option<Dag> {
     while !ready.is_empty() {
         let id = ready.swap_remove(below(ready.len() as u64) as usize);
         let (middle, spread) = [(500, 400), (1_500, 800), (3_500, 2_400)][below(3) as usize];
-        dag.nodes.push(Node { id, size: middle - spread / 2 + below(spread), cost: below(1_001), scratch: 0 });
+        dag.nodes.push(Node {
+            id,
+            size: middle - spread / 2 + below(spread),
+            cost: below(1_001),
+            scratch: 0,
+        });
         for &(_, to) in edges.range((id, 0)..(id + 1, 0)) {
             waits[to as usize] -= 1;
             if waits[to as usize] == 0 {

@@ -65,11 +65,9 @@ pub fn check(problem: &Problem, leaves: &[bool]) -> Result<(), Violation> {
         return Err(Violation::Count { given: leaves.len(), wanted: problem.candidates.len() });
     }
     for (step, fixed) in problem.fixed.iter().enumerate() {
-        let stays = problem
-            .candidates
-            .iter()
-            .zip(leaves)
-            .filter(|(candidate, leaves)| !**leaves && (candidate.start as usize) <= step && step < candidate.end as usize);
+        let stays = problem.candidates.iter().zip(leaves).filter(|(candidate, leaves)| {
+            !**leaves && (candidate.start as usize) <= step && step < candidate.end as usize
+        });
         let bytes = stays.fold(*fixed, |sum, (candidate, _)| sum.saturating_add(candidate.bytes));
         if bytes > problem.limit {
             return Err(Violation::Beyond { step, bytes });
@@ -91,7 +89,13 @@ pub fn check(problem: &Problem, leaves: &[bool]) -> Result<(), Violation> {
 pub fn solve(problem: &Problem, limit: &Limit) -> Outcome<Vec<bool>> {
     let nothing = vec![false; problem.candidates.len()];
     if problem.fixed.iter().any(|bytes| *bytes > problem.limit) {
-        return Outcome { solution: None, value: None, lower_bound: 0, stop: StopReason::Exhausted, effort: 0 };
+        return Outcome {
+            solution: None,
+            value: None,
+            lower_bound: 0,
+            stop: StopReason::Exhausted,
+            effort: 0,
+        };
     }
     let mut state = State::new(problem);
     let forbidden = nothing.clone();
@@ -133,7 +137,8 @@ fn improved(problem: &Problem, mut best: Vec<bool>) -> Vec<bool> {
             let mut forbidden = vec![false; best.len()];
             forbidden[without] = true;
             let mut state = State::new(problem);
-            for (index, _) in best.iter().enumerate().filter(|(index, leaves)| **leaves && *index != without) {
+            for (index, _) in best.iter().enumerate().filter(|(index, leaves)| **leaves && *index != without)
+            {
                 state.leave(index);
             }
             state.complete(&forbidden);
@@ -160,7 +165,8 @@ struct State<'p> {
 
 impl<'p> State<'p> {
     fn new(problem: &'p Problem) -> Self {
-        let mut state = Self { problem, leaves: vec![false; problem.candidates.len()], load: problem.fixed.clone() };
+        let mut state =
+            Self { problem, leaves: vec![false; problem.candidates.len()], load: problem.fixed.clone() };
         for index in 0..problem.candidates.len() {
             let bytes = problem.candidates[index].bytes;
             state.steps(index).iter_mut().for_each(|load| *load = load.saturating_add(bytes));
@@ -201,9 +207,11 @@ impl<'p> State<'p> {
 
     /// Returns the buffers at a step that may still leave and free bytes.
     fn at(&self, step: usize, forbidden: &[bool]) -> Vec<usize> {
-        let is_live = |candidate: &Candidate| (candidate.start as usize) <= step && step < candidate.end as usize;
+        let is_live =
+            |candidate: &Candidate| (candidate.start as usize) <= step && step < candidate.end as usize;
         let all = self.problem.candidates.iter().enumerate();
-        let free = all.filter(|(index, candidate)| !self.leaves[*index] && !forbidden[*index] && is_live(candidate));
+        let free =
+            all.filter(|(index, candidate)| !self.leaves[*index] && !forbidden[*index] && is_live(candidate));
         free.filter(|(_, candidate)| candidate.bytes > 0).map(|(index, _)| index).collect()
     }
 
@@ -265,7 +273,9 @@ impl<'p> State<'p> {
             let candidate = &self.problem.candidates[index];
             if candidate.bytes >= rest {
                 // A part of the cost, rounded down.
-                return sum.saturating_add((u128::from(candidate.cost) * u128::from(rest) / u128::from(candidate.bytes)) as u64);
+                return sum.saturating_add(
+                    (u128::from(candidate.cost) * u128::from(rest) / u128::from(candidate.bytes)) as u64,
+                );
             }
             rest -= candidate.bytes;
             sum = sum.saturating_add(candidate.cost);
@@ -316,24 +326,18 @@ mod tests {
     use proptest::prelude::*;
 
     fn problems() -> impl Strategy<Value = Problem> {
-        let candidate = (0u32..8, 0u32..6, 0u64..50, 0u64..30).prop_map(|(start, length, bytes, cost)| Candidate {
-            start,
-            end: start + length,
-            bytes,
-            cost,
-        });
+        let candidate = (0u32..8, 0u32..6, 0u64..50, 0u64..30)
+            .prop_map(|(start, length, bytes, cost)| Candidate { start, end: start + length, bytes, cost });
         let fixed = proptest::collection::vec(0u64..40, 0..9);
-        (proptest::collection::vec(candidate, 0..9), fixed, 0u64..90).prop_map(|(candidates, fixed, limit)| Problem {
-            candidates,
-            fixed,
-            limit,
-        })
+        (proptest::collection::vec(candidate, 0..9), fixed, 0u64..90)
+            .prop_map(|(candidates, fixed, limit)| Problem { candidates, fixed, limit })
     }
 
     /// Returns the least cost by trying all subsets.
     fn least(problem: &Problem) -> Option<u64> {
         let count = problem.candidates.len();
-        let subsets = (0u32..1 << count).map(|bits| (0..count).map(|index| bits >> index & 1 == 1).collect::<Vec<bool>>());
+        let subsets = (0u32..1 << count)
+            .map(|bits| (0..count).map(|index| bits >> index & 1 == 1).collect::<Vec<bool>>());
         subsets.filter(|leaves| check(problem, leaves).is_ok()).map(|leaves| cost(problem, &leaves)).min()
     }
 

@@ -38,7 +38,8 @@ pub struct Tuning {
 
 impl Tuning {
     /// Default numbers, used by every caller that sets none.
-    pub const DEFAULT: Self = Self { order: OrderTuning::DEFAULT, place: PlaceTuning::DEFAULT, budget: BudgetTuning::DEFAULT };
+    pub const DEFAULT: Self =
+        Self { order: OrderTuning::DEFAULT, place: PlaceTuning::DEFAULT, budget: BudgetTuning::DEFAULT };
 }
 
 /// Numbers of the ordering solver. A *look* examines one operation; searches count their work in looks.

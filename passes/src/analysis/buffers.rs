@@ -25,7 +25,12 @@ pub struct Buffer {
 
 /// Returns whether the arena holds the bytes of a value: its owner has a placed class and a known size,
 /// and the main graph has nodes.
-pub fn is_placed(module: &Module, classes: &SecondaryMap<Value, Option<StorageClass>>, io: Io, value: Value) -> bool {
+pub fn is_placed(
+    module: &Module,
+    classes: &SecondaryMap<Value, Option<StorageClass>>,
+    io: Io,
+    value: Value,
+) -> bool {
     let (owner, _) = module.plan.owner(value);
     let runs = !module.graph(module.main()).nodes.is_empty();
     runs && classes[owner].is_some_and(|class| class.is_placed(io)) && module.size(owner).is_some()
@@ -35,7 +40,9 @@ pub fn is_placed(module: &Module, classes: &SecondaryMap<Value, Option<StorageCl
 /// `None` for values in the first space.
 pub(crate) fn far_space(module: &Module, value: Value) -> Option<&str> {
     let node = module.producer(value).map(|node| module.node(node));
-    let sent = node.filter(|node| transfer_of(&node.operator) == Some(Transfer::Out)).and_then(|node| node.string("to"));
+    let sent = node
+        .filter(|node| transfer_of(&node.operator) == Some(Transfer::Out))
+        .and_then(|node| node.string("to"));
     sent.or_else(|| {
         let (first, storage) = (module.plan.arenas.first()?.space, module.plan.storage[value]?);
         (storage.space != first).then(|| module.plan.spaces[storage.space].name.as_str())
@@ -56,7 +63,8 @@ pub(super) fn all_buffers(
         if !is_placed(module, classes, io, value) {
             continue;
         }
-        let buffer = by_owner.entry(owner).or_insert_with(|| Buffer { owner, bytes, range, members: Vec::new() });
+        let buffer =
+            by_owner.entry(owner).or_insert_with(|| Buffer { owner, bytes, range, members: Vec::new() });
         buffer.range.start = buffer.range.start.min(range.start);
         buffer.range.end = buffer.range.end.max(range.end);
         buffer.members.push(value);

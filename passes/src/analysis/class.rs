@@ -81,7 +81,9 @@ pub fn near_constants(module: &Module) -> Bytes {
         .filter_map(|data| data.operands().next())
         .collect();
     let stays = |value: &Value| {
-        classes[*value] == Some(StorageClass::Constant) && module.plan.alias[*value].is_none() && !fetched.contains(value)
+        classes[*value] == Some(StorageClass::Constant)
+            && module.plan.alias[*value].is_none()
+            && !fetched.contains(value)
     };
     let sizes = module.values().keys().filter(stays).filter_map(|value| module.size(value));
     sizes.fold(body_constants(module), Bytes::saturating_add)
@@ -91,7 +93,11 @@ pub fn near_constants(module: &Module) -> Bytes {
 pub fn body_constants(module: &Module) -> Bytes {
     let (mut open, mut sum) = (vec![module.main()], Bytes(0));
     while let Some(graph) = open.pop() {
-        let bodies = module.graph(graph).nodes.iter().flat_map(|node| module.node(*node).bodies().map(|(_, body)| body));
+        let bodies = module
+            .graph(graph)
+            .nodes
+            .iter()
+            .flat_map(|node| module.node(*node).bodies().map(|(_, body)| body));
         for body in bodies {
             let sizes = module.graph(body).constants.iter().filter_map(|value| module.size(*value));
             sum = sizes.fold(sum, Bytes::saturating_add);

@@ -13,12 +13,16 @@ const LEVELS: u32 = 4;
 /// these are few, else all symbols at equal levels, each alone at its largest, and each alone at its
 /// smallest extent. Empty without a domain, and if a symbol has no upper bound.
 pub fn corners(domain: &Domain) -> Vec<BTreeMap<String, u64>> {
-    let Some(levels) = domain.ranges.iter().map(|(name, range)| Some((name, levels(range)?))).collect::<Option<Vec<_>>>() else {
+    let Some(levels) =
+        domain.ranges.iter().map(|(name, range)| Some((name, levels(range)?))).collect::<Option<Vec<_>>>()
+    else {
         return Vec::new();
     };
     let count = levels.iter().try_fold(1usize, |count, (_, levels)| count.checked_mul(levels.len()));
-    let points = if count.is_some_and(|count| count <= MAX_POINTS) { grid(&levels) } else { diagonals(&levels) };
-    let mut points: Vec<_> = points.into_iter().filter(|point| !point.is_empty() && domain.contains(point)).collect();
+    let points =
+        if count.is_some_and(|count| count <= MAX_POINTS) { grid(&levels) } else { diagonals(&levels) };
+    let mut points: Vec<_> =
+        points.into_iter().filter(|point| !point.is_empty() && domain.contains(point)).collect();
     points.truncate(MAX_POINTS);
     points
 }
@@ -26,14 +30,17 @@ pub fn corners(domain: &Domain) -> Vec<BTreeMap<String, u64>> {
 /// Returns the points of a domain at which plans with equal needs at the largest extents are compared: all
 /// symbols at equal levels below the largest one. Empty without a domain, and if a symbol has no upper bound.
 pub fn small(domain: &Domain) -> Vec<BTreeMap<String, u64>> {
-    let Some(levels) = domain.ranges.iter().map(|(name, range)| Some((name, levels(range)?))).collect::<Option<Vec<_>>>() else {
+    let Some(levels) =
+        domain.ranges.iter().map(|(name, range)| Some((name, levels(range)?))).collect::<Option<Vec<_>>>()
+    else {
         return Vec::new();
     };
     let mut points = diagonals(&levels);
     let largest: Vec<u64> = levels.iter().filter_map(|(_, levels)| levels.last().copied()).collect();
     points.retain(|point| {
         let level = |(at, extent): (&Vec<u64>, &u64)| at.iter().position(|level| level == extent);
-        let all: BTreeSet<_> = levels.iter().map(|(_, levels)| levels).zip(point.values()).map(level).collect();
+        let all: BTreeSet<_> =
+            levels.iter().map(|(_, levels)| levels).zip(point.values()).map(level).collect();
         let is_largest = point.values().copied().eq(largest.iter().copied());
         !is_largest && all.len() == 1 && domain.contains(point)
     });
@@ -65,14 +72,16 @@ fn grid(levels: &[Levels<'_>]) -> BTreeSet<BTreeMap<String, u64>> {
             point.insert((*name).clone(), extent);
             point
         };
-        points = points.iter().flat_map(|point| levels.iter().map(move |extent| with(point, *extent))).collect();
+        points =
+            points.iter().flat_map(|point| levels.iter().map(move |extent| with(point, *extent))).collect();
     }
     points
 }
 
 fn diagonals(levels: &[Levels<'_>]) -> BTreeSet<BTreeMap<String, u64>> {
     let at = |level: usize| -> BTreeMap<String, u64> {
-        let extent = |levels: &[u64]| levels.get(level.min(levels.len().saturating_sub(1))).copied().unwrap_or(0);
+        let extent =
+            |levels: &[u64]| levels.get(level.min(levels.len().saturating_sub(1))).copied().unwrap_or(0);
         levels.iter().map(|(name, levels)| ((*name).clone(), extent(levels))).collect()
     };
     let (least, most) = (at(0), at(usize::MAX));
@@ -97,7 +106,11 @@ fn levels(range: &Range) -> Option<Vec<u64>> {
         // Casts of floats are defined: they saturate.
         let wanted = (first * (max as f64 / first).powf(share)).round() as u64;
         let steps = wanted.saturating_sub(range.min).checked_div(range.step).unwrap_or(0);
-        if level == 0 { range.min } else { range.min.saturating_add(steps.saturating_mul(range.step)).min(max) }
+        if level == 0 {
+            range.min
+        } else {
+            range.min.saturating_add(steps.saturating_mul(range.step)).min(max)
+        }
     };
     let mut all: Vec<u64> = (0..LEVELS).map(extent).chain([max]).collect();
     all.sort_unstable();
@@ -142,7 +155,10 @@ mod tests {
     fn small_points_are_at_equal_levels_below_the_largest() {
         let small = |ranges: &[(&str, &str)], limits: &[&str]| -> Vec<Vec<u64>> {
             let domain = Domain {
-                ranges: ranges.iter().map(|(name, range)| ((*name).to_owned(), range.parse().unwrap())).collect(),
+                ranges: ranges
+                    .iter()
+                    .map(|(name, range)| ((*name).to_owned(), range.parse().unwrap()))
+                    .collect(),
                 limits: limits.iter().map(|limit| limit.parse().unwrap()).collect(),
             };
             small(&domain).into_iter().map(|point| point.into_values().collect()).collect()

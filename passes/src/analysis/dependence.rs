@@ -57,7 +57,10 @@ pub fn written(module: &Module, node: Node) -> Vec<Value> {
 
 fn effect(module: &Module, node: Node) -> Effect {
     let data = module.node(node);
-    if data.bodies().any(|(_, body)| module.graph(body).nodes.iter().any(|inner| has_side_effect(module, *inner))) {
+    if data
+        .bodies()
+        .any(|(_, body)| module.graph(body).nodes.iter().any(|inner| has_side_effect(module, *inner)))
+    {
         return Effect::Anything;
     }
     match memc_ops::lookup(&data.operator).map(|info| info.repeat) {
@@ -80,13 +83,20 @@ struct Effects {
 
 impl Effects {
     fn visit(&mut self, module: &Module, node: Node, position: u32, reads: &[Value], sources: &mut Vec<u32>) {
-        let written: BTreeSet<Value> = written(module, node).iter().map(|value| module.plan.owner(*value).0).collect();
+        let written: BTreeSet<Value> =
+            written(module, node).iter().map(|value| module.plan.owner(*value).0).collect();
         for value in reads {
             let (owner, _) = module.plan.owner(*value);
             // A node that reads the bytes twice does not wait for itself.
             sources.extend(self.writer.get(&owner).filter(|writer| **writer != position));
             if written.contains(&owner) {
-                sources.extend(self.readers.remove(&owner).unwrap_or_default().iter().filter(|other| **other != position));
+                sources.extend(
+                    self.readers
+                        .remove(&owner)
+                        .unwrap_or_default()
+                        .iter()
+                        .filter(|other| **other != position),
+                );
                 self.writer.insert(owner, position);
             } else {
                 self.readers.entry(owner).or_default().push(position);

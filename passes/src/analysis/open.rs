@@ -55,13 +55,16 @@ pub fn open(module: &Module, options: &Options) -> Vec<Open> {
     for value in inputs.chain(nodes).filter(|value| is_open(module, options, classes[*value], *value)) {
         let viewed = module.producer(value).and_then(|node| {
             let data = module.node(node);
-            let operand =
-                options.profile.view_of(&Typed::of(module, node)).filter(|_| data.outputs.first() == Some(&Some(value)))?;
+            let operand = options
+                .profile
+                .view_of(&Typed::of(module, node))
+                .filter(|_| data.outputs.first() == Some(&Some(value)))?;
             head[(*data.inputs.get(operand)?)?]
         });
         let owner = viewed.unwrap_or(value);
         head.set(value, Some(owner));
-        let entry = found.entry(owner).or_insert_with(|| Open { head: owner, members: Vec::new(), most: None });
+        let entry =
+            found.entry(owner).or_insert_with(|| Open { head: owner, members: Vec::new(), most: None });
         entry.members.push(value);
         // All members have equally many bytes, so the smallest bound is valid for all of them.
         let most = module.largest_size(value).filter(|most| most.0 < MAX_BOUND);
@@ -80,7 +83,8 @@ fn guesses(module: &Module, open: &[Open]) -> SecondaryMap<Value, Option<Bytes>>
     for node in &module.graph(module.main()).nodes {
         let data = module.node(*node);
         let weights = data.operands().filter(|value| module.constant_of(*value).is_none());
-        let largest = weights.filter_map(|value| module.size(value).or(bound[value]).or(guesses[value])).max();
+        let largest =
+            weights.filter_map(|value| module.size(value).or(bound[value]).or(guesses[value])).max();
         data.results().for_each(|result| guesses.set(result, largest));
     }
     guesses
@@ -122,7 +126,10 @@ impl OpenBuffers {
                     users.push(position as u32);
                 }
             }
-            for value in results.iter().filter(|value| options.profile.holds_unread_results && uses[**value].is_empty()) {
+            for value in results
+                .iter()
+                .filter(|value| options.profile.holds_unread_results && uses[**value].is_empty())
+            {
                 index[*value].into_iter().for_each(|at| found.buffers[at].kept = true);
             }
         }
@@ -212,10 +219,12 @@ impl OpenBuffers {
             place[*operation as usize] = step;
         }
         let need = |order: &[u32], place: &dyn Fn(u32) -> usize| {
-            let ranges = self.buffers.iter().enumerate().map(|(at, buffer)| (at, Self::range(buffer, steps, place)));
+            let ranges =
+                self.buffers.iter().enumerate().map(|(at, buffer)| (at, Self::range(buffer, steps, place)));
             order::profile(problem, order).map(|sized| Need::new(&sized, ranges))
         };
-        let (before, after) = (need(&given, &|user| user as usize)?, need(order, &|user| place[user as usize])?);
+        let (before, after) =
+            (need(&given, &|user| user as usize)?, need(order, &|user| place[user as usize])?);
         Ok(after.is_covered_by(&before, |at| self.most.get(*at).copied().flatten()))
     }
 }
@@ -371,10 +380,14 @@ mod tests {
         for seed in 0..400 {
             let (problem, open) = case(seed);
             let given: Vec<u32> = (0..problem.operations.len() as u32).collect();
-            let best = |problem: &order::Problem| order::solve(problem, &given, &Limit::nodes(200)).unwrap().solution.unwrap();
+            let best = |problem: &order::Problem| {
+                order::solve(problem, &given, &Limit::nodes(200)).unwrap().solution.unwrap()
+            };
             let fenced = best(&open.fenced(&problem));
             assert!(open.never_worse(&problem, &fenced).unwrap(), "{seed}: a fenced order may need more");
-            for order in [best(&problem), best(&open.guessed(&problem)), best(&open.weighed(&problem)), fenced] {
+            for order in
+                [best(&problem), best(&open.guessed(&problem)), best(&open.weighed(&problem)), fenced]
+            {
                 if !open.never_worse(&problem, &order).unwrap() {
                     refused += 1;
                     continue;
@@ -391,7 +404,11 @@ mod tests {
                         real.buffers.push(order::Buffer { size, ..buffer.clone() });
                     }
                     let peak = |order: &[u32]| order::peak(&real, order).unwrap();
-                    assert!(peak(&order) <= peak(&given), "{seed}: {order:?} needs more with {:?}", real.buffers);
+                    assert!(
+                        peak(&order) <= peak(&given),
+                        "{seed}: {order:?} needs more with {:?}",
+                        real.buffers
+                    );
                 }
             }
         }

@@ -15,14 +15,16 @@ pub fn scratch(module: &Module, options: &Options) -> Vec<Scratch> {
     for node in &module.graph(module.main()).nodes {
         // A measurement is taken on the caller's version of the runtime; the operator table is from
         // another version. So the measurement wins, and the user's statement over both.
-        let measured = || options.cost.workspace(module, *node).and_then(|bytes| options.profile.buffer(bytes));
+        let measured =
+            || options.cost.workspace(module, *node).and_then(|bytes| options.profile.buffer(bytes));
         let declared = options.cost.declared(module, *node).or_else(measured);
         let bytes = declared.or_else(|| kernel(module, *node, options.profile));
         if let Some(bytes) = bytes.filter(|bytes| bytes.0 > 0) {
             all.push(Scratch { node: *node, body: false, bytes, storage: None });
         }
         if module.node(*node).bodies().next().is_some() {
-            let bytes = bodies(module, *node, options).into_iter().map(|(_, bytes)| bytes).max().unwrap_or_default();
+            let bytes =
+                bodies(module, *node, options).into_iter().map(|(_, bytes)| bytes).max().unwrap_or_default();
             all.push(Scratch { node: *node, body: true, bytes, storage: None });
         }
     }
@@ -54,7 +56,11 @@ pub fn kernel_expr(module: &Module, scratch: &Scratch, options: &Options) -> Opt
 
 /// Returns the arena of each body of a node, by the name of its attribute.
 pub fn bodies(module: &Module, node: Node, options: &Options) -> Vec<(String, Bytes)> {
-    module.node(node).bodies().map(|(name, body)| (name.to_owned(), body_arena(module, body, options))).collect()
+    module
+        .node(node)
+        .bodies()
+        .map(|(name, body)| (name.to_owned(), body_arena(module, body, options)))
+        .collect()
 }
 
 /// Returns the arena of a body planned by itself, in its own order: all values that it defines, and the
@@ -71,7 +77,9 @@ fn body_arena(module: &Module, body: GraphId, options: &Options) -> Bytes {
     let results = data.nodes.iter().flat_map(|node| module.node(*node).results());
     for value in data.inputs.iter().copied().chain(results) {
         let owner = module.plan.owner(value).0;
-        if let (Some(size), Some(range)) = (module.size(value), liveness.range(value).filter(|_| !rows.contains(&owner))) {
+        if let (Some(size), Some(range)) =
+            (module.size(value), liveness.range(value).filter(|_| !rows.contains(&owner)))
+        {
             let (start, end, most) = owners.entry(owner).or_insert((range.start, range.end, size));
             (*start, *end, *most) = ((*start).min(range.start), (*end).max(range.end), (*most).max(size));
         }
@@ -81,7 +89,12 @@ fn body_arena(module: &Module, body: GraphId, options: &Options) -> Bytes {
     for (index, node) in data.nodes.iter().enumerate() {
         let table = || kernel(module, *node, options.profile);
         let own = options.cost.declared(module, *node).or_else(table).unwrap_or_default();
-        let inner = module.node(*node).bodies().map(|(_, body)| body_arena(module, body, options)).max().unwrap_or_default();
+        let inner = module
+            .node(*node)
+            .bodies()
+            .map(|(_, body)| body_arena(module, body, options))
+            .max()
+            .unwrap_or_default();
         let step = Step(index as u32);
         problem.buffers.push(buffer(step, Step(step.0 + 1), own.saturating_add(inner), options));
     }

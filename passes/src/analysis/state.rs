@@ -68,15 +68,20 @@ pub fn pairs(module: &Module, options: &Options) -> Vec<StatePair> {
 /// ascending order.
 pub fn candidates(module: &Module) -> Vec<Value> {
     let found = matches(module, &[]);
-    let all: BTreeSet<Value> =
-        found.pairs.iter().map(|pair| pair.new).chain(found.open.iter().map(|unpaired| unpaired.new)).collect();
+    let all: BTreeSet<Value> = found
+        .pairs
+        .iter()
+        .map(|pair| pair.new)
+        .chain(found.open.iter().map(|unpaired| unpaired.new))
+        .collect();
     all.into_iter().collect()
 }
 
 /// Returns the pairs named by the options that exist in this module, in ascending order.
 fn named(module: &Module, options: &Options) -> Vec<StatePair> {
     let main = module.graph(module.main());
-    let find = |values: &[Value], name: &str| values.iter().copied().find(|value| module.value(*value).name == name);
+    let find =
+        |values: &[Value], name: &str| values.iter().copied().find(|value| module.value(*value).name == name);
     let both = |names: &StateNames| {
         let (old, new) = (find(&main.inputs, &names.old)?, find(&main.outputs, &names.new)?);
         (old != new && module.producer(new).is_some()).then_some(StatePair { old, new })
@@ -227,7 +232,8 @@ fn readers(module: &Module) -> SecondaryMap<Value, Vec<u32>> {
 pub fn shared(module: &Module, options: &Options) -> Vec<StatePair> {
     let (classes, readers) = (classes(module), readers(module));
     let main = module.graph(module.main());
-    let held = |value: Value| module.plan.alias[value].is_none() && !is_placed(module, &classes, options.io, value);
+    let held =
+        |value: Value| module.plan.alias[value].is_none() && !is_placed(module, &classes, options.io, value);
     let sound = |pair: &StatePair| {
         let Some(writer) = module.producer(pair.new) else { return false };
         let Some(step) = main.nodes.iter().position(|node| *node == writer) else { return false };
@@ -244,14 +250,18 @@ pub fn shared(module: &Module, options: &Options) -> Vec<StatePair> {
                 && own.all(|(position, _)| is_whole && over.contains(&position))
         })
     };
-    pairs(module, options).into_iter().filter(|pair| held(pair.old) && held(pair.new) && sound(pair)).collect()
+    pairs(module, options)
+        .into_iter()
+        .filter(|pair| held(pair.old) && held(pair.new) && sound(pair))
+        .collect()
 }
 
 /// Returns the graph outputs that may be new values but share no storage under the present order, each
 /// with the reason.
 pub fn unpaired(module: &Module, options: &Options) -> Vec<Unpaired> {
     let shared: BTreeSet<StatePair> = shared(module, options).into_iter().collect();
-    let mut all = if options.alias_state { matches(module, &named(module, options)).open } else { Vec::new() };
+    let mut all =
+        if options.alias_state { matches(module, &named(module, options)).open } else { Vec::new() };
     let idle = pairs(module, options).into_iter().filter(|pair| !shared.contains(pair));
     all.extend(idle.map(|pair| Unpaired { new: pair.new, reason: Reason::StillRead(pair.old) }));
     all.sort_by_key(|unpaired| unpaired.new);
@@ -286,7 +296,10 @@ mod tests {
     }
 
     fn names(module: &Module, pairs: &[StatePair]) -> Vec<String> {
-        pairs.iter().map(|pair| format!("{} -> {}", module.value(pair.old).name, module.value(pair.new).name)).collect()
+        pairs
+            .iter()
+            .map(|pair| format!("{} -> {}", module.value(pair.old).name, module.value(pair.new).name))
+            .collect()
     }
 
     fn external() -> Options {
@@ -331,8 +344,9 @@ mod tests {
 
     #[test]
     fn equally_near_partners_are_not_guessed() {
-        let module =
-            module("input %a : f32[8]\ninput %b : f32[8]\n%s = Add(%a, %b) : f32[8]\n%d = Sub(%a, %b) : f32[8]\nreturn %s, %d");
+        let module = module(
+            "input %a : f32[8]\ninput %b : f32[8]\n%s = Add(%a, %b) : f32[8]\n%d = Sub(%a, %b) : f32[8]\nreturn %s, %d",
+        );
         assert!(pairs(&module, &external()).is_empty());
     }
 
@@ -345,8 +359,12 @@ mod tests {
     fn unpaired_outputs_are_listed_with_the_reason() {
         let module = module(MOMENT);
         let open = unpaired(&module, &external());
-        let value = |name: &str| module.values().keys().find(|value| module.value(*value).name == name).unwrap();
-        assert_eq!(open, [Unpaired { new: value("m1"), reason: Reason::Ambiguous(vec![value("m"), value("g")]) }]);
+        let value =
+            |name: &str| module.values().keys().find(|value| module.value(*value).name == name).unwrap();
+        assert_eq!(
+            open,
+            [Unpaired { new: value("m1"), reason: Reason::Ambiguous(vec![value("m"), value("g")]) }]
+        );
         assert_eq!(candidates(&module), [value("m1"), value("p1")]);
     }
 
@@ -385,8 +403,9 @@ mod tests {
 
     #[test]
     fn updates_in_place_wait_for_readers_of_the_old_value() {
-        let module =
-            module(&format!("{STEP}%loss = MatMul(%p, %g) : f32[8,8]\n%p2 = Sub(%p, %step) : f32[8,8]\nreturn %p2, %m1, %loss"));
+        let module = module(&format!(
+            "{STEP}%loss = MatMul(%p, %g) : f32[8,8]\n%p2 = Sub(%p, %step) : f32[8,8]\nreturn %p2, %m1, %loss"
+        ));
         let mut before = crate::analysis::predecessors(&module, module.main());
         wait_for_readers(&module, &external(), &mut before);
         // %p2, at position 7, waits for both products and for the unread difference.

@@ -64,14 +64,27 @@ fn results(module: &Module, node: Node) -> Option<Vec<SubView>> {
 
 /// Returns the contiguous parts of consecutive parts along attribute `axis`; `None` if the parts do not
 /// add up to the whole.
-fn pieces(module: &Module, node: Node, whole: Value, all: &[Value], is_operand: bool) -> Option<Vec<SubView>> {
+fn pieces(
+    module: &Module,
+    node: Node,
+    whole: Value,
+    all: &[Value],
+    is_operand: bool,
+) -> Option<Vec<SubView>> {
     let dims = dims(module, whole)?;
     let axis = normalize_axis(module.node(node).int("axis", 0), dims.len())?;
     let (mut found, mut at) = (Vec::new(), Dim::Known(0));
     for part in all.iter().copied() {
         let extent = self::dims(module, part).filter(|part| part.len() == dims.len())?.get(axis)?;
-        let starts: Vec<Dim> = (0..dims.len()).map(|other| if other == axis { at.clone() } else { Dim::Known(0) }).collect();
-        found.extend(offset(module, part, whole, &starts).map(|offset| SubView { node, part, whole, offset, is_operand }));
+        let starts: Vec<Dim> =
+            (0..dims.len()).map(|other| if other == axis { at.clone() } else { Dim::Known(0) }).collect();
+        found.extend(offset(module, part, whole, &starts).map(|offset| SubView {
+            node,
+            part,
+            whole,
+            offset,
+            is_operand,
+        }));
         at = at.add(extent);
     }
     at.same(&dims[axis]).then_some(found)
@@ -144,7 +157,8 @@ pub fn slice_starts(module: &Module, node: Node, dims: &[Dim], data: &KnownData)
             return None;
         }
     }
-    (starts.len() == axes.len()).then(|| first.into_iter().map(|start| start.unwrap_or(Dim::Known(0))).collect())
+    (starts.len() == axes.len())
+        .then(|| first.into_iter().map(|start| start.unwrap_or(Dim::Known(0))).collect())
 }
 
 /// Returns the first element that a slice with the bound `start` takes of an axis.
@@ -166,7 +180,10 @@ fn start_within(start: i64, dim: &Dim, ranges: &Ranges) -> Option<Dim> {
 fn offset(module: &Module, part: Value, whole: Value, starts: &[Dim]) -> Option<Bytes> {
     let (small, big) = (dims(module, part)?, dims(module, whole)?);
     let element = module.ty(whole).tensor()?.element;
-    if module.ty(part).tensor()?.element != element || small.len() != big.len() || module.size(part)? == Bytes(0) {
+    if module.ty(part).tensor()?.element != element
+        || small.len() != big.len()
+        || module.size(part)? == Bytes(0)
+    {
         return None;
     }
     let ranges = &module.domain().ranges;
@@ -199,7 +216,10 @@ fn place(module: &Module, index: &Dim, length: &Dim, bits: u64) -> Option<Bytes>
 fn at_most(small: &Dim, big: &Dim, ranges: &Ranges) -> bool {
     match (small, big) {
         (Dim::Known(small), Dim::Known(big)) => small <= big,
-        _ => small.same(big) || small.expr().zip(big.expr()).is_some_and(|(small, big)| big.at_least(&small, ranges)),
+        _ => {
+            small.same(big)
+                || small.expr().zip(big.expr()).is_some_and(|(small, big)| big.at_least(&small, ranges))
+        }
     }
 }
 

@@ -48,14 +48,20 @@ impl Writer<'_, '_> {
     }
 
     /// Returns expressions as a tensor of known extents.
-    pub(super) fn tensor(&mut self, hint: &str, dims: &[u64], items: &[DimExpr]) -> Result<Value, CacheError> {
+    pub(super) fn tensor(
+        &mut self,
+        hint: &str,
+        dims: &[u64],
+        items: &[DimExpr],
+    ) -> Result<Value, CacheError> {
         let known: Option<Vec<i64>> = items.iter().map(DimExpr::as_constant).collect();
         match (known, items) {
             (Some(known), _) => Ok(self.maker.integer_tensor(hint, dims, &known)),
             (None, [only]) if dims.is_empty() => self.scalar(only),
             _ => {
                 let vector = self.vector(hint, items)?;
-                let shape: Vec<i64> = dims.iter().map(|extent| i64::try_from(*extent).unwrap_or(i64::MAX)).collect();
+                let shape: Vec<i64> =
+                    dims.iter().map(|extent| i64::try_from(*extent).unwrap_or(i64::MAX)).collect();
                 let shape = self.maker.integer_tensor("cache_shape", &[shape.len() as u64], &shape);
                 Ok(self.early("Reshape", [vector, shape], Vec::new(), hint))
             }

@@ -37,9 +37,17 @@ pub(super) fn of_results(module: &Module, node: Node, pads: &[Option<Pad>]) -> F
         "Neg" | "Abs" => joined(&fills),
         "Mul" if finite && (plain(0) || plain(1)) && all(Fill::Zero) => Fill::Zero,
         "Div" if all(Fill::Zero) && plain(1) => Fill::Zero,
-        "Add" | "Sub" | "Mul" | "MatMul" | "FusedMatMul" if finite && is_wide(module, data.results().next()) => Fill::Finite,
+        "Add" | "Sub" | "Mul" | "MatMul" | "FusedMatMul"
+            if finite && is_wide(module, data.results().next()) =>
+        {
+            Fill::Finite
+        }
         "Div" if finite && plain(1) && is_wide(module, data.results().next()) => Fill::Finite,
-        "Where" if (1..3).all(|position| is_zero(module, data.inputs.get(position).copied().flatten(), pads.get(position))) => {
+        "Where"
+            if (1..3).all(|position| {
+                is_zero(module, data.inputs.get(position).copied().flatten(), pads.get(position))
+            }) =>
+        {
             Fill::Zero
         }
         _ => Fill::Any,
@@ -60,7 +68,8 @@ fn is_zero(module: &Module, value: Option<Value>, pad: Option<&Option<Pad>>) -> 
     if let Some(Some(pad)) = pad {
         return pad.fill == Fill::Zero;
     }
-    let constant = value.and_then(|value| module.constant_of(value)).map(|constant| module.constant(constant));
+    let constant =
+        value.and_then(|value| module.constant_of(value)).map(|constant| module.constant(constant));
     constant.is_some_and(|constant| match &constant.payload {
         memc_ir::Payload::Raw(bytes) => bytes.iter().all(|byte| *byte == 0),
         _ => false,

@@ -24,7 +24,13 @@ pub(super) struct Flow<'a> {
 impl<'a> Flow<'a> {
     /// Begins without padded values.
     pub(super) fn new(lengths: &'a Lengths, caches: &'a Caches) -> Self {
-        Self { lengths, caches, pads: SecondaryMap::default(), moved: SecondaryMap::default(), edits: Vec::new() }
+        Self {
+            lengths,
+            caches,
+            pads: SecondaryMap::default(),
+            moved: SecondaryMap::default(),
+            edits: Vec::new(),
+        }
     }
 
     /// The module at full length.
@@ -54,7 +60,8 @@ impl<'a> Flow<'a> {
     pub(super) fn refuse<T>(&self, node: Node, value: Option<Value>, why: &str) -> Result<T, CacheError> {
         let module = self.module();
         let data = module.node(node);
-        let name = |value: Option<Value>| value.map(|value| module.value(value).name.clone()).unwrap_or_default();
+        let name =
+            |value: Option<Value>| value.map(|value| module.value(value).name.clone()).unwrap_or_default();
         let result = data.results().next();
         Err(CacheError::Exact {
             node: if data.name.is_empty() { name(result) } else { data.name.clone() },

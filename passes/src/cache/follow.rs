@@ -22,7 +22,8 @@ pub(super) fn follow(lengths: &Lengths, caches: &Caches) -> Result<Vec<Edit>, Ca
     }
     for output in &main.outputs {
         let is_cache = caches.all.iter().any(|cache| cache.new == *output);
-        let grows = flow.pads[*output].is_some() || matches!(lengths.kind(*output, &caches.past), Kind::Linear(_));
+        let grows =
+            flow.pads[*output].is_some() || matches!(lengths.kind(*output, &caches.past), Kind::Linear(_));
         if grows && !is_cache {
             let value = module.value(*output).name.clone();
             let why = "it is a graph output: name its pair, too, or do not return it".to_owned();
@@ -65,14 +66,19 @@ impl Flow<'_> {
             return Ok(());
         }
         // Extents do not depend on elements.
-        let reads_extents = data.operator.domain.is_empty() && matches!(&*data.operator.name, "Shape" | "Size");
+        let reads_extents =
+            data.operator.domain.is_empty() && matches!(&*data.operator.name, "Shape" | "Size");
         if !reads_extents && reads.iter().any(|value| self.moved[*value]) {
             data.results().for_each(|result| self.moved.set(result, true));
         }
-        let is_touched =
-            |value: Value| self.pads[value].is_some() || matches!(self.lengths.kind(value, &self.caches.past), Kind::Linear(_));
+        let is_touched = |value: Value| {
+            self.pads[value].is_some()
+                || matches!(self.lengths.kind(value, &self.caches.past), Kind::Linear(_))
+        };
         let grows = |value: Value| self.lengths.growing_axes(value).is_none_or(|axes| !axes.is_empty());
-        if !reads.iter().any(|value| is_touched(*value)) && !data.results().any(|value| is_touched(value) || grows(value)) {
+        if !reads.iter().any(|value| is_touched(*value))
+            && !data.results().any(|value| is_touched(value) || grows(value))
+        {
             return Ok(());
         }
         if data.bodies().next().is_some() {
@@ -84,7 +90,8 @@ impl Flow<'_> {
         }
         let count = self.edits.len();
         let results = rules::apply(self, node)?;
-        let moves = |edit: &Edit| matches!(edit, Edit::Count { .. } | Edit::Window { .. } | Edit::Offset { .. });
+        let moves =
+            |edit: &Edit| matches!(edit, Edit::Count { .. } | Edit::Window { .. } | Edit::Offset { .. });
         if self.edits[count..].iter().any(moves) {
             data.results().for_each(|result| self.moved.set(result, true));
         }
@@ -128,8 +135,16 @@ impl Flow<'_> {
         }
         match (self.lengths.growing_axes(result).as_deref(), pad) {
             (Some([]), None) => Ok(()),
-            (Some([axis]), Some(pad)) if *axis == pad.axis && self.lengths.growth(result, *axis) == Some(1) => Ok(()),
-            _ => self.refuse(node, Some(result), "the extents of its result grow in a way that is not followed"),
+            (Some([axis]), Some(pad))
+                if *axis == pad.axis && self.lengths.growth(result, *axis) == Some(1) =>
+            {
+                Ok(())
+            }
+            _ => self.refuse(
+                node,
+                Some(result),
+                "the extents of its result grow in a way that is not followed",
+            ),
         }
     }
 }

@@ -59,17 +59,28 @@ impl Lengths {
         if symbols.is_empty() {
             let full = Bound { module: module.clone(), data: ctx.data.clone() };
             let points = points(&full.module);
-            return Ok(Self { full, less: None, samples: Vec::new(), symbolic: ctx.data.clone(), points, symbols });
+            return Ok(Self {
+                full,
+                less: None,
+                samples: Vec::new(),
+                symbolic: ctx.data.clone(),
+                points,
+                symbols,
+            });
         }
         let ranges = &module.domain().ranges;
-        let most = symbols.values().map(|extent| extent.upper_bound(ranges).and_then(|most| i64::try_from(most).ok()));
+        let most = symbols
+            .values()
+            .map(|extent| extent.upper_bound(ranges).and_then(|most| i64::try_from(most).ok()));
         let most = most.min().flatten().unwrap_or(0);
         if most < 1 {
             let why = "without rows before the run nothing grows: bind the dimension of the rows to the largest number of them";
             return Err(CacheError::Together { why: why.to_owned() });
         }
         let smaller = |missing: i64| -> Option<BTreeMap<String, DimExpr>> {
-            let less = |(name, extent): (&String, &DimExpr)| Some((name.clone(), extent.sub(&DimExpr::constant(missing))?));
+            let less = |(name, extent): (&String, &DimExpr)| {
+                Some((name.clone(), extent.sub(&DimExpr::constant(missing))?))
+            };
             symbols.iter().map(less).collect::<Option<_>>().filter(|_| missing <= most)
         };
         let full = bound(module, &symbols)?;
@@ -110,7 +121,8 @@ impl Lengths {
         let (Some(full), Some(less)) = (full, less) else {
             return (full.is_none() && less.is_none()).then(Vec::new);
         };
-        (full.len() == less.len()).then(|| (0..full.len()).filter(|axis| full[*axis] != less[*axis]).collect())
+        (full.len() == less.len())
+            .then(|| (0..full.len()).filter(|axis| full[*axis] != less[*axis]).collect())
     }
 
     /// Returns by how much an axis grows with one row; `None` if unknown.
@@ -165,7 +177,10 @@ impl Lengths {
     /// knows them all: inference over symbols gives up earlier.
     fn sampled(&self, value: Value, past: &DimExpr) -> Kind {
         let Some(less) = &self.less else { return Kind::Fixed };
-        let all = || std::iter::once((1, &less.data)).chain(self.samples.iter().map(|(missing, data)| (*missing, data)));
+        let all = || {
+            std::iter::once((1, &less.data))
+                .chain(self.samples.iter().map(|(missing, data)| (*missing, data)))
+        };
         let Some(full) = self.full.data[value].as_ref() else { return Kind::Fixed };
         let near = all().all(|(_, data)| data[value].as_ref().is_some_and(|data| data.dims == full.dims));
         if !near || all().all(|(_, data)| data[value] == self.full.data[value]) {
@@ -175,14 +190,20 @@ impl Lengths {
         let linear = || {
             let full = integers(&self.full.data)?;
             let one = integers(&less.data)?;
-            let slope: Vec<i64> = full.iter().zip(&one).map(|(full, one)| full.sub(one)?.as_constant()).collect::<Option<_>>()?;
+            let slope: Vec<i64> = full
+                .iter()
+                .zip(&one)
+                .map(|(full, one)| full.sub(one)?.as_constant())
+                .collect::<Option<_>>()?;
             for (missing, data) in all() {
                 let other = integers(data)?;
                 let differs = |at: usize| full.get(at)?.sub(other.get(at)?)?.as_constant();
-                let fits = slope.iter().enumerate().all(|(at, slope)| differs(at) == slope.checked_mul(missing));
+                let fits =
+                    slope.iter().enumerate().all(|(at, slope)| differs(at) == slope.checked_mul(missing));
                 fits.then_some(())?;
             }
-            let rest = full.iter().zip(&slope).map(|(full, slope)| full.sub(&past.mul(&DimExpr::constant(*slope))?));
+            let rest =
+                full.iter().zip(&slope).map(|(full, slope)| full.sub(&past.mul(&DimExpr::constant(*slope))?));
             Some(Number { rest: rest.collect::<Option<_>>()?, slope })
         };
         linear().map_or(Kind::Other, Kind::Linear)
@@ -195,7 +216,10 @@ impl Lengths {
         let equal = |data: &Elements| known(data) && data[value] == self.full.data[value];
         let symbolic = self.symbolic[value].as_ref().and_then(exprs);
         symbolic.is_some_and(|all| !all.iter().any(|expr| self.grows(expr)))
-            || self.less.as_ref().is_some_and(|less| equal(&less.data) && self.samples.iter().all(|(_, data)| equal(data)))
+            || self
+                .less
+                .as_ref()
+                .is_some_and(|less| equal(&less.data) && self.samples.iter().all(|(_, data)| equal(data)))
     }
 
     /// Returns slope and rest of an expression as a function of the number of valid rows: one row more adds
@@ -213,8 +237,13 @@ impl Lengths {
 /// dimension is free.
 fn points(module: &Module) -> Vec<Module> {
     let domain = module.domain();
-    let least: BTreeMap<String, u64> = domain.ranges.iter().map(|(name, range)| (name.clone(), range.min)).collect();
-    let all = domain.probes().into_iter().chain(Some(least)).filter(|point| !point.is_empty() && domain.contains(point));
+    let least: BTreeMap<String, u64> =
+        domain.ranges.iter().map(|(name, range)| (name.clone(), range.min)).collect();
+    let all = domain
+        .probes()
+        .into_iter()
+        .chain(Some(least))
+        .filter(|point| !point.is_empty() && domain.contains(point));
     all.map(|point| module.at(&point)).collect()
 }
 
@@ -246,7 +275,8 @@ fn subtracted(of: &DimExpr) -> Option<(String, u64)> {
 /// `None` if no extent is left.
 fn restrict(domain: &mut Domain, of: &DimExpr) -> Option<()> {
     let Some((symbol, most)) = subtracted(of) else { return Some(()) };
-    let Some(range) = domain.ranges.get_mut(&symbol).filter(|range| range.max.is_none_or(|max| max > most)) else {
+    let Some(range) = domain.ranges.get_mut(&symbol).filter(|range| range.max.is_none_or(|max| max > most))
+    else {
         return Some(());
     };
     let steps = most.checked_sub(range.min)?.checked_div(range.step)?;
@@ -260,9 +290,13 @@ fn bound(module: &Module, symbols: &BTreeMap<String, DimExpr>) -> Result<Bound, 
     let mut domain = module.domain().clone();
     domain.ranges.retain(|name, _| !symbols.contains_key(name));
     // Limits on the number of rows hold by the capacity; a larger domain is safe.
-    domain.limits.retain(|limit| !limit.of.symbols().iter().any(|symbol| symbols.contains_key(symbol.as_ref())));
+    domain
+        .limits
+        .retain(|limit| !limit.of.symbols().iter().any(|symbol| symbols.contains_key(symbol.as_ref())));
     if symbols.values().any(|of| restrict(&mut domain, of).is_none()) {
-        return Err(CacheError::Together { why: format!("no number of new rows is left with {}", text(symbols)) });
+        return Err(CacheError::Together {
+            why: format!("no number of new rows is left with {}", text(symbols)),
+        });
     }
     let values: Vec<Value> = module.values().keys().collect();
     for value in values {
@@ -270,7 +304,8 @@ fn bound(module: &Module, symbols: &BTreeMap<String, DimExpr>) -> Result<Bound, 
         module.set_type(value, ty);
     }
     module.set_domain(domain);
-    let constants = symbols.iter().filter_map(|(name, of)| Some((name.clone(), u64::try_from(of.as_constant()?).ok()?)));
+    let constants =
+        symbols.iter().filter_map(|(name, of)| Some((name.clone(), u64::try_from(of.as_constant()?).ok()?)));
     module.dims.extend(constants);
     let inference = memc_ops::infer(&mut module);
     if let Some((node, reason)) = inference.refused.iter().next() {

@@ -66,7 +66,8 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
 /// Remarks on the bytes that are kept once, and on the input with the number of valid rows.
 fn remark(module: &Module, caches: &pairs::Caches, count: &str, is_fixed: bool) -> Diagnostic {
     let (capacity, rows) = (caches.capacity, caches.most);
-    let bytes = caches.all.iter().filter_map(|cache| module.size(cache.new)).fold(Bytes(0), Bytes::saturating_add);
+    let bytes =
+        caches.all.iter().filter_map(|cache| module.size(cache.new)).fold(Bytes(0), Bytes::saturating_add);
     let copied = Bytes(bytes.0 / capacity.max(1) * rows);
     let writes = if caches.rows.as_constant().is_some() { "writes" } else { "writes at most" };
     let message = format!(
@@ -74,7 +75,10 @@ fn remark(module: &Module, caches: &pairs::Caches, count: &str, is_fixed: bool) 
         caches.all.len()
     );
     let help = match is_fixed {
-        true => format!("the model has {} rows: its results are those of `{count}` = {}", caches.past, caches.past),
+        true => format!(
+            "the model has {} rows: its results are those of `{count}` = {}",
+            caches.past, caches.past
+        ),
         false => "begin with buffers of zeros; pass each one as input and as output".to_owned(),
     };
     Diagnostic::new("W0326", Severity::Remark, message).with_help(help)

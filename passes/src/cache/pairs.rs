@@ -67,7 +67,8 @@ pub fn past_of(old: &TensorType, new: &TensorType) -> Option<usize> {
 /// Returns the named pairs of values whose types differ.
 pub(super) fn named(module: &Module, options: &Options) -> Vec<(Value, Value)> {
     let main = module.graph(module.main());
-    let find = |values: &[Value], name: &str| values.iter().copied().find(|value| module.value(*value).name == name);
+    let find =
+        |values: &[Value], name: &str| values.iter().copied().find(|value| module.value(*value).name == name);
     let pair = |names: &StateNames| Some((find(&main.inputs, &names.old)?, find(&main.outputs, &names.new)?));
     let pairs = options.state.iter().filter_map(pair);
     pairs.filter(|(old, new)| module.ty(*old) != module.ty(*new)).collect()
@@ -75,18 +76,22 @@ pub(super) fn named(module: &Module, options: &Options) -> Vec<(Value, Value)> {
 
 /// Finds the node that appends rows to each cache.
 pub(super) fn recognize(lengths: &Lengths, pairs: &[(Value, Value)]) -> Result<Caches, CacheError> {
-    let all: Vec<(Cache, [DimExpr; 2])> = pairs.iter().map(|(old, new)| one(lengths, *old, *new)).collect::<Result<_, _>>()?;
+    let all: Vec<(Cache, [DimExpr; 2])> =
+        pairs.iter().map(|(old, new)| one(lengths, *old, *new)).collect::<Result<_, _>>()?;
     let zero = || DimExpr::constant(0);
     let [past, rows] = all.first().map_or_else(|| [zero(), zero()], |(_, extents)| extents.clone());
     if let Some((other, [own, added])) = all.iter().find(|(_, [own, added])| (own, added) != (&past, &rows)) {
         let name = &lengths.full.module.value(other.old).name;
-        let why = format!("`{name}` has {own} rows and takes {added} more, other caches have {past} and take {rows}");
+        let why = format!(
+            "`{name}` has {own} rows and takes {added} more, other caches have {past} and take {rows}"
+        );
         return Err(CacheError::Together { why });
     }
     let number = |of: Option<i128>| of.and_then(|of| u64::try_from(of).ok());
     let capacity = past.add(&rows).and_then(|sum| sum.as_constant()).map(i128::from);
     let (Some(capacity), Some(most)) = (number(capacity), number(rows.upper_bound(lengths.ranges()))) else {
-        let why = format!("a full cache has {past} rows and takes {rows} more, which is not one number of rows");
+        let why =
+            format!("a full cache has {past} rows and takes {rows} more, which is not one number of rows");
         return Err(CacheError::Together { why });
     };
     Ok(Caches { all: all.into_iter().map(|(cache, _)| cache).collect(), past, rows, most, capacity })
@@ -96,11 +101,14 @@ pub(super) fn recognize(lengths: &Lengths, pairs: &[(Value, Value)]) -> Result<C
 fn one(lengths: &Lengths, old: Value, new: Value) -> Result<(Cache, [DimExpr; 2]), CacheError> {
     let module = &lengths.full.module;
     let name = |value: Value| module.value(value).name.clone();
-    let refuse = |why: &str| Err(CacheError::NotGrowing { new: name(new), old: name(old), why: why.to_owned() });
+    let refuse =
+        |why: &str| Err(CacheError::NotGrowing { new: name(new), old: name(old), why: why.to_owned() });
     let Some((before, after)) = module.ty(old).tensor().zip(module.ty(new).tensor()) else {
         return refuse("both must be tensors");
     };
-    let Some(axis) = past_of(before, after) else { return refuse("the types differ in more than one extent") };
+    let Some(axis) = past_of(before, after) else {
+        return refuse("the types differ in more than one extent");
+    };
     let known = |ty: &TensorType| ty.shape.as_ref()?.iter().map(Dim::expr).collect::<Option<Vec<DimExpr>>>();
     let Some((before, after)) = known(before).zip(known(after)) else {
         return refuse("the extents are not known");
@@ -110,7 +118,9 @@ fn one(lengths: &Lengths, old: Value, new: Value) -> Result<(Cache, [DimExpr; 2]
     if !data.operator.domain.is_empty() || &*data.operator.name != "Concat" || data.graph != module.main() {
         let more = match memc_ops::new_values(data).is_empty() {
             true => "",
-            false => ": it writes into the buffer of a full cache; bind the rows of both to one number with `--dim`",
+            false => {
+                ": it writes into the buffer of a full cache; bind the rows of both to one number with `--dim`"
+            }
         };
         return refuse(&format!("{} computes it, not Concat{more}", data.operator));
     }
@@ -126,7 +136,9 @@ fn one(lengths: &Lengths, old: Value, new: Value) -> Result<(Cache, [DimExpr; 2]
         Some(rows) if before[axis].add(&rows[axis]).as_ref() == Some(&after[axis]) => rows[axis].clone(),
         _ => return refuse("the number of new rows is not known"),
     };
-    if lengths.less.is_some() && (lengths.growth(old, axis), lengths.growth(added, axis)) != (Some(1), Some(0)) {
+    if lengths.less.is_some()
+        && (lengths.growth(old, axis), lengths.growth(added, axis)) != (Some(1), Some(0))
+    {
         return refuse("it does not grow with the dimension of the rows alone");
     }
     Ok((Cache { old, new, node, added, axis }, [before[axis].clone(), rows]))

@@ -20,7 +20,8 @@ pub(super) fn apply(flow: &mut Flow<'_>, node: Node) -> Result<Rows, CacheError>
     let is_onnx = data.operator.domain.is_empty();
     let pad = flow.pad(first);
     // The first operand of these operators is data; `usual` handles all operands.
-    if let Some(number) = flow.number(first).filter(|_| is_onnx && READS_DATA.contains(&&*data.operator.name)) {
+    if let Some(number) = flow.number(first).filter(|_| is_onnx && READS_DATA.contains(&&*data.operator.name))
+    {
         flow.edits.push(Edit::Count { node, position: 0, number });
     }
     match &*data.operator.name {
@@ -28,7 +29,9 @@ pub(super) fn apply(flow: &mut Flow<'_>, node: Node) -> Result<Rows, CacheError>
         "Range" if is_onnx => range(flow, node),
         "ConstantOfShape" if is_onnx && !flow.is_moved(first) => made(flow, node, Fill::Full),
         "Expand" if is_onnx && pad.is_none() && grows(flow, data).is_some() => expand(flow, node),
-        "Flatten" | "Identity" | "Reshape" | "Squeeze" | "Unsqueeze" if is_onnx && pad.is_some() => reshaped(flow, node),
+        "Flatten" | "Identity" | "Reshape" | "Squeeze" | "Unsqueeze" if is_onnx && pad.is_some() => {
+            reshaped(flow, node)
+        }
         "Slice" if is_onnx => slice(flow, node),
         "Gather" if is_onnx => gather(flow, node),
         "GatherND" if is_onnx => gather_nd(flow, node),
@@ -85,10 +88,13 @@ fn usual(flow: &mut Flow<'_>, node: Node) -> Result<Rows, CacheError> {
     if pads.iter().all(Option::is_none) {
         return Ok(vec![None; data.outputs.len()]);
     }
-    let operands: Vec<Piece> = pads.iter().map(|pad| pad.map_or(Piece::Whole, |pad| Piece::Along(pad.axis))).collect();
+    let operands: Vec<Piece> =
+        pads.iter().map(|pad| pad.map_or(Piece::Whole, |pad| Piece::Along(pad.axis))).collect();
     // Nodes treat rows alike at all extents if they do so at extents that differ from each other.
-    let mut found =
-        flow.lengths.points().map(|module| pieces(Share { node: Typed::of(module, node), operands: &operands, parts: 1 }));
+    let mut found = flow
+        .lengths
+        .points()
+        .map(|module| pieces(Share { node: Typed::of(module, node), operands: &operands, parts: 1 }));
     let first = found.next().flatten();
     let Some(found) = first.filter(|first| found.all(|other| other.as_ref() == Some(first))) else {
         return flow.refuse(node, padded(data, &pads), "it does not treat rows one by one");
@@ -174,7 +180,8 @@ fn reshaped(flow: &mut Flow<'_>, node: Node) -> Result<Rows, CacheError> {
     let data = flow.module().node(node);
     let first = operand(data, 0);
     let known = |value: Option<Value>| value.and_then(|value| flow.lengths.dims(value));
-    let (Some(pad), Some(from), Some(to)) = (flow.pad(first), known(first), known(data.results().next())) else {
+    let (Some(pad), Some(from), Some(to)) = (flow.pad(first), known(first), known(data.results().next()))
+    else {
         return usual(flow, node);
     };
     let before = |dims: &[DimExpr], axis: usize| product(&dims[..axis]);
@@ -199,7 +206,11 @@ fn range(flow: &mut Flow<'_>, node: Node) -> Result<Rows, CacheError> {
     match grows(flow, data) {
         Some(0) if fixed(0) && fixed(2) && is_plain => Ok(vec![Some(Pad { axis: 0, fill: Fill::Full })]),
         None if fixed(2) && is_plain => moving(flow, node),
-        _ => flow.refuse(node, operand(data, 0), "only ranges from a fixed start to the number of rows are followed"),
+        _ => flow.refuse(
+            node,
+            operand(data, 0),
+            "only ranges from a fixed start to the number of rows are followed",
+        ),
     }
 }
 
@@ -213,12 +224,17 @@ fn moving(flow: &mut Flow<'_>, node: Node) -> Result<Rows, CacheError> {
     };
     let steps = operand(data, 2).and_then(|value| flow.lengths.integers(value));
     let slope = |value: Option<Value>| flow.number(value).map(|number| number.slope);
-    let fixed_length =
-        data.results().next().and_then(|value| flow.lengths.growing_axes(value)).is_some_and(|axes| axes.is_empty());
+    let fixed_length = data
+        .results()
+        .next()
+        .and_then(|value| flow.lengths.growing_axes(value))
+        .is_some_and(|axes| axes.is_empty());
     let distance = only(operand(data, 1)).zip(only(first)).and_then(|(limit, start)| limit.sub(&start));
     match (flow.number(first), steps.as_deref(), distance) {
         (Some(start), Some([step]), Some(distance))
-            if fixed_length && !flow.is_moved(first) && slope(operand(data, 1)).as_ref() == Some(&start.slope) =>
+            if fixed_length
+                && !flow.is_moved(first)
+                && slope(operand(data, 1)).as_ref() == Some(&start.slope) =>
         {
             flow.edits.push(Edit::Offset { node, start, distance, step: *step });
             Ok(vec![None])
@@ -238,7 +254,8 @@ fn expand(flow: &mut Flow<'_>, node: Node) -> Result<Rows, CacheError> {
     let data = flow.module().node(node);
     let dims = operand(data, 0).and_then(|value| flow.lengths.dims(value));
     let whole = data.results().next().and_then(|value| flow.lengths.dims(value));
-    if let (Some(dims), Some(whole), Some(axis), false) = (dims, whole, grows(flow, data), flow.is_moved(operand(data, 1)))
+    if let (Some(dims), Some(whole), Some(axis), false) =
+        (dims, whole, grows(flow, data), flow.is_moved(operand(data, 1)))
         && (axis + dims.len()).checked_sub(whole.len()).is_none_or(|own| dims[own].as_constant() == Some(1))
     {
         return made(flow, node, Fill::Full);
@@ -252,28 +269,40 @@ fn slice(flow: &mut Flow<'_>, node: Node) -> Result<Rows, CacheError> {
     let first = operand(data, 0);
     let pad = flow.pad(first);
     let (Some(first_value), Some(result)) = (first, data.results().next()) else { return usual(flow, node) };
-    let (Some(dims), Some(growing), Some(rank)) =
-        (flow.lengths.dims(first_value), flow.lengths.growing_axes(result), flow.lengths.dims(result).map(|dims| dims.len()))
-    else {
+    let (Some(dims), Some(growing), Some(rank)) = (
+        flow.lengths.dims(first_value),
+        flow.lengths.growing_axes(result),
+        flow.lengths.dims(result).map(|dims| dims.len()),
+    ) else {
         return flow.refuse(node, first, "its extents are not known");
     };
     if (1..data.inputs.len()).any(|position| flow.is_moved(operand(data, position))) {
-        return flow.refuse(node, first, "its limits depend on the number of rows in a way that is not linear");
+        return flow.refuse(
+            node,
+            first,
+            "its limits depend on the number of rows in a way that is not linear",
+        );
     }
     let integers = |position: usize| operand(data, position).and_then(|value| flow.lengths.integers(value));
     let full = |position: usize| operand(data, position).and_then(|value| flow.lengths.exprs(value));
-    let less = |position: usize| operand(data, position).and_then(|value| flow.lengths.exprs_with_less(value));
+    let less =
+        |position: usize| operand(data, position).and_then(|value| flow.lengths.exprs_with_less(value));
     let (Some(starts), Some(ends), Some(low)) = (full(1), full(2), less(1)) else {
         return flow.refuse(node, first, "its limits are not known");
     };
     let axes = integers(3).unwrap_or_else(|| (0..starts.len() as i64).collect());
     let steps = integers(4).unwrap_or_else(|| vec![1; starts.len()]);
-    if ends.len() != starts.len() || low.len() != starts.len() || [&axes, &steps].iter().any(|list| list.len() != starts.len()) {
+    if ends.len() != starts.len()
+        || low.len() != starts.len()
+        || [&axes, &steps].iter().any(|list| list.len() != starts.len())
+    {
         return flow.refuse(node, first, "its limits are not known");
     }
     let mut rows = pad.map(|pad| pad.axis);
     for (index, axis) in axes.iter().enumerate() {
-        let Some(axis) = normalize_axis(*axis, rank) else { return flow.refuse(node, first, "an axis is not known") };
+        let Some(axis) = normalize_axis(*axis, rank) else {
+            return flow.refuse(node, first, "an axis is not known");
+        };
         let is_padded = pad.is_some_and(|pad| pad.axis == axis);
         let grows = growing.contains(&axis);
         let moves = starts[index] != low[index]
@@ -282,7 +311,9 @@ fn slice(flow: &mut Flow<'_>, node: Node) -> Result<Rows, CacheError> {
             continue;
         }
         let (extent, ranges) = (&dims[axis], flow.lengths.ranges());
-        let (Some(start), Some(end)) = (place(&starts[index], extent, ranges), place(&ends[index], extent, ranges)) else {
+        let (Some(start), Some(end)) =
+            (place(&starts[index], extent, ranges), place(&ends[index], extent, ranges))
+        else {
             return flow.refuse(node, first, "its limits are not known");
         };
         // All rows, or the first ones: the rows keep their places.
@@ -365,9 +396,13 @@ fn gather(flow: &mut Flow<'_>, node: Node) -> Result<Rows, CacheError> {
     let known = indices.and_then(|value| flow.lengths.exprs(value));
     let zero = DimExpr::constant(0);
     match known {
-        Some(known) if known.iter().all(|index| index.at_least(&zero, flow.lengths.ranges())) => Ok(vec![None]),
+        Some(known) if known.iter().all(|index| index.at_least(&zero, flow.lengths.ranges())) => {
+            Ok(vec![None])
+        }
         _ => {
-            let extent = table.and_then(|value| flow.lengths.dims(value)).and_then(|dims| dims.get(pad?.axis).cloned());
+            let extent = table
+                .and_then(|value| flow.lengths.dims(value))
+                .and_then(|dims| dims.get(pad?.axis).cloned());
             let Some(extent) = extent else { return flow.refuse(node, table, "its extents are not known") };
             flow.edits.push(Edit::FromEnd { node, extent });
             Ok(vec![None])
@@ -404,8 +439,10 @@ fn gather_nd(flow: &mut Flow<'_>, node: Node) -> Result<Rows, CacheError> {
 /// Trilu keeps a triangle of its operand; the diagonal may depend on the number of rows.
 fn trilu(flow: &mut Flow<'_>, node: Node) -> Result<Rows, CacheError> {
     let data = flow.module().node(node);
-    let is_moved =
-        flow.number(operand(data, 1)).map(|number| flow.edits.push(Edit::Count { node, position: 1, number })).is_some();
+    let is_moved = flow
+        .number(operand(data, 1))
+        .map(|number| flow.edits.push(Edit::Count { node, position: 1, number }))
+        .is_some();
     let pad = flow.pad(operand(data, 0));
     let fill = if is_moved { Fill::Any } else { pad.map_or(Fill::Any, |pad| pad.fill) };
     Ok(vec![pad.map(|pad| Pad { fill, ..pad })])
@@ -430,18 +467,34 @@ fn attention(flow: &mut Flow<'_>, node: Node) -> Result<Rows, CacheError> {
     let module = flow.module();
     let data = module.node(node);
     let (keys, values) = (operand(data, 1), operand(data, 2));
-    let (Some(left), Some(right), None) = (flow.pad(keys), flow.pad(values), flow.pad(operand(data, 0))) else {
-        return flow.refuse(node, keys, "keys and values must have the rows of a cache, and queries must not");
+    let (Some(left), Some(right), None) = (flow.pad(keys), flow.pad(values), flow.pad(operand(data, 0)))
+    else {
+        return flow.refuse(
+            node,
+            keys,
+            "keys and values must have the rows of a cache, and queries must not",
+        );
     };
     let rank = keys.and_then(|value| flow.lengths.dims(value)).map_or(0, |dims| dims.len());
     let is_row_axis = left.axis == right.axis && left.axis == if rank == 3 { 1 } else { 2 };
     if !is_row_axis || !left.fill.is_finite() || !right.fill.is_finite() {
-        return flow.refuse(node, keys, "rows that are not valid may be infinite, or are not on the axis of keys");
+        return flow.refuse(
+            node,
+            keys,
+            "rows that are not valid may be infinite, or are not on the axis of keys",
+        );
     }
-    let is_plain = data.int("is_causal", 0) == 0 && data.int("left_window_size", -1) < 0 && data.int("right_window_size", -1) < 0;
-    let has_more = (4..data.inputs.len()).any(|position| operand(data, position).is_some()) || data.results().count() > 1;
+    let is_plain = data.int("is_causal", 0) == 0
+        && data.int("left_window_size", -1) < 0
+        && data.int("right_window_size", -1) < 0;
+    let has_more = (4..data.inputs.len()).any(|position| operand(data, position).is_some())
+        || data.results().count() > 1;
     if !is_plain || has_more {
-        return flow.refuse(node, keys, "only attention without own caches, windows and causal masks is followed");
+        return flow.refuse(
+            node,
+            keys,
+            "only attention without own caches, windows and causal masks is followed",
+        );
     }
     let mask = operand(data, MASK);
     let extents = |value: Option<Value>| value.and_then(|value| flow.lengths.dims(value));

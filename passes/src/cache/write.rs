@@ -27,11 +27,17 @@ pub(super) struct Written {
 }
 
 /// Writes the module; returns it with the elements of its small tensors.
-pub(super) fn write(lengths: &Lengths, caches: &Caches, edits: &[Edit]) -> Result<(Written, Elements), CacheError> {
+pub(super) fn write(
+    lengths: &Lengths,
+    caches: &Caches,
+    edits: &[Edit],
+) -> Result<(Written, Elements), CacheError> {
     let mut module = lengths.full.module.clone();
     let opset = module.opsets.get("").copied().unwrap_or(0);
     if opset < SCATTER {
-        let why = format!("operator set {opset} has no operator that writes rows: convert the model to {SCATTER} or later");
+        let why = format!(
+            "operator set {opset} has no operator that writes rows: convert the model to {SCATTER} or later"
+        );
         return Err(CacheError::Together { why });
     }
     for cache in &caches.all {
@@ -46,8 +52,16 @@ pub(super) fn write(lengths: &Lengths, caches: &Caches, edits: &[Edit]) -> Resul
     let name = maker.fresh_name(COUNT);
     let scalar = ValueType::Tensor(TensorType::fixed(ElementType::Int64, &[]));
     let count = maker.input(main, &name, scalar);
-    let mut writer =
-        Writer { maker, lengths, caches, count, first, places: BTreeMap::new(), valid: BTreeMap::new(), hidden: BTreeMap::new() };
+    let mut writer = Writer {
+        maker,
+        lengths,
+        caches,
+        count,
+        first,
+        places: BTreeMap::new(),
+        valid: BTreeMap::new(),
+        hidden: BTreeMap::new(),
+    };
     for cache in &caches.all {
         writer.cache(cache)?;
     }
@@ -111,7 +125,8 @@ impl Writer<'_, '_> {
         if let Some(found) = self.places.get(&(key.clone(), axis)) {
             return Ok(*found);
         }
-        let known: Option<Vec<u64>> = key.iter().map(|extent| u64::try_from(extent.as_constant()?).ok()).collect();
+        let known: Option<Vec<u64>> =
+            key.iter().map(|extent| u64::try_from(extent.as_constant()?).ok()).collect();
         let made = match known {
             Some(known) => self.fixed_places(known, axis)?,
             None => self.free_places(&key, axis)?,
@@ -145,10 +160,12 @@ impl Writer<'_, '_> {
         /// Largest number of indices: 32 MiB.
         const MAX_INDICES: u64 = 4 << 20;
         let depth = axis as u64 + 1;
-        let count = key.iter().try_fold(depth, |count, extent| count.checked_mul(*extent)).filter(|count| *count <= MAX_INDICES);
+        let count = key
+            .iter()
+            .try_fold(depth, |count, extent| count.checked_mul(*extent))
+            .filter(|count| *count <= MAX_INDICES);
         let Some(count) = count else {
-            let why =
-                "a run would write more rows than memc makes indices for: make the rows the first axes, or use operator set 24";
+            let why = "a run would write more rows than memc makes indices for: make the rows the first axes, or use operator set 24";
             return Err(CacheError::Together { why: why.to_owned() });
         };
         let mut items = Vec::with_capacity(usize::try_from(count).unwrap_or(0));
@@ -221,7 +238,8 @@ impl Writer<'_, '_> {
         if element == Some(ElementType::Bool) {
             let Some(dims) = self.dims(value) else { return Ok(value) };
             let valid = self.valid(dims.len() - axis - 1, &dims[axis])?;
-            let made = self.made(Some(node), self.maker.onnx("And", [valid, value], Vec::new()), "cache_valid");
+            let made =
+                self.made(Some(node), self.maker.onnx("And", [valid, value], Vec::new()), "cache_valid");
             self.hidden.insert((value, axis), made);
             return Ok(made);
         }
@@ -232,7 +250,11 @@ impl Writer<'_, '_> {
         let valid = self.valid(dims.len() - axis - 1, &dims[axis])?;
         let ty = TensorType::fixed(element.unwrap_or(ElementType::Float), &[]);
         let lowest = self.maker.tensor("cache_hidden", ty, lowest);
-        let made = self.made(Some(node), self.maker.onnx("Where", [valid, value, lowest], Vec::new()), "cache_valid");
+        let made = self.made(
+            Some(node),
+            self.maker.onnx("Where", [valid, value, lowest], Vec::new()),
+            "cache_valid",
+        );
         // Computed before the first reader, so later readers can use it.
         self.hidden.insert((value, axis), made);
         Ok(made)
@@ -281,9 +303,15 @@ impl Writer<'_, '_> {
         let element = self.module().ty(indices).tensor().map_or(ElementType::Int64, |ty| ty.element);
         let (end, zero) = (self.end(extent)?, self.maker.integer_tensor("cache_number", &[], &[0]));
         let [end, zero] = [end, zero].map(|value| self.cast(value, element, "cache_end"));
-        let is_from_end = self.made(Some(node), self.maker.onnx("Less", [indices, zero], Vec::new()), "cache_from_end");
-        let moved = self.made(Some(node), self.maker.onnx("Add", [indices, end], Vec::new()), "cache_from_end");
-        let made = self.made(Some(node), self.maker.onnx("Where", [is_from_end, moved, indices], Vec::new()), "cache_from_end");
+        let is_from_end =
+            self.made(Some(node), self.maker.onnx("Less", [indices, zero], Vec::new()), "cache_from_end");
+        let moved =
+            self.made(Some(node), self.maker.onnx("Add", [indices, end], Vec::new()), "cache_from_end");
+        let made = self.made(
+            Some(node),
+            self.maker.onnx("Where", [is_from_end, moved, indices], Vec::new()),
+            "cache_from_end",
+        );
         self.maker.set_operand(node, 1, made);
         Ok(())
     }
@@ -304,10 +332,12 @@ impl Writer<'_, '_> {
         };
         let indices = self.early("Add", [self.count, offsets], Vec::new(), "cache_window");
         let attributes = int("axis", axis as i64);
-        let taken = self.made(Some(node), self.maker.onnx("Gather", [whole, indices], attributes), "cache_window");
+        let taken =
+            self.made(Some(node), self.maker.onnx("Gather", [whole, indices], attributes), "cache_window");
         // Slice keeps all rows of the window, and its other limits.
-        let read =
-            |writer: &Self, position: usize| writer.maker.operand(node, position).and_then(|value| writer.lengths.exprs(value));
+        let read = |writer: &Self, position: usize| {
+            writer.maker.operand(node, position).and_then(|value| writer.lengths.exprs(value))
+        };
         let (Some(mut starts), Some(mut ends)) = (read(self, 1), read(self, 2)) else { return Ok(()) };
         let rank = self.dims(whole).map_or(0, |dims| dims.len());
         let axes = self.maker.operand(node, 3).and_then(|value| self.lengths.integers(value));
@@ -327,8 +357,16 @@ impl Writer<'_, '_> {
 
     /// Replaces Range by one from 0, with its start added: its number of elements does not depend on the
     /// number of valid rows.
-    fn offset(&mut self, node: Node, start: &Number, distance: &DimExpr, step: i64) -> Result<(), CacheError> {
-        let (Some(result), Some(like)) = (self.module().node(node).results().next(), self.maker.operand(node, 0)) else {
+    fn offset(
+        &mut self,
+        node: Node,
+        start: &Number,
+        distance: &DimExpr,
+        step: i64,
+    ) -> Result<(), CacheError> {
+        let (Some(result), Some(like)) =
+            (self.module().node(node).results().next(), self.maker.operand(node, 0))
+        else {
             return Ok(());
         };
         let [zero, step] = [0, step].map(|number| self.maker.integer_tensor("cache_number", &[], &[number]));

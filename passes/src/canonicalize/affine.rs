@@ -42,7 +42,8 @@ impl Affine {
     /// Returns this map followed by `other`.
     fn then(&self, other: &Self) -> Self {
         let scale = self.scale.iter().zip(&other.scale).map(|(a, b)| a * b).collect();
-        let shift = self.shift.iter().zip(&other.scale).zip(&other.shift).map(|((a, b), c)| a * b + c).collect();
+        let shift =
+            self.shift.iter().zip(&other.scale).zip(&other.shift).map(|((a, b), c)| a * b + c).collect();
         Self { scale, shift }
     }
     /// Returns whether weights of usual size stay in the usual range: far from overflow, and from loss
@@ -101,7 +102,9 @@ fn candidate(walk: &Walk<'_, '_, '_>, node: Node) -> Option<(Value, Value)> {
     let data = walk.module().node(node);
     let position = match walk.name(node) {
         "BatchNormalization" if !may_train(walk.module(), node) => 0,
-        "Add" | "Mul" if data.operator.version >= 7 => usize::from(walk.constant_id(walk.maker.operand(node, 0)?).is_some()),
+        "Add" | "Mul" if data.operator.version >= 7 => {
+            usize::from(walk.constant_id(walk.maker.operand(node, 0)?).is_some())
+        }
         "Sub" | "Div" if data.operator.version >= 7 => 0,
         _ => return None,
     };
@@ -138,19 +141,29 @@ fn normalization(walk: &Walk<'_, '_, '_>, node: Node, channels: usize) -> Option
         return None;
     }
     let epsilon = f64::from(data.float("epsilon", 1e-5));
-    let vector = |position: usize| numbers(walk, walk.maker.operand(node, position)?).filter(|numbers| numbers.len() == channels);
+    let vector = |position: usize| {
+        numbers(walk, walk.maker.operand(node, position)?).filter(|numbers| numbers.len() == channels)
+    };
     let (scale, shift, mean, variance) = (vector(1)?, vector(2)?, vector(3)?, vector(4)?);
-    let scale: Vec<f64> = scale.iter().zip(&variance).map(|(scale, variance)| scale / (variance + epsilon).sqrt()).collect();
-    let shift = shift.iter().zip(&mean).zip(&scale).map(|((shift, mean), scale)| shift - mean * scale).collect();
+    let scale: Vec<f64> =
+        scale.iter().zip(&variance).map(|(scale, variance)| scale / (variance + epsilon).sqrt()).collect();
+    let shift =
+        shift.iter().zip(&mean).zip(&scale).map(|((shift, mean), scale)| shift - mean * scale).collect();
     Some(Affine { scale, shift })
 }
 
 /// Returns the numbers, one per channel, of a constant that broadcasts to `operand` along axis 1 alone.
-fn per_channel(walk: &Walk<'_, '_, '_>, constant: Value, operand: Value, channels: usize) -> Option<Vec<f64>> {
+fn per_channel(
+    walk: &Walk<'_, '_, '_>,
+    constant: Value,
+    operand: Value,
+    channels: usize,
+) -> Option<Vec<f64>> {
     let rank = walk.module().ty(operand).tensor()?.rank()?;
     let dims = walk.module().constant(walk.constant_id(constant)?).ty.known_dims()?;
     let missing = rank.checked_sub(dims.len())?;
-    let along = |(axis, extent): (usize, &u64)| *extent == 1 || axis + missing == 1 && *extent == channels as u64;
+    let along =
+        |(axis, extent): (usize, &u64)| *extent == 1 || axis + missing == 1 && *extent == channels as u64;
     if rank < 2 || !dims.iter().enumerate().all(along) {
         return None;
     }
@@ -178,19 +191,23 @@ fn taker(walk: &Walk<'_, '_, '_>, node: Node, operand: Value) -> Option<Taker> {
         return None;
     }
     let element = walk.module().ty(operand).tensor()?.element;
-    let constant =
-        |position: usize| walk.constant_id(walk.maker.operand(node, position)?).map(|id| &walk.module().constant(id).ty);
+    let constant = |position: usize| {
+        walk.constant_id(walk.maker.operand(node, position)?).map(|id| &walk.module().constant(id).ty)
+    };
     let is_spatial = data.operator.version >= 9 || data.int("spatial", 1) != 0;
     let axis = match walk.name(node) {
         "Conv" => 0,
         "ConvTranspose" if data.int("group", 1) == 1 => 1,
-        "Gemm" if data.operator.version >= 7 && data.float("beta", 1.0) == 1.0 => usize::from(data.int("transB", 0) == 0),
+        "Gemm" if data.operator.version >= 7 && data.float("beta", 1.0) == 1.0 => {
+            usize::from(data.int("transB", 0) == 0)
+        }
         "BatchNormalization" if is_spatial && !may_train(walk.module(), node) => 0,
         _ => return None,
     };
     let weights = constant(1)?;
     let channels = usize::try_from(*weights.known_dims()?.get(axis)?).ok()?;
-    let fits = weights.element == element && (walk.maker.operand(node, 2).is_none() || constant(2)?.element == element);
+    let fits = weights.element == element
+        && (walk.maker.operand(node, 2).is_none() || constant(2)?.element == element);
     (is_number(element) && fits).then_some(Taker { channels, weights: 1, axis, bias: 2, element })
 }
 
@@ -222,14 +239,20 @@ fn readable(walk: &mut Walk<'_, '_, '_>, node: Node, taker: Taker) -> Option<(Te
 pub(super) fn apply(walk: &mut Walk<'_, '_, '_>) {
     for (node, job) in std::mem::take(&mut walk.affine) {
         let Job { taker, affine, weights, bias } = job;
-        let name = walk.maker.only_result(node).map(|result| walk.module().value(result).name.clone()).unwrap_or_default();
+        let name = walk
+            .maker
+            .only_result(node)
+            .map(|result| walk.module().value(result).name.clone())
+            .unwrap_or_default();
         let mut operands = walk.module().node(node).inputs.clone();
         if let Some((ty, bytes)) = weights {
             let raw = scaled(&ty, &bytes, taker.axis, &affine.scale);
             operands[taker.weights] = Some(walk.initializer(&format!("{name}_weights"), constant(ty, raw)));
         }
-        let added: Vec<f64> = bias.iter().zip(&affine.scale).zip(&affine.shift).map(|((a, b), c)| a * b + c).collect();
-        if operands.get(taker.bias).copied().flatten().is_some() || added.iter().any(|number| *number != 0.0) {
+        let added: Vec<f64> =
+            bias.iter().zip(&affine.scale).zip(&affine.shift).map(|((a, b), c)| a * b + c).collect();
+        if operands.get(taker.bias).copied().flatten().is_some() || added.iter().any(|number| *number != 0.0)
+        {
             operands.resize(operands.len().max(taker.bias + 1), None);
             let ty = TensorType::fixed(taker.element, &[taker.channels as u64]);
             let raw = encoded(taker.element, added.into_iter());

@@ -42,7 +42,8 @@ pub(super) fn reshapes(walk: &mut Walk<'_, '_, '_>, node: Node) -> bool {
 fn reshape(walk: &Walk<'_, '_, '_>, node: Node) -> Option<(Value, Value)> {
     let data = walk.module().node(node);
     let info = lookup(&data.operator)?;
-    let plain = info.view == View::Reshape && data.operator.domain.is_empty() && data.graph == walk.module().main();
+    let plain =
+        info.view == View::Reshape && data.operator.domain.is_empty() && data.graph == walk.module().main();
     let result = walk.maker.only_result(node).filter(|_| plain)?;
     let operand = walk.maker.operand(node, 0)?;
     (!walk.rests[operand] && !walk.rests[result]).then_some((operand, result))
@@ -51,7 +52,11 @@ fn reshape(walk: &Walk<'_, '_, '_>, node: Node) -> Option<(Value, Value)> {
 /// Returns whether a Reshape states all its extents, with none copied from its operand.
 fn copies_no_extent(walk: &Walk<'_, '_, '_>, node: Node) -> bool {
     let allows_zero = walk.module().node(node).int("allowzero", 0) != 0;
-    let known = walk.maker.operand(node, 1).and_then(|shape| walk.elements(shape)).and_then(|shape| shape.known_ints());
+    let known = walk
+        .maker
+        .operand(node, 1)
+        .and_then(|shape| walk.elements(shape))
+        .and_then(|shape| shape.known_ints());
     known.is_some_and(|extents| allows_zero || !extents.contains(&0))
 }
 
@@ -60,21 +65,33 @@ fn copies_no_extent(walk: &Walk<'_, '_, '_>, node: Node) -> bool {
 pub(super) fn to_reshape(walk: &mut Walk<'_, '_, '_>, node: Node, source: Value, result: Value) -> bool {
     let version = walk.module().node(node).operator.version;
     let has_zero = |value: Value| walk.module().ty(value).tensor().and_then(TensorType::elements) == Some(0);
-    let extents = extents::between(walk, Some(source), result).filter(|_| extents::has_reshape(walk, node) && !has_zero(result));
+    let extents = extents::between(walk, Some(source), result)
+        .filter(|_| extents::has_reshape(walk, node) && !has_zero(result));
     let Some(extents) = extents else { return false };
     let shape = walk.int_vector(&format!("{}_shape", walk.module().value(result).name), &extents);
-    walk.maker.redefine(node, Operator::onnx("Reshape", version), vec![Some(source), Some(shape)], Vec::new());
+    walk.maker.redefine(
+        node,
+        Operator::onnx("Reshape", version),
+        vec![Some(source), Some(shape)],
+        Vec::new(),
+    );
     true
 }
 
 /// Shortens a cast of a lossless cast: the outer cast reads the source, or disappears if it restores the
 /// source's type.
 pub(super) fn casts(walk: &mut Walk<'_, '_, '_>, node: Node) -> bool {
-    let Some(middle) = walk.maker.operand(node, 0).filter(|_| walk.name(node) == "Cast") else { return false };
+    let Some(middle) = walk.maker.operand(node, 0).filter(|_| walk.name(node) == "Cast") else {
+        return false;
+    };
     let Some(inner) = walk.producer(middle, "Cast") else { return false };
-    let (Some(source), Some(result)) = (walk.maker.operand(inner, 0), walk.maker.only_result(node)) else { return false };
+    let (Some(source), Some(result)) = (walk.maker.operand(inner, 0), walk.maker.only_result(node)) else {
+        return false;
+    };
     let element = |value: Value| walk.module().ty(value).tensor().map(|ty| ty.element);
-    let (Some(first), Some(second), Some(third)) = (element(source), element(middle), element(result)) else { return false };
+    let (Some(first), Some(second), Some(third)) = (element(source), element(middle), element(result)) else {
+        return false;
+    };
     if !holds(second, first) {
         return false;
     }
@@ -123,7 +140,9 @@ fn holds(large: ElementType, small: ElementType) -> bool {
 /// Removes functions that undo themselves, and the second of two functions that change nothing the
 /// second time.
 pub(super) fn repeated(walk: &mut Walk<'_, '_, '_>, node: Node) -> bool {
-    let Some(algebra) = lookup(&walk.module().node(node).operator).and_then(|info| info.algebra) else { return false };
+    let Some(algebra) = lookup(&walk.module().node(node).operator).and_then(|info| info.algebra) else {
+        return false;
+    };
     if !algebra.self_inverse && !algebra.idempotent {
         return false;
     }

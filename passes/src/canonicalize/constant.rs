@@ -14,9 +14,13 @@ pub(super) fn of_constants(walk: &mut Walk<'_, '_, '_>, node: Node) -> bool {
     if walk.name(node) == "Split" {
         return parted(walk, node).is_some();
     }
-    let (Some(operand), Some(result)) = (walk.maker.operand(node, 0), walk.maker.only_result(node)) else { return false };
+    let (Some(operand), Some(result)) = (walk.maker.operand(node, 0), walk.maker.only_result(node)) else {
+        return false;
+    };
     // A node makes each graph output, before and after the pass.
-    if walk.constant_id(operand).is_none() || walk.maker.uses(result).iter().any(|site| matches!(site, Use::Output(..))) {
+    if walk.constant_id(operand).is_none()
+        || walk.maker.uses(result).iter().any(|site| matches!(site, Use::Output(..)))
+    {
         return false;
     }
     if walk.ctx.options.rewrite.exact && !keeps_bits(&walk.maker, result) {
@@ -51,7 +55,8 @@ fn reshaped(walk: &Walk<'_, '_, '_>, operand: Value, result: Value) -> Option<Co
     let external = matches!(source.payload, Payload::External { .. });
     // Bytes in another file can be referenced twice without a copy.
     let free = external || matches!(source.payload, Payload::Raw(_)) && goes_or_is_small(walk, operand);
-    let same = ty.element == source.ty.element && ty.elements().is_some() && ty.elements() == source.ty.elements();
+    let same =
+        ty.element == source.ty.element && ty.elements().is_some() && ty.elements() == source.ty.elements();
     (free && same).then(|| ConstData { ty, payload: source.payload.clone(), origin: ConstOrigin::New })
 }
 
@@ -92,7 +97,8 @@ fn joined(walk: &mut Walk<'_, '_, '_>, node: Node, result: Value) -> Option<Cons
         return None;
     }
     let parts: Option<Vec<_>> = operands.iter().map(|value| walk.constant_bytes(*value)).collect();
-    let parts: Option<Vec<_>> = parts?.into_iter().map(|(ty, bytes)| Some((runs(&ty, axis)?, bytes))).collect();
+    let parts: Option<Vec<_>> =
+        parts?.into_iter().map(|(ty, bytes)| Some((runs(&ty, axis)?, bytes))).collect();
     let parts = parts?;
     let (count, run) = runs(&ty, axis)?;
     let whole = parts.iter().try_fold(0usize, |sum, ((_, run), _)| sum.checked_add(*run));
@@ -130,13 +136,17 @@ fn negated(walk: &mut Walk<'_, '_, '_>, operand: Value) -> Option<ConstData> {
 fn parted(walk: &mut Walk<'_, '_, '_>, node: Node) -> Option<()> {
     let operand = walk.maker.operand(node, 0).filter(|value| walk.constant_id(*value).is_some())?;
     let results: Vec<Value> = walk.module().node(node).results().collect();
-    let is_output = |value: &Value| walk.maker.uses(*value).iter().any(|site| matches!(site, Use::Output(..)));
+    let is_output =
+        |value: &Value| walk.maker.uses(*value).iter().any(|site| matches!(site, Use::Output(..)));
     let exact = walk.ctx.options.rewrite.exact;
     if results.iter().any(|value| is_output(value) || exact && !keeps_bits(&walk.maker, *value)) {
         return None;
     }
     let size = walk.module().ty(operand).size()?.0;
-    if results.len() != walk.module().node(node).outputs.len() || !goes_or_is_small(walk, operand) || !walk.affordable(size) {
+    if results.len() != walk.module().node(node).outputs.len()
+        || !goes_or_is_small(walk, operand)
+        || !walk.affordable(size)
+    {
         return None;
     }
     let axis = walk.module().node(node).int("axis", 0);
@@ -169,12 +179,14 @@ fn parted(walk: &mut Walk<'_, '_, '_>, node: Node) -> Option<()> {
 /// Permutes the axes of elements of `width` bytes, in one walk over the result. `None` if the extents do
 /// not fit the bytes.
 fn permuted(bytes: &[u8], width: usize, dims: &[u64], axes: &[usize]) -> Option<Vec<u8>> {
-    let dims: Vec<usize> = dims.iter().map(|extent| usize::try_from(*extent)).collect::<Result<_, _>>().ok()?;
+    let dims: Vec<usize> =
+        dims.iter().map(|extent| usize::try_from(*extent)).collect::<Result<_, _>>().ok()?;
     let mut steps = vec![width; dims.len()];
     for axis in (0..dims.len().saturating_sub(1)).rev() {
         steps[axis] = steps[axis + 1].checked_mul(dims[axis + 1])?;
     }
-    let (extents, steps): (Vec<usize>, Vec<usize>) = axes.iter().map(|axis| (dims[*axis], steps[*axis])).unzip();
+    let (extents, steps): (Vec<usize>, Vec<usize>) =
+        axes.iter().map(|axis| (dims[*axis], steps[*axis])).unzip();
     let mut result = Vec::with_capacity(bytes.len());
     let mut index = vec![0usize; axes.len()];
     let mut at = 0usize;
@@ -200,7 +212,8 @@ mod tests {
     #[test]
     fn axes_change_places() {
         let bytes: Vec<u8> = (0..24).collect();
-        let expected: Vec<u8> = (0..4).flat_map(|k| (0..2).flat_map(move |i| (0..3).map(move |j| i * 12 + j * 4 + k))).collect();
+        let expected: Vec<u8> =
+            (0..4).flat_map(|k| (0..2).flat_map(move |i| (0..3).map(move |j| i * 12 + j * 4 + k))).collect();
         assert_eq!(permuted(&bytes, 1, &[2, 3, 4], &[2, 0, 1]), Some(expected));
         assert_eq!(permuted(&[1, 2, 3, 4], 2, &[2], &[0]), Some(vec![1, 2, 3, 4]));
         assert_eq!(permuted(&[7], 1, &[], &[]), Some(vec![7]));

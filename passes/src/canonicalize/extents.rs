@@ -12,15 +12,23 @@ const RESHAPE_BY_OPERAND: i64 = 5;
 /// Replaces the computed target of a Reshape or Expand by a constant. Inference must know each element of
 /// the target, possibly over symbols: a target that a caller gives stays.
 pub(super) fn stated(walk: &mut Walk<'_, '_, '_>, node: Node) {
-    let Some(target) = walk.maker.operand(node, 1).filter(|target| walk.module().constant_of(*target).is_none()) else { return };
-    let (Some(operand), Some(result)) = (walk.maker.operand(node, 0), walk.maker.only_result(node)) else { return };
+    let Some(target) =
+        walk.maker.operand(node, 1).filter(|target| walk.module().constant_of(*target).is_none())
+    else {
+        return;
+    };
+    let (Some(operand), Some(result)) = (walk.maker.operand(node, 0), walk.maker.only_result(node)) else {
+        return;
+    };
     let is_exact = |item: &Item| matches!(item, Item::Int(_) | Item::Symbolic(_));
     if !walk.elements(target).is_some_and(|elements| elements.items.iter().all(is_exact)) {
         return;
     }
     let constant = match walk.name(node) {
         "Reshape" => between(walk, Some(operand), result),
-        "Expand" => dims(walk, operand).zip(dims(walk, result)).and_then(|(from, to)| expand_target(from, to)),
+        "Expand" => {
+            dims(walk, operand).zip(dims(walk, result)).and_then(|(from, to)| expand_target(from, to))
+        }
         _ => None,
     };
     let Some(constant) = constant else { return };

@@ -50,8 +50,10 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     };
     for node in nodes.iter().copied() {
         let data = walk.module().node(node);
-        let stays =
-            kept[node] || walk.module().misfits.contains(&node) || data.bodies().next().is_some() || data.recompute_of.is_some();
+        let stays = kept[node]
+            || walk.module().misfits.contains(&node)
+            || data.bodies().next().is_some()
+            || data.recompute_of.is_some();
         if !stays && !walk.reads_overridable(node) {
             walk.node(node);
         }
@@ -61,7 +63,8 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
         let mut stays = kept;
         for node in &nodes {
             let data = walk.module().node(*node);
-            if data.bodies().next().is_some() || data.recompute_of.is_some() || walk.reads_overridable(*node) {
+            if data.bodies().next().is_some() || data.recompute_of.is_some() || walk.reads_overridable(*node)
+            {
                 stays.set(*node, true);
             }
         }

@@ -12,7 +12,8 @@ use super::Walk;
 pub(super) fn joined(walk: &mut Walk<'_, '_, '_>, node: Node) -> bool {
     let Some((source, pads)) = sum(walk, node) else { return false };
     let data = walk.module().node(node);
-    let (operator, mut operands, mut attributes) = (data.operator.clone(), data.inputs.clone(), data.attributes.clone());
+    let (operator, mut operands, mut attributes) =
+        (data.operator.clone(), data.inputs.clone(), data.attributes.clone());
     attributes.retain(|(name, _)| name != "pads");
     attributes.push(("pads".to_owned(), Attribute::Ints(pads)));
     if let Some(first) = operands.first_mut() {
@@ -28,7 +29,8 @@ fn sum(walk: &Walk<'_, '_, '_>, node: Node) -> Option<(Value, Vec<i64>)> {
     let padding = walk.producer(image, "Pad").filter(|_| walk.has_one_reader(image))?;
     let source = walk.maker.operand(padding, 0)?;
     let rank = walk.module().ty(source).tensor()?.rank()?;
-    let more = zeros(walk, padding).filter(|pads| pads.len() == 2 * rank && rank > 2 && pads.iter().all(|pad| *pad >= 0))?;
+    let more = zeros(walk, padding)
+        .filter(|pads| pads.len() == 2 * rank && rank > 2 && pads.iter().all(|pad| *pad >= 0))?;
     let (begins, ends) = more.split_at(rank);
     // A convolution does not pad the batch or the channels.
     if begins[..2].iter().chain(&ends[..2]).any(|pad| *pad != 0) {

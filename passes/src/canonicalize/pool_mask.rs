@@ -57,8 +57,12 @@ fn by_comparison(walk: &mut Walk<'_, '_, '_>, node: Node) -> Option<()> {
     }
     // Compare the pooled values, mask the pooled gradient, and flatten it.
     let (data, old) = (walk.module().node(comparison).clone(), walk.module().node(flattening).clone());
-    let ty = ValueType::Tensor(TensorType { element: ElementType::Bool, ..walk.module().ty(found.pooled).tensor()?.clone() });
-    let (new, hint) = (walk.maker.node(data.operator, operands, data.attributes), walk.maker.hint(found.pooled, "mask"));
+    let ty = ValueType::Tensor(TensorType {
+        element: ElementType::Bool,
+        ..walk.module().ty(found.pooled).tensor()?.clone()
+    });
+    let (new, hint) =
+        (walk.maker.node(data.operator, operands, data.attributes), walk.maker.hint(found.pooled, "mask"));
     let mask = walk.maker.compute(Some(scatter), new, &hint, ty)?;
     let gradient = pooled_gradient(walk, scatter, &found)?;
     let zero_first = (zero_at == 0) != inversion.is_some();
@@ -66,7 +70,8 @@ fn by_comparison(walk: &mut Walk<'_, '_, '_>, node: Node) -> Option<()> {
     let choice = walk.module().node(node).operator.clone();
     let masked = masked(walk, scatter, walk.maker.node(choice, [mask, yes, no], Vec::new()), gradient)?;
     let operands = [Some(masked), *old.inputs.get(1)?];
-    let flattened = self::masked(walk, scatter, walk.maker.node(old.operator, operands, old.attributes), updates)?;
+    let flattened =
+        self::masked(walk, scatter, walk.maker.node(old.operator, operands, old.attributes), updates)?;
     walk.maker.set_operand(scatter, 2, flattened);
     // The old mask would mask again; leave it out.
     walk.pass_on(node, whole);
@@ -83,7 +88,8 @@ fn by_gradient(walk: &mut Walk<'_, '_, '_>, node: Node) -> Option<()> {
     let whole = walk.maker.operand(node, 0).filter(|whole| is_mask && walk.has_one_reader(*whole))?;
     let scatter = walk.producer(whole, "MaxPoolGrad")?;
     let found = scattered(walk, walk.maker.operand(scatter, 0)?, walk.maker.operand(scatter, 1)?)?;
-    let fits = can_replace(walk, node, whole, found.rectified) && equal_types(walk, found.gradient, found.pooled);
+    let fits =
+        can_replace(walk, node, whole, found.rectified) && equal_types(walk, found.gradient, found.pooled);
     tested(walk, &found, node).filter(|_| fits)?;
     let operator = walk.module().node(node).operator.clone();
     let new = walk.maker.node(operator, [found.gradient, found.pooled], Vec::new());
@@ -136,7 +142,8 @@ fn scattered(walk: &Walk<'_, '_, '_>, gradient: Value, indices: Value) -> Option
         _ => return None,
     };
     let original = walk.maker.operand(walk.producer(rectified, "Relu")?, 0)?;
-    let fits = walk.has_one_reader(gradient) && (equal_types(walk, gradient, pooled) || same_elements(walk, gradient, pooled));
+    let fits = walk.has_one_reader(gradient)
+        && (equal_types(walk, gradient, pooled) || same_elements(walk, gradient, pooled));
     fits.then_some(Scattered { gradient, pooled, rectified, original })
 }
 
@@ -144,14 +151,19 @@ fn scattered(walk: &Walk<'_, '_, '_>, gradient: Value, indices: Value) -> Option
 /// all touch the operand, and whose result is no larger than the operand.
 fn points_at_its_results(walk: &Walk<'_, '_, '_>, node: Node) -> bool {
     let data = walk.module().node(node);
-    let Some(kernel) = data.ints("kernel_shape").filter(|_| walk.name(node) == "MaxPool") else { return false };
+    let Some(kernel) = data.ints("kernel_shape").filter(|_| walk.name(node) == "MaxPool") else {
+        return false;
+    };
     // Padding of each axis below the length of the window: no window lies in it, and with any stride
     // windows are no more than elements.
     let pads = data.ints("pads").unwrap_or_default();
     let explicit = data.string("auto_pad").is_none_or(|mode| mode == "NOTSET");
-    let total = |axis: usize| pads.iter().skip(axis).step_by(kernel.len()).fold(0i64, |sum, pad| sum.saturating_add(*pad));
-    let fits =
-        !explicit || pads.iter().all(|pad| *pad >= 0) && kernel.iter().enumerate().all(|(axis, length)| total(axis) < *length);
+    let total = |axis: usize| {
+        pads.iter().skip(axis).step_by(kernel.len()).fold(0i64, |sum, pad| sum.saturating_add(*pad))
+    };
+    let fits = !explicit
+        || pads.iter().all(|pad| *pad >= 0)
+            && kernel.iter().enumerate().all(|(axis, length)| total(axis) < *length);
     let dense = data.ints("dilations").is_none_or(|steps| steps.iter().all(|step| *step == 1));
     fits && dense && data.int("ceil_mode", 0) == 0 && data.int("storage_order", 0) == 0
 }
@@ -172,9 +184,10 @@ fn compared(walk: &Walk<'_, '_, '_>, node: Node, found: &Scattered) -> Option<Ve
     let mut operands = walk.module().node(node).inputs.clone();
     let at = operands.iter().position(|operand| *operand == Some(value))?;
     let number = one_number(walk, operands.get(1usize.checked_sub(at)?).copied().flatten()?)?;
-    let is_sign_test =
-        number == 0.0 && matches!((walk.name(node), at), ("Greater" | "LessOrEqual", 0) | ("Less" | "GreaterOrEqual", 1));
-    let is_comparison = matches!(walk.name(node), "Equal" | "Greater" | "GreaterOrEqual" | "Less" | "LessOrEqual");
+    let is_sign_test = number == 0.0
+        && matches!((walk.name(node), at), ("Greater" | "LessOrEqual", 0) | ("Less" | "GreaterOrEqual", 1));
+    let is_comparison =
+        matches!(walk.name(node), "Equal" | "Greater" | "GreaterOrEqual" | "Less" | "LessOrEqual");
     *operands.get_mut(at)? = Some(found.pooled);
     (is_sign_test || is_comparison && value == found.rectified).then_some(operands)
 }
@@ -186,7 +199,8 @@ fn compared(walk: &Walk<'_, '_, '_>, node: Node, found: &Scattered) -> Option<Ve
 fn tested(walk: &Walk<'_, '_, '_>, found: &Scattered, node: Node) -> Option<Value> {
     let reads_one_of_two = |value: Value| {
         let readers = walk.maker.uses(value);
-        readers.len() == 2 && readers.iter().any(|site| matches!(site, Use::Operand(reader, _) if *reader == node))
+        readers.len() == 2
+            && readers.iter().any(|site| matches!(site, Use::Operand(reader, _) if *reader == node))
     };
     if reads_one_of_two(found.rectified) {
         return Some(found.rectified);

@@ -15,9 +15,12 @@ pub(super) fn sliced(walk: &mut Walk<'_, '_, '_>, node: Node) -> bool {
     let Some(taken) = taken(walk, node) else { return false };
     let ty = walk.module().ty(taken.result).tensor().cloned();
     let Some((ty, size)) = ty.and_then(|ty| Some((ty.clone(), ty.size()?.0))) else { return false };
-    let numbers = if walk.affordable(size) { numbered(&taken.whole, &taken.starts, &taken.extents) } else { None };
+    let numbers =
+        if walk.affordable(size) { numbered(&taken.whole, &taken.starts, &taken.extents) } else { None };
     let Some(numbers) = numbers else { return false };
-    let id = walk.maker.constant(memc_edit::constant(ty, numbers.into_iter().flat_map(i64::to_le_bytes).collect()));
+    let id = walk
+        .maker
+        .constant(memc_edit::constant(ty, numbers.into_iter().flat_map(i64::to_le_bytes).collect()));
     walk.maker.make_initializer(taken.result, id);
     walk.maker.erase(node);
     true
@@ -50,7 +53,8 @@ fn taken(walk: &Walk<'_, '_, '_>, node: Node) -> Option<Taken> {
 /// Returns whether a node is a MaxPool over single elements, with stride 1 and without padding.
 fn looks_at_one_element(walk: &Walk<'_, '_, '_>, node: Node) -> bool {
     let data = walk.module().node(node);
-    let all = |name: &str, number: i64| data.ints(name).is_none_or(|list| list.iter().all(|each| *each == number));
+    let all =
+        |name: &str, number: i64| data.ints(name).is_none_or(|list| list.iter().all(|each| *each == number));
     let has_kernel = data.ints("kernel_shape").is_some();
     walk.name(node) == "MaxPool"
         && has_kernel
@@ -68,7 +72,10 @@ fn numbered(whole: &[u64], starts: &[u64], extents: &[u64]) -> Option<Vec<i64>> 
         let (start, extent, stride) = (*starts.get(axis)?, *extents.get(axis)?, i64::try_from(*all).ok()?);
         let end = start.checked_add(extent).filter(|end| end <= all)?;
         let at = |before: &i64, at: u64| before.checked_mul(stride)?.checked_add(i64::try_from(at).ok()?);
-        found = found.iter().flat_map(|before| (start..end).map(|place| at(before, place))).collect::<Option<_>>()?;
+        found = found
+            .iter()
+            .flat_map(|before| (start..end).map(|place| at(before, place)))
+            .collect::<Option<_>>()?;
     }
     Some(found)
 }

@@ -21,7 +21,8 @@ pub(super) fn joined(walk: &mut Walk<'_, '_, '_>, node: Node) -> bool {
         }
         if walk.maker.operand(node, 0).is_some_and(|middle| walk.has_one_reader(middle)) {
             let data = walk.module().node(node);
-            let (operator, axes) = (data.operator.clone(), axes.into_iter().map(|axis| axis as i64).collect());
+            let (operator, axes) =
+                (data.operator.clone(), axes.into_iter().map(|axis| axis as i64).collect());
             walk.maker.redefine(node, operator, vec![Some(source)], vec![ints("perm", axes)]);
             changed = true;
         }
@@ -57,7 +58,10 @@ struct Joined {
 }
 
 fn taken_apart(walk: &Walk<'_, '_, '_>, node: Node) -> Option<Joined> {
-    let turned = walk.maker.operand(node, 0).filter(|turned| walk.name(node) == "Reshape" && walk.has_one_reader(*turned))?;
+    let turned = walk
+        .maker
+        .operand(node, 0)
+        .filter(|turned| walk.name(node) == "Reshape" && walk.has_one_reader(*turned))?;
     let turn = walk.producer(turned, "Transpose")?;
     let joined = walk.maker.operand(turn, 0).filter(|joined| walk.has_one_reader(*joined))?;
     let join = walk.producer(joined, "Reshape")?;
@@ -68,11 +72,20 @@ fn taken_apart(walk: &Walk<'_, '_, '_>, node: Node) -> Option<Joined> {
     }
     let dims = |value: Value| walk.module().ty(value).tensor()?.shape.as_deref();
     let groups = groups(dims(source)?, dims(joined)?)?;
-    let axes: Vec<usize> =
-        axes(walk, turn)?.into_iter().map(|group| groups.get(group).cloned()).collect::<Option<Vec<_>>>()?.concat();
+    let axes: Vec<usize> = axes(walk, turn)?
+        .into_iter()
+        .map(|group| groups.get(group).cloned())
+        .collect::<Option<Vec<_>>>()?
+        .concat();
     let (from, to) = (dims(source)?, dims(result)?);
-    let is_result = axes.len() == to.len() && axes.iter().zip(to).all(|(axis, extent)| from[*axis].same(extent));
-    is_result.then(|| Joined { source, axes: axes.into_iter().map(|axis| axis as i64).collect(), turned, targets })
+    let is_result =
+        axes.len() == to.len() && axes.iter().zip(to).all(|(axis, extent)| from[*axis].same(extent));
+    is_result.then(|| Joined {
+        source,
+        axes: axes.into_iter().map(|axis| axis as i64).collect(),
+        turned,
+        targets,
+    })
 }
 
 /// Returns the axes of a tensor that each axis of its reshaped form joins; `None` if one joins no whole
@@ -93,7 +106,10 @@ fn groups(from: &[Dim], to: &[Dim]) -> Option<Vec<Vec<usize>>> {
 }
 
 fn keeps_type(walk: &Walk<'_, '_, '_>, node: Node, source: Value) -> bool {
-    let types = walk.maker.only_result(node).map(|result| (walk.module().ty(source).tensor(), walk.module().ty(result).tensor()));
+    let types = walk
+        .maker
+        .only_result(node)
+        .map(|result| (walk.module().ty(source).tensor(), walk.module().ty(result).tensor()));
     matches!(types, Some((Some(from), Some(to))) if same_type(from, to))
 }
 
@@ -123,7 +139,9 @@ pub(super) fn axes(walk: &Walk<'_, '_, '_>, node: Node) -> Option<Vec<usize>> {
 /// Turns a transposition that keeps the order of all axes with several elements into a Reshape, which
 /// shares its operand's bytes.
 fn moves_nothing(walk: &mut Walk<'_, '_, '_>, node: Node) -> bool {
-    let (Some(operand), Some(result)) = (walk.maker.operand(node, 0), walk.maker.only_result(node)) else { return false };
+    let (Some(operand), Some(result)) = (walk.maker.operand(node, 0), walk.maker.only_result(node)) else {
+        return false;
+    };
     let dims = walk.module().ty(operand).tensor().and_then(|ty| ty.shape.as_deref());
     let (Some(dims), Some(axes)) = (dims, axes(walk, node)) else { return false };
     // An extent with symbols or without bounds may be more than 1.

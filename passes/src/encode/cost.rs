@@ -28,7 +28,13 @@ struct Slot {
 ///
 /// A result overwrites an operand without later readers where the runtime allows it; the encoded value
 /// counts as one, since it is encoded after its last use. O(steps^2).
-pub(super) fn way(steps: &[Step], nodes: &[Node], results: &[Operand], module: &Module, options: &Options) -> Way {
+pub(super) fn way(
+    steps: &[Step],
+    nodes: &[Node],
+    results: &[Operand],
+    module: &Module,
+    options: &Options,
+) -> Way {
     let last_use = |owned: Operand| {
         let reads = |step: &Step| step.operands.iter().any(|operand| owner(steps, *operand) == owned);
         steps.iter().rposition(reads)

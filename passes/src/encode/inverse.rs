@@ -6,7 +6,9 @@
 //! *The Reversible Residual Network*), and products with powers of two are exact within the range of normal
 //! numbers alone.
 
-use memc_ir::{Attribute, ConstData, ElementType, Module, Node, Payload, SecondaryMap, TensorType, Use, Value};
+use memc_ir::{
+    Attribute, ConstData, ElementType, Module, Node, Payload, SecondaryMap, TensorType, Use, Value,
+};
 use memc_ops::{Inverse, normalize_axis, repeatable};
 
 use super::{Accuracy, Form, Operand, Recipe, Step, constant};
@@ -30,7 +32,13 @@ pub(super) fn recipes(module: &Module, uses: &SecondaryMap<Value, Vec<Use>>, val
 
 /// Returns the recipe for operand `position` of a node from its result; `None` if the result does not give
 /// it back.
-fn from_result(module: &Module, value: Value, ty: &TensorType, node: Node, position: usize) -> Option<Recipe> {
+fn from_result(
+    module: &Module,
+    value: Value,
+    ty: &TensorType,
+    node: Node,
+    position: usize,
+) -> Option<Recipe> {
     let data = module.node(node);
     let inverse = memc_ops::inverse(&data.operator)?;
     let [Some(result)] = data.outputs.as_slice() else { return None };

@@ -10,7 +10,10 @@ mod position;
 mod rows;
 
 use memc_edit::{Attributes, Maker};
-use memc_ir::{Alias, AliasKind, Bytes, ConstData, ElementType, Module, Node, SecondaryMap, TensorType, Use, Value, ValueType};
+use memc_ir::{
+    Alias, AliasKind, Bytes, ConstData, ElementType, Module, Node, SecondaryMap, TensorType, Use, Value,
+    ValueType,
+};
 
 use crate::options::{Lossy, Options};
 
@@ -158,7 +161,9 @@ fn is_view(step: &Step) -> bool {
 /// Returns the operand that owns the bytes which an operand shows through views.
 fn owner(steps: &[Step], operand: Operand) -> Operand {
     match operand {
-        Operand::Step(at) if is_view(&steps[at]) => steps[at].operands.first().map_or(operand, |of| owner(steps, *of)),
+        Operand::Step(at) if is_view(&steps[at]) => {
+            steps[at].operands.first().map_or(operand, |of| owner(steps, *of))
+        }
         other => other,
     }
 }
@@ -173,7 +178,10 @@ pub fn recipes(
     value: Value,
     is_late: bool,
 ) -> Vec<Recipe> {
-    let Some(ty) = module.ty(value).tensor().filter(|ty| ty.size().is_some_and(|size| size >= options.tuning.encode.least))
+    let Some(ty) = module
+        .ty(value)
+        .tensor()
+        .filter(|ty| ty.size().is_some_and(|size| size >= options.tuning.encode.least))
     else {
         return Vec::new();
     };
@@ -245,7 +253,13 @@ impl<'m> Writer<'m> {
     /// Appends the nodes that make a value from its codes and `others`, the values that
     /// [`Recipe::others`] names or copies of them; returns the nodes and the value. `original` names the
     /// new values.
-    pub fn decode(&mut self, recipe: &Recipe, original: Value, codes: &[Value], others: &[Value]) -> (Vec<Node>, Value) {
+    pub fn decode(
+        &mut self,
+        recipe: &Recipe,
+        original: Value,
+        codes: &[Value],
+        others: &[Value],
+    ) -> (Vec<Node>, Value) {
         let ending = if matches!(recipe.form, Form::Inverse(_)) { "inverse" } else { "decoded" };
         let made = self.steps(recipe, &recipe.decode, original, (codes, others), ending);
         let value = made.last().map_or(original, |(_, value)| *value);
@@ -306,7 +320,8 @@ fn constant(element: ElementType, dims: &[u64], raw: Vec<u8>) -> ConstData {
 
 /// Returns the constant shape operand of a Reshape.
 fn shape(dims: &[u64]) -> ConstData {
-    let raw = dims.iter().flat_map(|extent| i64::try_from(*extent).unwrap_or(i64::MAX).to_le_bytes()).collect();
+    let raw =
+        dims.iter().flat_map(|extent| i64::try_from(*extent).unwrap_or(i64::MAX).to_le_bytes()).collect();
     constant(ElementType::Int64, &[dims.len() as u64], raw)
 }
 
@@ -318,5 +333,10 @@ fn cast(operand: Operand, element: ElementType, dims: &[u64]) -> Step {
 
 /// Returns a step without attributes.
 fn step(operator: &'static str, operands: &[Operand], element: ElementType, dims: &[u64]) -> Step {
-    Step { operator, operands: operands.to_vec(), attributes: Vec::new(), ty: TensorType::fixed(element, dims) }
+    Step {
+        operator,
+        operands: operands.to_vec(),
+        attributes: Vec::new(),
+        ty: TensorType::fixed(element, dims),
+    }
 }

@@ -22,8 +22,10 @@ pub(super) fn recipe(module: &Module, value: Value, version: i64) -> Option<Reci
     let windows = pool_windows(&Typed::of(module, node))?;
     let bases = Bases::of(&windows)?;
     // Extents of the two grids: images, and windows in an image.
-    let images: Vec<u64> = dims.iter().enumerate().map(|(axis, extent)| if axis < 2 { *extent } else { 1 }).collect();
-    let places: Vec<u64> = dims.iter().enumerate().map(|(axis, extent)| if axis < 2 { 1 } else { *extent }).collect();
+    let images: Vec<u64> =
+        dims.iter().enumerate().map(|(axis, extent)| if axis < 2 { *extent } else { 1 }).collect();
+    let places: Vec<u64> =
+        dims.iter().enumerate().map(|(axis, extent)| if axis < 2 { 1 } else { *extent }).collect();
     let bytes = |grid: &[i32]| grid.iter().map(|base| base.to_le_bytes()[0]).collect();
     let words = |grid: &[i32]| grid.iter().flat_map(|base| base.to_le_bytes()).collect();
     let constants = vec![
@@ -57,17 +59,21 @@ impl Bases {
     /// Returns the bases; `None` if a window spans more than 255 elements, or a position needs more than
     /// 31 bits.
     fn of(windows: &PoolWindows) -> Option<Self> {
-        let span = |axis: &PoolAxis| axis.kernel.checked_sub(1)?.checked_mul(axis.dilation)?.checked_mul(axis.inner);
+        let span =
+            |axis: &PoolAxis| axis.kernel.checked_sub(1)?.checked_mul(axis.dilation)?.checked_mul(axis.inner);
         let spans: Vec<u64> = windows.axes.iter().map(span).collect::<Option<_>>()?;
         let all = windows.images.checked_mul(windows.image)?;
-        if spans.iter().fold(0, |sum: u64, span| sum.saturating_add(*span)) > 255 || i32::try_from(all).is_err() {
+        if spans.iter().fold(0, |sum: u64, span| sum.saturating_add(*span)) > 255
+            || i32::try_from(all).is_err()
+        {
             return None;
         }
         let image = |index: u64| i32::try_from(index * windows.image).ok();
         let images = (0..windows.images).map(image).collect::<Option<_>>()?;
         let mut places: Vec<i64> = vec![0];
         for axis in &windows.axes {
-            let starts: Vec<i64> = (0..axis.windows).map(|window| start(axis, window)).collect::<Option<_>>()?;
+            let starts: Vec<i64> =
+                (0..axis.windows).map(|window| start(axis, window)).collect::<Option<_>>()?;
             places = places.iter().flat_map(|place| starts.iter().map(move |start| place + start)).collect();
         }
         let places = places.into_iter().map(|place| i32::try_from(place).ok()).collect::<Option<_>>()?;

@@ -33,7 +33,8 @@ pub(super) fn recipe(module: &Module, value: Value, version: i64) -> Option<Reci
     let (rows, scales) = ([count / row, row], [count / row, 1]);
     let number = |number: f32| constant(ElementType::Float, &[], number.to_le_bytes().to_vec());
     let float = ElementType::Float;
-    let constants = vec![shape(&rows), shape(&[1]), number(LEAST), number(1.0 / STEPS), number(0.5), shape(&dims)];
+    let constants =
+        vec![shape(&rows), shape(&[1]), number(LEAST), number(1.0 / STEPS), number(0.5), shape(&dims)];
     let encode = vec![
         step("Reshape", &[Operand::Value, Operand::Constant(0)], float, &rows),
         step("Abs", &[Operand::Step(0)], float, &rows),
@@ -44,8 +45,10 @@ pub(super) fn recipe(module: &Module, value: Value, version: i64) -> Option<Reci
         step("Ceil", &[Operand::Step(5)], float, &rows),
         cast(Operand::Step(6), ElementType::Int8, &rows),
     ];
-    let mut decode =
-        vec![cast(Operand::Code(0), float, &rows), step("Sub", &[Operand::Step(0), Operand::Constant(4)], float, &rows)];
+    let mut decode = vec![
+        cast(Operand::Code(0), float, &rows),
+        step("Sub", &[Operand::Step(0), Operand::Constant(4)], float, &rows),
+    ];
     if is_never_negative(module, value) {
         decode.push(step("Relu", &[Operand::Step(1)], float, &rows));
     }

@@ -127,7 +127,8 @@ fn best_scale(numbers: &[f32], code: WeightCode) -> f32 {
         return whole;
     }
     let error = |scale: f32| -> f64 {
-        let errors = numbers.iter().map(|number| f64::from(number - step_of(*number, scale, code) as f32 * scale));
+        let errors =
+            numbers.iter().map(|number| f64::from(number - step_of(*number, scale, code) as f32 * scale));
         errors.map(|error| error * error).sum()
     };
     let tried = FACTORS.map(|factor| whole * factor).map(|scale| (error(scale), scale));
@@ -189,24 +190,27 @@ mod tests {
     #[test]
     fn columns_have_scales_of_their_own() {
         let raw = bytes(&[127.0, 1.0, -63.5, -0.5]);
-        let found =
-            encode(matrix(&raw, 2, 2, false), WeightCode::Int8, 2, Storage::AsGiven).map(|codes| (codes.codes, codes.scales));
+        let found = encode(matrix(&raw, 2, 2, false), WeightCode::Int8, 2, Storage::AsGiven)
+            .map(|codes| (codes.codes, codes.scales));
         assert_eq!(found, Some((vec![127, 127, 192, 192], vec![1.0, 1.0 / 127.0])));
         // The transposed matrix has the same columns.
         let raw = bytes(&[127.0, -63.5, 1.0, -0.5]);
-        let found = encode(matrix(&raw, 2, 2, true), WeightCode::Int8, 2, Storage::AsGiven).map(|codes| codes.codes);
+        let found =
+            encode(matrix(&raw, 2, 2, true), WeightCode::Int8, 2, Storage::AsGiven).map(|codes| codes.codes);
         assert_eq!(found, Some(vec![127, 192, 127, 192]));
     }
 
     #[test]
     fn blocks_fill_up_with_the_middle() {
         let raw = bytes(&[7.0, -8.0, 0.0]);
-        let found =
-            encode(matrix(&raw, 3, 1, false), WeightCode::Int4, 2, Storage::Columns).map(|codes| (codes.codes, codes.scales));
+        let found = encode(matrix(&raw, 3, 1, false), WeightCode::Int4, 2, Storage::Columns)
+            .map(|codes| (codes.codes, codes.scales));
         assert_eq!(found, Some((vec![0x0f, 0x88], vec![1.0, 0.0])));
-        let found = encode(matrix(&raw, 3, 1, false), WeightCode::Int4, 2, Storage::AsGiven).map(|codes| codes.codes);
+        let found =
+            encode(matrix(&raw, 3, 1, false), WeightCode::Int4, 2, Storage::AsGiven).map(|codes| codes.codes);
         assert_eq!(found, Some(vec![0x87, 0x00]));
-        let found = encode(matrix(&raw, 3, 1, false), WeightCode::Int8, 4, Storage::Columns).map(|codes| codes.codes);
+        let found =
+            encode(matrix(&raw, 3, 1, false), WeightCode::Int8, 4, Storage::Columns).map(|codes| codes.codes);
         assert_eq!(found, Some(vec![128 + 111, 1, 128, 128]));
     }
 
@@ -216,7 +220,9 @@ mod tests {
         let found = encode(matrix(&raw, 4, 1, false), WeightCode::Int8, 4, Storage::AsGiven);
         let norm = (127.0f64 * 127.0 + 0.25 * 0.25 + 100.25 * 100.25 + 3.5 * 3.5).sqrt();
         let error = (0.25f64 * 0.25 + 0.25 * 0.25 + 0.5 * 0.5).sqrt();
-        let near = |codes: &Codes| (codes.errors.relative() - error / norm).abs() < 1e-12 && codes.errors.largest == 0.5;
+        let near = |codes: &Codes| {
+            (codes.errors.relative() - error / norm).abs() < 1e-12 && codes.errors.largest == 0.5
+        };
         assert!(found.as_ref().is_some_and(near), "{found:?}");
     }
 

@@ -4,8 +4,8 @@ mod codes;
 
 use memc_edit::{Maker, int};
 use memc_ir::{
-    Attribute, Bytes, Diagnostic, ElementType, Module, Node, Operator, SecondaryMap, Severity, Stage, TensorType, Use, Value,
-    ValueType,
+    Attribute, Bytes, Diagnostic, ElementType, Module, Node, Operator, SecondaryMap, Severity, Stage,
+    TensorType, Use, Value, ValueType,
 };
 
 use crate::claims::{Claim, EncodedWeight};
@@ -37,7 +37,8 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     let nodes = module.graph(module.main()).nodes.clone();
     let constants = module.graph(module.main()).constants.clone();
     let stays = memc_ops::feeds_unrepeatable(module, &nodes);
-    let mut walk = Walk { maker: Maker::new(module, INFO.name), ctx, code, stays, bytes: 0, left: Left::default() };
+    let mut walk =
+        Walk { maker: Maker::new(module, INFO.name), ctx, code, stays, bytes: 0, left: Left::default() };
     for value in constants {
         if let Some(weight) = walk.weight(value) {
             walk.encode(weight);
@@ -133,13 +134,19 @@ impl Walk<'_, '_, '_> {
             self.left.unreadable.push(name);
             return;
         };
-        let direct = self.has_kernel() && weight.readers.iter().all(|node| self.is_plain_product(*node, weight.columns));
+        let direct = self.has_kernel()
+            && weight.readers.iter().all(|node| self.is_plain_product(*node, weight.columns));
         let least = if self.code == WeightCode::Int8 { COLUMNS } else { BLOCKS };
         if !direct && self.maker.version < least {
             self.left.old.push(name);
             return;
         }
-        let matrix = Matrix { bytes: &bytes, inner: weight.inner, columns: weight.columns, transposed: weight.transposed };
+        let matrix = Matrix {
+            bytes: &bytes,
+            inner: weight.inner,
+            columns: weight.columns,
+            transposed: weight.transposed,
+        };
         let by_column = !direct && self.code == WeightCode::Int8;
         let block = if by_column { weight.inner.max(1) } else { BLOCK };
         let storage = if direct { Storage::Columns } else { Storage::AsGiven };
@@ -158,7 +165,8 @@ impl Walk<'_, '_, '_> {
         }
         self.bytes += size;
         let errors = codes.errors;
-        let (codes, scales) = if direct { self.direct(&weight, codes) } else { self.decoded(&weight, codes, by_column) };
+        let (codes, scales) =
+            if direct { self.direct(&weight, codes) } else { self.decoded(&weight, codes, by_column) };
         let Some(whole) = self.module().constant_of(codes) else { return };
         let [codes, scales] = [codes, scales].map(|value| self.module().value(value).name.clone());
         self.ctx.said.claims.push(Claim::EncodedWeight(EncodedWeight {
@@ -206,7 +214,8 @@ impl Walk<'_, '_, '_> {
         let blocks = weight.inner.div_ceil(BLOCK);
         let bits = self.code.bits();
         let dims = [weight.columns, blocks, BLOCK * bits as usize / 8].map(|extent| extent as u64);
-        let codes = self.constant(weight.value, "codes", TensorType::fixed(ElementType::Uint8, &dims), found.codes);
+        let codes =
+            self.constant(weight.value, "codes", TensorType::fixed(ElementType::Uint8, &dims), found.codes);
         let scales = self.scales(weight.value, &[weight.columns, blocks], &found.scales);
         let integer = |value: usize| Attribute::Int(value as i64);
         let attributes = vec![
@@ -218,7 +227,11 @@ impl Walk<'_, '_, '_> {
         ];
         for node in &weight.readers {
             let mut operands = vec![self.maker.operand(*node, 0), Some(codes), Some(scales)];
-            let bias = if &*self.module().node(*node).operator.name == "Gemm" { self.maker.operand(*node, 2) } else { None };
+            let bias = if &*self.module().node(*node).operator.name == "Gemm" {
+                self.maker.operand(*node, 2)
+            } else {
+                None
+            };
             if bias.is_some() {
                 operands.extend([None, None, bias]);
             }
@@ -229,7 +242,8 @@ impl Walk<'_, '_, '_> {
 
     /// Inserts a node that decodes the matrix before its first reader.
     fn decoded(&mut self, weight: &Weight, found: Codes, by_column: bool) -> (Value, Value) {
-        let [rows, columns] = if weight.transposed { [weight.columns, weight.inner] } else { [weight.inner, weight.columns] };
+        let [rows, columns] =
+            if weight.transposed { [weight.columns, weight.inner] } else { [weight.inner, weight.columns] };
         let element = if self.code == WeightCode::Int8 { ElementType::Int8 } else { ElementType::Int4 };
         let dims = [rows, columns].map(|extent| extent as u64);
         let codes = self.constant(weight.value, "codes", TensorType::fixed(element, &dims), found.codes);
@@ -246,7 +260,8 @@ impl Walk<'_, '_, '_> {
         if !by_column {
             attributes.extend(int("block_size", BLOCK as i64));
         }
-        let (hint, ty) = (self.maker.hint(weight.value, "decoded"), TensorType::fixed(ElementType::Float, &dims));
+        let (hint, ty) =
+            (self.maker.hint(weight.value, "decoded"), TensorType::fixed(ElementType::Float, &dims));
         let order = &self.module().graph(self.module().main()).nodes;
         let first = order.iter().copied().find(|node| weight.readers.contains(node));
         let new = self.maker.onnx("DequantizeLinear", [codes, scales], attributes);
@@ -271,10 +286,13 @@ impl Walk<'_, '_, '_> {
     /// Remarks on the encoded matrices and on those that were left.
     fn tell(&mut self) {
         let encoded: Vec<&EncodedWeight> = self.ctx.said.claims.encoded_weights().collect();
-        let sum =
-            |size: fn(&EncodedWeight) -> Bytes| encoded.iter().map(|weight| size(weight)).fold(Bytes(0), Bytes::saturating_add);
+        let sum = |size: fn(&EncodedWeight) -> Bytes| {
+            encoded.iter().map(|weight| size(weight)).fold(Bytes(0), Bytes::saturating_add)
+        };
         let worst = encoded.iter().max_by(|a, b| a.errors.relative().total_cmp(&b.errors.relative()));
-        let remark = |code, message: String, help: &str| Diagnostic::new(code, Severity::Remark, message).with_help(help);
+        let remark = |code, message: String, help: &str| {
+            Diagnostic::new(code, Severity::Remark, message).with_help(help)
+        };
         let mut remarks = Vec::new();
         if let Some(worst) = worst {
             let message = format!(
@@ -286,7 +304,11 @@ impl Walk<'_, '_, '_> {
                 worst.errors.relative() * 100.0,
                 worst.of
             );
-            remarks.push(remark("W0331", message, "compare results with `memc verify`, on real inputs: `--inputs IN.npz`"));
+            remarks.push(remark(
+                "W0331",
+                message,
+                "compare results with `memc verify`, on real inputs: `--inputs IN.npz`",
+            ));
         }
         let first = |names: &[String]| match names {
             [] => None,
@@ -301,7 +323,11 @@ impl Walk<'_, '_, '_> {
                 "read in a way that needs a newer DequantizeLinear",
                 "convert the model to operator set 21, or use `--runtime ort` and plain products",
             ),
-            (&self.left.beyond, "beyond the 512 MiB of new weights that memc writes into a model", "encode the model by parts"),
+            (
+                &self.left.beyond,
+                "beyond the 512 MiB of new weights that memc writes into a model",
+                "encode the model by parts",
+            ),
         ];
         for (names, why, help) in left {
             if let Some(names) = first(names) {

@@ -81,7 +81,8 @@ fn edits(before: &Module, after: &Module) -> u64 {
     let aliased = values().filter(|value| before.plan.alias[*value] != after.plan.alias[*value]).count();
     let [one, other] = [before, after].map(|module| &module.graph(module.main()).nodes);
     let ordered = one.iter().zip(other).filter(|(one, other)| one != other).count();
-    let sized = usize::from(before.plan.arenas != after.plan.arenas) + usize::from(before.plan.scratch != after.plan.scratch);
+    let sized = usize::from(before.plan.arenas != after.plan.arenas)
+        + usize::from(before.plan.scratch != after.plan.scratch);
     (moved + aliased + ordered + sized) as u64
 }
 
@@ -94,7 +95,9 @@ fn obstacle(module: &Module, ctx: &PassContext<'_>) -> Option<String> {
     if has_open(module, ctx.options) {
         return Some("some values have no size before a run".to_owned());
     }
-    if nodes.iter().any(|node| transfer_of(&module.node(*node).operator).is_some()) || module.plan.arenas.len() > 1 {
+    if nodes.iter().any(|node| transfer_of(&module.node(*node).operator).is_some())
+        || module.plan.arenas.len() > 1
+    {
         return Some("the plan uses a farther space".to_owned());
     }
     let node = nodes.iter().find(|node| has_side_effect(module, **node))?;
@@ -109,7 +112,12 @@ fn unused(count: u32, why: &str) -> Diagnostic {
 }
 
 /// Tries smaller and smaller capacities until the arena has at most `most` bytes.
-fn find(module: &Module, ctx: &PassContext<'_>, arena: &ArenaSize, most: u64) -> Result<Option<Tried>, PassError> {
+fn find(
+    module: &Module,
+    ctx: &PassContext<'_>,
+    arena: &ArenaSize,
+    most: u64,
+) -> Result<Option<Tried>, PassError> {
     let mut capacity = most;
     for _ in 0..TRIES {
         let Some(tried) = attempt(module, ctx, arena, capacity)? else { return Ok(None) };
@@ -123,7 +131,12 @@ fn find(module: &Module, ctx: &PassContext<'_>, arena: &ArenaSize, most: u64) ->
 }
 
 /// Makes the plan of a schedule within a capacity; `None` without a schedule.
-fn attempt(module: &Module, ctx: &PassContext<'_>, arena: &ArenaSize, capacity: u64) -> Result<Option<Tried>, PassError> {
+fn attempt(
+    module: &Module,
+    ctx: &PassContext<'_>,
+    arena: &ArenaSize,
+    capacity: u64,
+) -> Result<Option<Tried>, PassError> {
     let mut module = module.clone();
     // Which results overwrite an operand depends on the order, so it is decided anew.
     forget(&mut module);
@@ -173,11 +186,15 @@ fn place(
     let peak = memory.peak(module).0;
     let alignment = module.plan.spaces[before.space].alignment;
     let mut placement = Placement::with_workspace(module, memory.buffers, alignment);
-    let workspace: Vec<u32> = placement.problem.buffers[ordered.buffers.len()..].iter().map(|row| row.start).collect();
+    let workspace: Vec<u32> =
+        placement.problem.buffers[ordered.buffers.len()..].iter().map(|row| row.start).collect();
     spans.retime(&ordered, &mut placement.problem);
     let problem = &placement.problem;
-    let outcome = in_time(ctx, ctx.effort(), |limit| ctx.memo.place(problem, limit)).map_err(|error| wrong(&error))?;
-    let solution = outcome.solution.ok_or_else(|| wrong(&"the solver found no placement, although no capacity is set"))?;
+    let outcome =
+        in_time(ctx, ctx.effort(), |limit| ctx.memo.place(problem, limit)).map_err(|error| wrong(&error))?;
+    let solution = outcome
+        .solution
+        .ok_or_else(|| wrong(&"the solver found no placement, although no capacity is set"))?;
     place::check(problem, &solution).map_err(|error| wrong(&error))?;
     placement.write(module, before.space, &solution.offsets);
     let size = Bytes(solution.height);

@@ -30,7 +30,9 @@ pub(super) fn drop_early(module: &mut Module, spans: &Spans) -> Vec<(u32, u32)> 
     let mut pairs = Vec::new();
     for (step, node) in nodes.iter().enumerate() {
         let Some(result) = module.node(*node).outputs.first().copied().flatten() else { continue };
-        let Some(alias) = module.plan.alias[result].filter(|alias| alias.kind == AliasKind::InPlace) else { continue };
+        let Some(alias) = module.plan.alias[result].filter(|alias| alias.kind == AliasKind::InPlace) else {
+            continue;
+        };
         let family = users.get(&head(module, alias.of)).map_or(&[][..], Vec::as_slice);
         let others = family.iter().copied().filter(|user| *user as usize != step);
         if others.clone().all(|user| spans.spans[user as usize].1 <= spans.spans[step].0) {

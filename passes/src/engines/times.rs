@@ -25,7 +25,10 @@ impl Spans {
     pub(super) fn of(problem: &engines::Problem, schedule: &engines::Schedule, order: &[u32]) -> Self {
         let all = order.iter().map(|operation| *operation as usize);
         let span = |operation: usize| (schedule.starts[operation], schedule.end(problem, operation));
-        Self { engines: all.clone().map(|operation| schedule.engines[operation]).collect(), spans: all.map(span).collect() }
+        Self {
+            engines: all.clone().map(|operation| schedule.engines[operation]).collect(),
+            spans: all.map(span).collect(),
+        }
     }
 
     /// Replaces the live ranges of a placement problem, buffers before workspace, by ranges of time. Times
@@ -38,8 +41,16 @@ impl Spans {
         let last = times.len() as u32;
         for (row, buffer) in problem.buffers.iter_mut().zip(&ordered.buffers) {
             let users = || buffer.users.iter().map(|user| self.spans[*user as usize]);
-            row.start = if buffer.live_from_start { 0 } else { users().map(|span| number(span.0)).min().unwrap_or(0) };
-            row.end = if buffer.kept { last } else { users().map(|span| number(span.1)).max().unwrap_or(row.start + 1) };
+            row.start = if buffer.live_from_start {
+                0
+            } else {
+                users().map(|span| number(span.0)).min().unwrap_or(0)
+            };
+            row.end = if buffer.kept {
+                last
+            } else {
+                users().map(|span| number(span.1)).max().unwrap_or(row.start + 1)
+            };
         }
         for row in &mut problem.buffers[ordered.buffers.len()..] {
             let (begin, end) = self.spans[row.start as usize];

@@ -16,7 +16,12 @@ pub(super) struct Shared {
 
 impl Shared {
     /// Lists the bytes of all buffers and workspace at their offsets.
-    pub(super) fn all(ordered: &order::Problem, workspace: &[u32], problem: &place::Problem, offsets: &[u64]) -> Vec<Self> {
+    pub(super) fn all(
+        ordered: &order::Problem,
+        workspace: &[u32],
+        problem: &place::Problem,
+        offsets: &[u64],
+    ) -> Vec<Self> {
         let users = ordered.buffers.iter().map(|buffer| buffer.users.clone());
         let users = users.chain(workspace.iter().map(|step| vec![*step]));
         let rows = problem.buffers.iter().zip(offsets).zip(users);
@@ -36,7 +41,12 @@ type Counts = Vec<u32>;
 
 /// Returns the waits that order operands before readers, the steps of each pair of `earlier`, and all uses
 /// of the same bytes, sorted. Every required order is one of the steps' own, so nothing waits in a circle.
-pub(super) fn waits(ordered: &order::Problem, earlier: &[(u32, u32)], shared: &[Shared], engines: &[u32]) -> Vec<Wait> {
+pub(super) fn waits(
+    ordered: &order::Problem,
+    earlier: &[(u32, u32)],
+    shared: &[Shared],
+    engines: &[u32],
+) -> Vec<Wait> {
     let mut needed = Needed::new(engines);
     for (step, operation) in ordered.operations.iter().enumerate() {
         operation.predecessors.iter().for_each(|before| needed.add(*before, step as u32));
@@ -101,9 +111,12 @@ impl<'e> Needed<'e> {
         for step in 0..self.engines.len() {
             let own = self.engines[step] as usize;
             let previous = self.position[step].checked_sub(1).map(|before| self.steps[own][before as usize]);
-            let mut known = previous.map_or_else(|| vec![0; self.steps.len()], |before| ended[before as usize].clone());
-            let asked = self.needed[step].iter().enumerate().filter(|(engine, count)| *engine != own && **count > 0);
-            let mut asked: Vec<u32> = asked.map(|(engine, count)| self.steps[engine][*count as usize - 1]).collect();
+            let mut known =
+                previous.map_or_else(|| vec![0; self.steps.len()], |before| ended[before as usize].clone());
+            let asked =
+                self.needed[step].iter().enumerate().filter(|(engine, count)| *engine != own && **count > 0);
+            let mut asked: Vec<u32> =
+                asked.map(|(engine, count)| self.steps[engine][*count as usize - 1]).collect();
             // Later steps come first: they may have waited for the others.
             asked.sort_unstable_by_key(|after| std::cmp::Reverse(*after));
             for after in asked {
@@ -111,7 +124,10 @@ impl<'e> Needed<'e> {
                     continue;
                 }
                 waits.push(Wait { step: step as u32, after });
-                known.iter_mut().zip(&ended[after as usize]).for_each(|(known, more)| *known = (*known).max(*more));
+                known
+                    .iter_mut()
+                    .zip(&ended[after as usize])
+                    .for_each(|(known, more)| *known = (*known).max(*more));
             }
             known[own] = self.position[step] + 1;
             ended.push(known);

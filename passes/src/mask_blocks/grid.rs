@@ -52,14 +52,21 @@ pub(super) struct Core {
 /// Returns the core around a Softmax over masked scores; `None` if elements outside of the blocks are
 /// not zero where they are summed, or where another node reads them. With `exact`, no sum over rows is
 /// divided into blocks: a kernel would add in another order.
-pub(super) fn core(rewriter: &Rewriter<'_>, tables: &mut Tables<'_>, seed: Node, blocks: &Blocks, exact: bool) -> Option<Core> {
+pub(super) fn core(
+    rewriter: &Rewriter<'_>,
+    tables: &mut Tables<'_>,
+    seed: Node,
+    blocks: &Blocks,
+    exact: bool,
+) -> Option<Core> {
     // Joining a grid costs a copy: first look for a core without one.
     [false, true].into_iter().find_map(|restores| {
         let mut whole = BTreeSet::new();
         loop {
             let (core, open) = (Core::default(), Vec::new());
             let extents = blocks.extents;
-            let mut search = Search { rewriter, tables, seed, extents, exact, restores, whole: &whole, core, open };
+            let mut search =
+                Search { rewriter, tables, seed, extents, exact, restores, whole: &whole, core, open };
             match search.run() {
                 Ok(()) => {
                     let core = search.core;
@@ -234,7 +241,9 @@ impl Search<'_, '_, '_> {
                 let second = data.inputs.get(1).copied().flatten()?;
                 (Role::Copy, vec![(first, Kind::Grid), (second, Kind::Grid)], Kind::Grid)
             }
-            ("", "ReduceSum") if self.sums_rows(data, first) => (Role::Copy, vec![(first, Kind::Grid)], Kind::Column),
+            ("", "ReduceSum") if self.sums_rows(data, first) => {
+                (Role::Copy, vec![(first, Kind::Grid)], Kind::Column)
+            }
             ("", "Reshape") if extents(self.module(), first) == extents(self.module(), result) => {
                 let known = |value: Value| self.core.kinds.get(&value).copied();
                 let kind = known(result).or(known(first)).or(self.kind_of(result))?;
@@ -283,27 +292,32 @@ impl Search<'_, '_, '_> {
     /// Returns whether an operand may be made in blocks rather than cut: it is no constant, and its
     /// maker has no reader for which it must be whole.
     fn may_be_made(&mut self, value: Value) -> bool {
-        !self.whole.contains(&value) && self.module().producer(value).is_some() && self.tables.table(value).is_none()
+        !self.whole.contains(&value)
+            && self.module().producer(value).is_some()
+            && self.tables.table(value).is_none()
     }
 
     /// Returns whether a ReduceSum sums each row of its operand to one number.
     fn sums_rows(&self, data: &NodeData, operand: Value) -> bool {
         let rank = self.module().ty(operand).tensor().and_then(TensorType::rank).unwrap_or_default();
         let axes = match data.inputs.get(1).copied().flatten() {
-            Some(axes) => self
-                .module()
-                .constant_of(axes)
-                .and_then(|axes| Data::from_constant(self.module().constant(axes)).and_then(|data| data.known_ints())),
+            Some(axes) => self.module().constant_of(axes).and_then(|axes| {
+                Data::from_constant(self.module().constant(axes)).and_then(|data| data.known_ints())
+            }),
             None => data.ints("axes").map(<[i64]>::to_vec),
         };
-        let is_last = axes.is_some_and(|axes| matches!(axes[..], [axis] if normalize_axis(axis, rank) == rank.checked_sub(1)));
+        let is_last = axes.is_some_and(
+            |axes| matches!(axes[..], [axis] if normalize_axis(axis, rank) == rank.checked_sub(1)),
+        );
         is_last && data.int("keepdims", 1) == 1
     }
 }
 
 /// Returns whether a Transpose exchanges the last two axes and nothing more.
 fn turns(data: &NodeData, rank: usize) -> bool {
-    let Some(order) = data.ints("perm").filter(|order| order.len() == rank && rank >= 2) else { return rank == 2 };
+    let Some(order) = data.ints("perm").filter(|order| order.len() == rank && rank >= 2) else {
+        return rank == 2;
+    };
     let is_own = |axis: usize| order[axis] == axis as i64;
     (0..rank - 2).all(is_own) && order[rank - 2] == rank as i64 - 1 && order[rank - 1] == rank as i64 - 2
 }
@@ -338,7 +352,8 @@ fn zeros_hold(module: &Module, core: &Core, seed: Node) -> bool {
     let mut zero: BTreeSet<Value> = BTreeSet::new();
     for node in module.graph(module.main()).nodes.iter().filter(|node| core.nodes.contains_key(node)) {
         let data = module.node(*node);
-        let holds = |value: Value| zero.contains(&value) || constant_is(module, value, |number| number == 0.0);
+        let holds =
+            |value: Value| zero.contains(&value) || constant_is(module, value, |number| number == 0.0);
         let is_zero = |index: usize| data.inputs.get(index).copied().flatten().is_some_and(holds);
         let keeps = match core.nodes.get(node) {
             Some(Role::Sink(_)) => {
@@ -369,7 +384,8 @@ fn zeros_hold(module: &Module, core: &Core, seed: Node) -> bool {
                 }
                 "Where" => is_zero(1) && is_zero(2),
                 _ => {
-                    let at_zero = lookup(&data.operator).and_then(|info| info.algebra).map(|algebra| algebra.at_zero);
+                    let at_zero =
+                        lookup(&data.operator).and_then(|info| info.algebra).map(|algebra| algebra.at_zero);
                     at_zero == Some(AtZero::Zero) && (0..data.inputs.len()).all(is_zero)
                 }
             },
@@ -383,5 +399,7 @@ fn zeros_hold(module: &Module, core: &Core, seed: Node) -> bool {
 fn constant_is(module: &Module, value: Value, holds: impl Fn(f64) -> bool) -> bool {
     let Some(constant) = module.constant_of(value) else { return false };
     let data = Data::from_constant(module.constant(constant));
-    data.is_some_and(|data| data.items.iter().all(|item| matches!(item, Item::Float(number) if holds(*number))))
+    data.is_some_and(|data| {
+        data.items.iter().all(|item| matches!(item, Item::Float(number) if holds(*number)))
+    })
 }

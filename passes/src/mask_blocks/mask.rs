@@ -44,7 +44,12 @@ pub(super) fn masked(module: &Module, tables: &mut Tables<'_>, scores: Value) ->
 
 /// Returns the live columns of each row of a node that hides scores: `Add(scores, mask)`, or
 /// `Where(mask, scores, hidden)` and its mirror image.
-fn hidden(module: &Module, tables: &mut Tables<'_>, node: Node, extents: [usize; 2]) -> Option<Vec<Range<usize>>> {
+fn hidden(
+    module: &Module,
+    tables: &mut Tables<'_>,
+    node: Node,
+    extents: [usize; 2],
+) -> Option<Vec<Range<usize>>> {
     let data = module.node(node);
     if !data.operator.domain.is_empty() {
         return None;
@@ -57,7 +62,9 @@ fn hidden(module: &Module, tables: &mut Tables<'_>, node: Node, extents: [usize;
         ("Where", [Some(condition), Some(yes), Some(no)]) => {
             let mask = tables.table(*condition)?;
             let mut is_dead = |value: Value| {
-                tables.table(value).is_some_and(|table| !table.items.is_empty() && table.items.iter().all(|item| *item <= DEAD))
+                tables.table(value).is_some_and(|table| {
+                    !table.items.is_empty() && table.items.iter().all(|item| *item <= DEAD)
+                })
             };
             let dead_truth = match (is_dead(*yes), is_dead(*no)) {
                 (true, false) => 1.0,
@@ -81,7 +88,12 @@ fn live(
     let own = |axis: usize| mask.dims.len().checked_sub(axis).map_or(1, |at| mask.dims[at]);
     let (own_rows, own_columns) = (own(2), own(1));
     // A mask without columns of its own hides a row as a whole or not at all.
-    if own_columns != columns || !(own_rows == rows || own_rows == 1) || columns == 0 || rows == 0 || mask.items.is_empty() {
+    if own_columns != columns
+        || !(own_rows == rows || own_rows == 1)
+        || columns == 0
+        || rows == 0
+        || mask.items.is_empty()
+    {
         return None;
     }
     let mut found = vec![columns..0; own_rows];
@@ -144,7 +156,11 @@ impl Blocks {
 
     /// Returns the number of computed elements of one matrix.
     pub(super) fn elements(&self) -> u64 {
-        self.rows.iter().zip(&self.columns).map(|(rows, columns)| (rows.end - rows.start) * (columns.end - columns.start)).sum()
+        self.rows
+            .iter()
+            .zip(&self.columns)
+            .map(|(rows, columns)| (rows.end - rows.start) * (columns.end - columns.start))
+            .sum()
     }
 
     /// Returns whether sums over rows have an addend for every column, from blocks that meet or overlap.
@@ -203,7 +219,10 @@ mod tests {
 
     #[test]
     fn windows_start_late_unless_sums_must_keep_their_order() {
-        let window = Masked { extents: [256, 256], live: (0..256usize).map(|row| row.saturating_sub(63)..row + 1).collect() };
+        let window = Masked {
+            extents: [256, 256],
+            live: (0..256usize).map(|row| row.saturating_sub(63)..row + 1).collect(),
+        };
         let blocks = Blocks::new(&window, 4, 64, false);
         assert_eq!(blocks.columns, [0..64, 0..128, 64..192, 128..256]);
         assert!(blocks.cover_columns());

@@ -75,13 +75,17 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
 fn replaced(module: &Module, core: &Core) -> Replaced {
     let sinks = core.nodes.iter().filter(|(_, role)| matches!(role, Role::Sink(_)));
     let name = |value: Value| module.value(value).name.clone();
-    let outputs = sinks.flat_map(|(node, _)| module.node(*node).results()).map(|value| (name(value), name(value))).collect();
+    let outputs = sinks
+        .flat_map(|(node, _)| module.node(*node).results())
+        .map(|value| (name(value), name(value)))
+        .collect();
     Replaced { rules: BTreeMap::from([(INFO.name.to_owned(), 1)]), outputs }
 }
 
 /// Returns the cores that are worth writing in blocks; no two share a node.
 fn cores(module: &mut Module, ctx: &PassContext<'_>) -> Vec<(Core, Blocks)> {
-    let seeds: Vec<Node> = module.graph(module.main()).nodes.iter().copied().filter(|node| is_softmax(module, *node)).collect();
+    let seeds: Vec<Node> =
+        module.graph(module.main()).nodes.iter().copied().filter(|node| is_softmax(module, *node)).collect();
     if seeds.is_empty() {
         return Vec::new();
     }
@@ -99,7 +103,9 @@ fn cores(module: &mut Module, ctx: &PassContext<'_>) -> Vec<(Core, Blocks)> {
     let mut taken: BTreeSet<Node> = BTreeSet::new();
     let mut found: Vec<(Core, Blocks)> = Vec::new();
     for (seed, masked) in &masks {
-        let Some((core, blocks)) = blocks_of(&rewriter, &mut tables, *seed, (masked, parts), ctx) else { continue };
+        let Some((core, blocks)) = blocks_of(&rewriter, &mut tables, *seed, (masked, parts), ctx) else {
+            continue;
+        };
         if core.nodes.keys().all(|node| !taken.contains(node)) {
             taken.extend(core.nodes.keys());
             found.push((core, blocks));
@@ -117,12 +123,16 @@ fn parts(cores: u64) -> u64 {
 /// Returns whether a node is a Softmax over the last axis of long rows.
 fn is_softmax(module: &Module, node: Node) -> bool {
     let data = module.node(node);
-    let Some(scores) = data.inputs.first().copied().flatten().filter(|_| data.operator.domain.is_empty()) else { return false };
+    let Some(scores) = data.inputs.first().copied().flatten().filter(|_| data.operator.domain.is_empty())
+    else {
+        return false;
+    };
     let Some(rank) = module.ty(scores).tensor().and_then(TensorType::rank) else { return false };
     let default = if data.operator.version < 13 { 1 } else { -1 };
     &*data.operator.name == "Softmax"
         && normalize_axis(data.int("axis", default), rank) == rank.checked_sub(1)
-        && mask::extents(module, scores).is_some_and(|extents| extents.iter().all(|extent| *extent >= MIN_EXTENT))
+        && mask::extents(module, scores)
+            .is_some_and(|extents| extents.iter().all(|extent| *extent >= MIN_EXTENT))
 }
 
 /// Returns the core around a Softmax, and its blocks for a mask and a number of parts, if they leave out
@@ -137,11 +147,14 @@ fn blocks_of(
     let (module, exact) = (rewriter.module(), ctx.options.rewrite.exact);
     let blocks = Blocks::new(masked, parts, EDGE, exact);
     let [rows, columns] = blocks.extents;
-    if blocks.count() < 2 || u128::from(blocks.elements()) * 100 > u128::from(rows) * u128::from(columns) * u128::from(MAX_KEPT) {
+    if blocks.count() < 2
+        || u128::from(blocks.elements()) * 100 > u128::from(rows) * u128::from(columns) * u128::from(MAX_KEPT)
+    {
         return None;
     }
     let core = grid::core(rewriter, tables, seed, &blocks, exact)?;
-    let mut sums = core.nodes.values().filter_map(|role| if let Role::Sink(sum) = role { Some(*sum) } else { None });
+    let mut sums =
+        core.nodes.values().filter_map(|role| if let Role::Sink(sum) = role { Some(*sum) } else { None });
     let adds = sums.clone().any(|sum| !sum.over_columns);
     let keeps_bits = !exact || has_short_sums(module, &core);
     (sums.next().is_some() && (!adds || blocks.cover_columns()) && keeps_bits).then_some((core, blocks))
@@ -153,9 +166,9 @@ fn has_short_sums(module: &Module, core: &Core) -> bool {
     sources.into_iter().all(|(node, _)| {
         let product = product::Product::of(module, *node);
         let value = module.node(*node).inputs.first().copied().flatten();
-        let extent = product
-            .zip(value)
-            .and_then(|(product, value)| module.ty(value).tensor()?.shape.as_ref()?.get(product.summed_axis(0))?.known());
+        let extent = product.zip(value).and_then(|(product, value)| {
+            module.ty(value).tensor()?.shape.as_ref()?.get(product.summed_axis(0))?.known()
+        });
         extent.is_some_and(|extent| extent <= SHORT_SUM)
     })
 }

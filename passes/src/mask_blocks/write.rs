@@ -122,7 +122,9 @@ impl Writer<'_, '_, '_> {
     /// Writes a stage, block by block, and puts its nodes into the order.
     fn stage(&mut self, stage: &[Node], order: &mut Vec<Node>) {
         self.cut.clear();
-        let adds = stage.iter().any(|node| matches!(self.core.nodes.get(node), Some(Role::Sink(sum)) if !sum.over_columns));
+        let adds = stage
+            .iter()
+            .any(|node| matches!(self.core.nodes.get(node), Some(Role::Sink(sum)) if !sum.over_columns));
         let count = self.blocks.count();
         for number in 0..count {
             // Sums over rows begin with the longest block, so that the ends of the sum are finished
@@ -147,7 +149,8 @@ impl Writer<'_, '_, '_> {
         let Some(window) = window(stage, order) else { return };
         let module = self.maker.module();
         // The nodes that join pieces have taken over the results of sinks.
-        let mut results: BTreeSet<Value> = made.iter().flat_map(|node| module.node(*node).results()).collect();
+        let mut results: BTreeSet<Value> =
+            made.iter().flat_map(|node| module.node(*node).results()).collect();
         let (mut before, mut after, mut old) = (Vec::new(), Vec::new(), Vec::new());
         for node in &order[window.clone()] {
             let depends = module.reads(*node).iter().any(|value| results.contains(value));
@@ -231,7 +234,8 @@ impl Writer<'_, '_, '_> {
                 };
                 let kind = self.core.kinds.get(&result).copied().unwrap_or(Kind::Grid);
                 let ty = self.ty(result, kind);
-                let operands = if *role == Role::Reshape { self.reshaped(operands, &data, &ty) } else { operands };
+                let operands =
+                    if *role == Role::Reshape { self.reshaped(operands, &data, &ty) } else { operands };
                 let new = self.maker.node(data.operator, operands, data.attributes);
                 if let Some(made) = self.insert(new, result, ty) {
                     self.own.insert((result, self.block), made);
@@ -256,9 +260,13 @@ impl Writer<'_, '_, '_> {
         }
         let rank = self.dims(value).len();
         let mut cut = value;
-        for (from_end, extent, range) in [(2, self.blocks.extents[0], self.rows()), (1, self.blocks.extents[1], self.columns())] {
+        for (from_end, extent, range) in
+            [(2, self.blocks.extents[0], self.rows()), (1, self.blocks.extents[1], self.columns())]
+        {
             // An operand with one row or column is broadcast.
-            let axis = rank.checked_sub(from_end).filter(|axis| self.dims(value).get(*axis) == Some(&Dim::Known(extent)));
+            let axis = rank
+                .checked_sub(from_end)
+                .filter(|axis| self.dims(value).get(*axis) == Some(&Dim::Known(extent)));
             if let Some(axis) = axis {
                 cut = self.slice(cut, axis, range);
             }
@@ -267,7 +275,12 @@ impl Writer<'_, '_, '_> {
     }
 
     /// Replaces the extents that a Reshape states: the last two are those of the block.
-    fn reshaped(&mut self, mut operands: Vec<Option<Value>>, data: &NodeData, ty: &ValueType) -> Vec<Option<Value>> {
+    fn reshaped(
+        &mut self,
+        mut operands: Vec<Option<Value>>,
+        data: &NodeData,
+        ty: &ValueType,
+    ) -> Vec<Option<Value>> {
         let target = data.inputs.get(1).copied().flatten();
         let known = ty.tensor().and_then(TensorType::known_dims);
         let stated = target.and_then(|value| integers(self.maker.module(), value));
@@ -342,7 +355,9 @@ impl Writer<'_, '_, '_> {
         }
         let terms = [cut(self, sum, &range, &shared), cut(self, made, &own, &shared)];
         let ty = self.along(result, axis, &shared);
-        let Some(mut total) = self.insert(self.maker.onnx("Add", terms, Vec::new()), result, ty) else { return };
+        let Some(mut total) = self.insert(self.maker.onnx("Add", terms, Vec::new()), result, ty) else {
+            return;
+        };
         if own.start < range.start {
             let start = cut(self, made, &own, &(own.start..range.start));
             let concat = self.maker.concat(None, vec![start, total], axis);
@@ -358,7 +373,8 @@ impl Writer<'_, '_, '_> {
     /// Joins the pieces of a sink; the node that joins them takes over the old result.
     fn close(&mut self, node: Node) {
         let Some(Role::Sink(sum)) = self.core.nodes.get(&node) else { return };
-        let (Some(mut joined), Some(result)) = (self.joined.remove(&node), self.maker.module().node(node).results().next())
+        let (Some(mut joined), Some(result)) =
+            (self.joined.remove(&node), self.maker.module().node(node).results().next())
         else {
             return;
         };
@@ -392,7 +408,8 @@ impl Writer<'_, '_, '_> {
     /// Inserts a Pad that adds the columns left out of the present block; `None` if there are none.
     fn padded(&mut self, value: Value, own: Value, rank: usize) -> Option<Value> {
         let (columns, extent) = (self.columns(), self.blocks.extents[1]);
-        let ends = [columns.start, extent - columns.end].map(|count| i64::try_from(count).unwrap_or_default());
+        let ends =
+            [columns.start, extent - columns.end].map(|count| i64::try_from(count).unwrap_or_default());
         if ends == [0, 0] {
             return None;
         }

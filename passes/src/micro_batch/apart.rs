@@ -23,7 +23,12 @@ enum Follows {
 
 /// Returns whether each output of a module has a row along its first axis for each position of a free batch,
 /// and no node computes a row from others. `data` has the known elements of values. Linear in the nodes.
-pub fn are_apart(module: &Module, data: &SecondaryMap<Value, Option<Arc<Data>>>, profile: &Profile, batch: &DimExpr) -> bool {
+pub fn are_apart(
+    module: &Module,
+    data: &SecondaryMap<Value, Option<Arc<Data>>>,
+    profile: &Profile,
+    batch: &DimExpr,
+) -> bool {
     let Some(long) = at_least(module, batch, PARTS) else { return false };
     let probes = Probes::of(&long);
     let free = Batch::Free(batch.clone());
@@ -40,7 +45,8 @@ pub fn are_apart(module: &Module, data: &SecondaryMap<Value, Option<Arc<Data>>>,
 fn at_least(module: &Module, batch: &DimExpr, rows: u64) -> Option<Module> {
     let mut domain = module.domain().clone();
     let range = domain.ranges.get_mut(batch.as_symbol()?)?;
-    range.min = (range.min..).step_by(usize::try_from(range.step.max(1)).ok()?).find(|extent| *extent >= rows)?;
+    range.min =
+        (range.min..).step_by(usize::try_from(range.step.max(1)).ok()?).find(|extent| *extent >= rows)?;
     range.max.is_none_or(|most| most >= range.min).then_some(())?;
     let mut long = module.clone();
     long.set_domain(domain);
@@ -61,8 +67,9 @@ impl Walk<'_> {
     /// Notes how the results of a node follow the batch; `None` if they may join rows.
     fn follow(&mut self, node: Node) -> Option<()> {
         let data = self.module.node(node);
-        let reads_rows =
-            |value: &Option<Value>| matches!(value.map(|value| self.follows.get(&value)), Some(Some(Follows::Rows(_))));
+        let reads_rows = |value: &Option<Value>| {
+            matches!(value.map(|value| self.follows.get(&value)), Some(Some(Follows::Rows(_))))
+        };
         let reads_extents = lookup(&data.operator).is_some_and(|info| info.reads == Reads::Extents);
         if reads_extents || !data.inputs.iter().any(reads_rows) {
             return data.results().try_for_each(|value| self.computed(node, value));
@@ -81,15 +88,17 @@ impl Walk<'_> {
     /// Notes a result of a node that reads no rows: it must have no axis that follows the batch, and all
     /// elements must be known if they may.
     fn computed(&mut self, node: Node, value: Value) -> Option<()> {
-        if let Some(items) =
-            self.data[value].as_ref().and_then(|data| data.items.iter().map(Item::expr).collect::<Option<Vec<_>>>())
+        if let Some(items) = self.data[value]
+            .as_ref()
+            .and_then(|data| data.items.iter().map(Item::expr).collect::<Option<Vec<_>>>())
         {
             if items.iter().any(|item| self.has(item)) {
                 self.follows.insert(value, Follows::Extent);
             }
             return (!self.has_batch(value)).then_some(());
         }
-        let reads_batch = self.module.node(node).operands().any(|operand| self.follows.contains_key(&operand));
+        let reads_batch =
+            self.module.node(node).operands().any(|operand| self.follows.contains_key(&operand));
         (!reads_batch && !self.has_batch(value)).then_some(())
     }
 
@@ -97,8 +106,11 @@ impl Walk<'_> {
     /// the batch.
     fn pieces(&self, node: Node) -> Option<Pieces> {
         let data = self.module.node(node);
-        let states_extents = matches!(&*data.operator.name, "Reshape" | "Expand") && data.operator.domain.is_empty();
-        let piece = |(position, value): (usize, &Option<Value>)| match value.and_then(|value| self.follows.get(&value)) {
+        let states_extents =
+            matches!(&*data.operator.name, "Reshape" | "Expand") && data.operator.domain.is_empty();
+        let piece = |(position, value): (usize, &Option<Value>)| match value
+            .and_then(|value| self.follows.get(&value))
+        {
             Some(Follows::Rows(axis)) => Some(Piece::Along(*axis)),
             Some(Follows::Extent) => (states_extents && position == 1).then_some(Piece::Whole),
             None => Some(Piece::Whole),
@@ -110,9 +122,12 @@ impl Walk<'_> {
 
     /// Returns whether an extent of a value follows the batch, or may.
     fn has_batch(&self, value: Value) -> bool {
-        let Some(tensor) = self.module.ty(value).tensor().filter(|tensor| tensor.shape.is_some()) else { return true };
+        let Some(tensor) = self.module.ty(value).tensor().filter(|tensor| tensor.shape.is_some()) else {
+            return true;
+        };
         let dims = tensor.shape.as_deref().unwrap_or_default();
-        dims.iter().any(|dim| dim.known().is_none() && dim.upper_expr().is_none_or(|extent| self.has(&extent)))
+        dims.iter()
+            .any(|dim| dim.known().is_none() && dim.upper_expr().is_none_or(|extent| self.has(&extent)))
     }
 
     /// Returns whether an expression has the batch in it.

@@ -18,10 +18,15 @@ impl Batch {
     /// Returns the batch of a graph input of these extents: the first one. `None` if it cannot be divided
     /// into this number of parts, or never has as many positions.
     pub(super) fn of(dims: &[Dim], parts: u64, ranges: &Ranges) -> Option<Self> {
-        let has_enough = |extent: &DimExpr| extent.upper_bound(ranges).is_none_or(|most| most >= i128::from(parts));
+        let has_enough =
+            |extent: &DimExpr| extent.upper_bound(ranges).is_none_or(|most| most >= i128::from(parts));
         match dims.first()? {
-            Dim::Known(extent) => (*extent > 0 && extent.is_multiple_of(parts)).then_some(Self::Known(*extent)),
-            Dim::Symbolic(extent) => extent.as_symbol().filter(|_| has_enough(extent)).map(|_| Self::Free(extent.clone())),
+            Dim::Known(extent) => {
+                (*extent > 0 && extent.is_multiple_of(parts)).then_some(Self::Known(*extent))
+            }
+            Dim::Symbolic(extent) => {
+                extent.as_symbol().filter(|_| has_enough(extent)).map(|_| Self::Free(extent.clone()))
+            }
             Dim::AtMost(_) | Dim::Within(_) | Dim::Unknown => None,
         }
     }
@@ -48,7 +53,13 @@ pub(super) struct Division<'m> {
 
 impl<'m> Division<'m> {
     /// Divides a batch of a module; `probes` are copies of the module.
-    pub(super) fn of(module: &'m Module, profile: &'m Profile, probes: &'m Probes, batch: &'m Batch, parts: u64) -> Self {
+    pub(super) fn of(
+        module: &'m Module,
+        profile: &'m Profile,
+        probes: &'m Probes,
+        batch: &'m Batch,
+        parts: u64,
+    ) -> Self {
         Self { module, profile, probes, batch, parts }
     }
 
@@ -77,9 +88,15 @@ impl<'m> Division<'m> {
         let data = self.module.node(node);
         let is_multiple = |(value, piece): (&Option<Value>, &Piece)| match value.zip(piece.axis()) {
             None => true,
-            Some((value, axis)) => dims(self.module, value).get(axis).is_some_and(|extent| self.batch.divides(extent)),
+            Some((value, axis)) => {
+                dims(self.module, value).get(axis).is_some_and(|extent| self.batch.divides(extent))
+            }
         };
-        data.inputs.iter().zip(&pieces.operands).chain(data.outputs.iter().zip(&pieces.results)).all(is_multiple)
+        data.inputs
+            .iter()
+            .zip(&pieces.operands)
+            .chain(data.outputs.iter().zip(&pieces.results))
+            .all(is_multiple)
     }
 
     /// Returns the largest size of a value in bytes; an unknown one counts as `u64::MAX`.

@@ -27,7 +27,8 @@ pub(super) fn drawn(division: &Division<'_>) -> Drawn {
     for node in &module.graph(module.main()).nodes {
         let data = module.node(*node);
         let is_random = lookup(&data.operator).is_some_and(|info| info.repeat == Repeat::Random);
-        let is_of = |value: &Value| dims(module, *value).first().is_some_and(|extent| division.batch.divides(extent));
+        let is_of =
+            |value: &Value| dims(module, *value).first().is_some_and(|extent| division.batch.divides(extent));
         for value in data.results().filter(|value| is_random && is_of(value)) {
             drawn.values.push(value);
             drawn.whole.extend(to_smallest(division, &uses, value));
@@ -43,11 +44,14 @@ fn to_smallest(division: &Division<'_>, uses: &SecondaryMap<Value, Vec<Use>>, va
     let (mut last, mut smallest) = (value, division.bytes(value));
     while let [Use::Operand(node, position)] = uses[last][..] {
         let data = module.node(node);
-        let is_alone = module.reads(node).iter().all(|read| *read == last || module.producer(*read).is_none());
-        let operands: Vec<Piece> =
-            (0..data.inputs.len()).map(|at| if at == position as usize { ALONG } else { Piece::Whole }).collect();
+        let is_alone =
+            module.reads(node).iter().all(|read| *read == last || module.producer(*read).is_none());
+        let operands: Vec<Piece> = (0..data.inputs.len())
+            .map(|at| if at == position as usize { ALONG } else { Piece::Whole })
+            .collect();
         let found = division.pieces(node, &operands);
-        let ([Some(result)], true, Some([ALONG])) = (&data.outputs[..], is_alone, found.as_ref().map(|found| &found.results[..]))
+        let ([Some(result)], true, Some([ALONG])) =
+            (&data.outputs[..], is_alone, found.as_ref().map(|found| &found.results[..]))
         else {
             break;
         };

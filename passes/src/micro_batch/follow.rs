@@ -32,7 +32,9 @@ struct Found {
 pub(super) fn divided(module: &Module, profile: &Profile, parts: u64) -> Option<Divided> {
     let (unrounded, probes) = (Unrounded::of(module, profile), Probes::of(module));
     let mut batches: BTreeMap<Batch, Vec<Value>> = BTreeMap::new();
-    for input in module.graph(module.main()).inputs.iter().filter(|input| module.value(**input).default.is_none()) {
+    for input in
+        module.graph(module.main()).inputs.iter().filter(|input| module.value(**input).default.is_none())
+    {
         if let Some(batch) = Batch::of(dims(module, *input), parts, &module.domain().ranges) {
             batches.entry(batch).or_default().push(*input);
         }
@@ -70,7 +72,11 @@ fn settled(division: &Division<'_>, unrounded: &Unrounded, inputs: &[Value], dra
             kept: &kept,
             shares: inputs.iter().chain(&drawn.values).map(|value| (*value, 0)).collect(),
             whole: &whole,
-            found: Found { divided: Divided::among(division.shares()), late: SecondaryMap::default(), bytes: 0 },
+            found: Found {
+                divided: Divided::among(division.shares()),
+                late: SecondaryMap::default(),
+                bytes: 0,
+            },
             largest: 0,
             missing: None,
         };
@@ -118,7 +124,10 @@ impl Follow<'_> {
             match pieces {
                 Some(pieces) if self.whole.contains(node) => self.share(*node, &pieces),
                 Some(pieces) => self.take(*node, pieces),
-                None => self.found.late.set(*node, self.module.reads(*node).iter().any(|value| self.is_late(*value))),
+                None => self
+                    .found
+                    .late
+                    .set(*node, self.module.reads(*node).iter().any(|value| self.is_late(*value))),
             }
         }
     }
@@ -128,17 +137,21 @@ impl Follow<'_> {
     fn is_less_whole(&self, node: Node, pieces: &Pieces) -> bool {
         let data = self.module.node(node);
         let of = |values: &[Option<Value>], pieces: &[Piece], takes: fn(Piece) -> bool| {
-            let values = values.iter().zip(pieces).filter(|(_, piece)| takes(**piece)).filter_map(|(value, _)| *value);
+            let values =
+                values.iter().zip(pieces).filter(|(_, piece)| takes(**piece)).filter_map(|(value, _)| *value);
             values.fold(0u64, |sum, value| sum.saturating_add(bytes(self.module, value)))
         };
         let held = of(&data.outputs, &pieces.results, Piece::is_added);
         let is_joined = |piece: Piece| piece.axis().is_some();
-        held > 0 && pieces.operands.iter().all(|piece| !piece.is_added()) && of(&data.inputs, &pieces.operands, is_joined) < held
+        held > 0
+            && pieces.operands.iter().all(|piece| !piece.is_added())
+            && of(&data.inputs, &pieces.operands, is_joined) < held
     }
 
     /// Returns whether a value exists only after all parts.
     fn is_late(&self, value: Value) -> bool {
-        self.found.divided.values.contains_key(&value) || self.module.producer(value).is_some_and(|node| self.found.late[node])
+        self.found.divided.values.contains_key(&value)
+            || self.module.producer(value).is_some_and(|node| self.found.late[node])
     }
 
     fn pieces(&mut self, node: Node) -> Option<Pieces> {
@@ -155,7 +168,8 @@ impl Follow<'_> {
         let found = ask(&operands);
         // If an operand that is a sum prevents division, the sum may be small enough to be computed
         // before the parts.
-        let whole: Vec<Piece> = operands.iter().map(|piece| if piece.is_added() { Piece::Whole } else { *piece }).collect();
+        let whole: Vec<Piece> =
+            operands.iter().map(|piece| if piece.is_added() { Piece::Whole } else { *piece }).collect();
         if found.is_none() && (whole == operands || ask(&whole).is_none()) {
             return None;
         }
@@ -179,7 +193,9 @@ impl Follow<'_> {
 
     fn take(&mut self, node: Node, pieces: Pieces) {
         let outputs = &self.module.node(node).outputs;
-        for (value, piece) in outputs.iter().zip(&pieces.results).filter_map(|(value, piece)| Some(((*value)?, *piece))) {
+        for (value, piece) in
+            outputs.iter().zip(&pieces.results).filter_map(|(value, piece)| Some(((*value)?, *piece)))
+        {
             self.found.divided.values.insert(value, piece);
             if let Piece::Along(_) | Piece::Blocks { .. } = piece {
                 let bytes = bytes(self.module, value);
@@ -195,7 +211,10 @@ impl Follow<'_> {
 /// them.
 fn unjoined(module: &Module, divided: &Divided) -> Vec<Node> {
     let is_needed = needed_whole(module, divided);
-    let shares = divided.values.iter().filter(|(value, piece)| matches!(piece, Piece::Within(_)) && is_needed(**value));
+    let shares = divided
+        .values
+        .iter()
+        .filter(|(value, piece)| matches!(piece, Piece::Within(_)) && is_needed(**value));
     shares.filter_map(|(value, _)| module.producer(*value)).collect()
 }
 
@@ -215,7 +234,10 @@ fn cone(module: &Module, value: Value, found: &Found) -> BTreeSet<Node> {
     let mut nodes = BTreeSet::new();
     let mut open = vec![value];
     while let Some(node) = open.pop().map(|value| module.producer(value)) {
-        let Some(node) = node.filter(|node| found.divided.nodes.contains_key(node) || found.late[*node]) else { continue };
+        let Some(node) = node.filter(|node| found.divided.nodes.contains_key(node) || found.late[*node])
+        else {
+            continue;
+        };
         if nodes.insert(node) {
             open.extend(module.reads(node));
         }

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use memc_edit::{Attributes, Maker, int};
 use memc_ir::{
-    Attribute, Bytes, Dim, ElementType, Module, NewNode, Node, NodeData, Operator, SecondaryMap, Stage, TensorType, Use, Value,
-    ValueType,
+    Attribute, Bytes, Dim, ElementType, Module, NewNode, Node, NodeData, Operator, SecondaryMap, Stage,
+    TensorType, Use, Value, ValueType,
 };
 use memc_ops::profile::ort_kernel;
 use memc_ops::{feeds_unrepeatable, may_train};
@@ -62,7 +62,10 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     for node in nodes.into_iter().filter(|node| !kept[*node]) {
         if walk.is_image_node(node) && room.is_none_or(|room| walk.images(node) <= room) {
             let convolved = walk.convolution(node).or_else(|| walk.normalization(node));
-            convolved.or_else(|| walk.pool(node)).or_else(|| walk.elementwise(node)).or_else(|| walk.concat(node));
+            convolved
+                .or_else(|| walk.pool(node))
+                .or_else(|| walk.elementwise(node))
+                .or_else(|| walk.concat(node));
         }
     }
     walk.close();
@@ -106,14 +109,21 @@ impl Walk<'_, '_, '_> {
     /// Returns whether a node makes one image of known channels that has no counterpart in blocks yet.
     fn is_image_node(&self, node: Node) -> bool {
         let data = self.data(node);
-        let plain = data.bodies().next().is_none() && data.recompute_of.is_none() && data.graph == self.module().main();
-        plain && self.maker.only_result(node).is_some_and(|result| self.image(result).is_some() && self.blocked[result].is_none())
+        let plain = data.bodies().next().is_none()
+            && data.recompute_of.is_none()
+            && data.graph == self.module().main();
+        plain
+            && self
+                .maker
+                .only_result(node)
+                .is_some_and(|result| self.image(result).is_some() && self.blocked[result].is_none())
     }
 
     /// Returns the bytes, in blocks, of the images that a node reads and makes.
     fn images(&self, node: Node) -> Bytes {
         let data = self.data(node);
-        let images = data.operands().chain(data.results()).filter(|value| self.module().constant_of(*value).is_none());
+        let images =
+            data.operands().chain(data.results()).filter(|value| self.module().constant_of(*value).is_none());
         let sizes = images.filter_map(|value| self.blocked_type(value)?.size());
         sizes.fold(Bytes(0), Bytes::saturating_add)
     }
@@ -144,7 +154,8 @@ impl Walk<'_, '_, '_> {
         self.is_own(node, &["Conv", "FusedConv"]).then_some(())?;
         let mut attributes = self.data(node).attributes.clone();
         let (input, filter) = (self.maker.operand(node, 0)?, self.maker.operand(node, 1)?);
-        let constant = |value: Value| self.module().constant_of(value).map(|id| &self.module().constant(id).ty);
+        let constant =
+            |value: Value| self.module().constant_of(value).map(|id| &self.module().constant(id).ty);
         let [outputs, inputs, ..] = *constant(filter)?.known_dims()?.first_chunk::<4>()?;
         let groups = u64::try_from(self.data(node).int("group", 1)).ok()?;
         // Choose the weights' layout; groups must be depthwise or consist of whole blocks.
@@ -196,14 +207,20 @@ impl Walk<'_, '_, '_> {
         let (_, channels) = self.image(result)?;
         let image = self.blocked[input]?;
         let numbers = |position: usize| -> Option<Vec<f64>> {
-            let constant = self.module().constant(self.module().constant_of(self.maker.operand(node, position)?)?);
+            let constant =
+                self.module().constant(self.module().constant_of(self.maker.operand(node, position)?)?);
             let fits = constant.ty.element == ElementType::Float && constant.ty.known_dims()? == [channels];
             let bytes = self.ctx.bytes_of(constant).filter(|_| fits)?;
             Some(bytes.as_chunks().0.iter().map(|raw| f64::from(f32::from_le_bytes(*raw))).collect())
         };
         let (scale, shift, mean, variance) = (numbers(1)?, numbers(2)?, numbers(3)?, numbers(4)?);
-        let scale: Vec<f64> = scale.iter().zip(&variance).map(|(scale, variance)| scale / (variance + epsilon).sqrt()).collect();
-        let shift: Vec<f64> = shift.iter().zip(&mean).zip(&scale).map(|((shift, mean), scale)| shift - mean * scale).collect();
+        let scale: Vec<f64> = scale
+            .iter()
+            .zip(&variance)
+            .map(|(scale, variance)| scale / (variance + epsilon).sqrt())
+            .collect();
+        let shift: Vec<f64> =
+            shift.iter().zip(&mean).zip(&scale).map(|((shift, mean), scale)| shift - mean * scale).collect();
         let padded = whole(channels, self.block)?;
         let filter = self.vector(self.maker.operand(node, 1)?, &scale, &[padded, 1, 1, 1])?;
         let bias = self.vector(self.maker.operand(node, 2)?, &shift, &[padded])?;
@@ -221,9 +238,15 @@ impl Walk<'_, '_, '_> {
 
     /// Replaces a node by a convolution in blocks, merged with the activation that is the only reader of
     /// its result.
-    fn convolve(&mut self, node: Node, operands: Vec<Option<Value>>, mut attributes: Attributes) -> Option<()> {
+    fn convolve(
+        &mut self,
+        node: Node,
+        operands: Vec<Option<Value>>,
+        mut attributes: Attributes,
+    ) -> Option<()> {
         let result = self.maker.only_result(node)?;
-        let follower = self.activation(result).filter(|_| attributes.iter().all(|(name, _)| name != "activation"));
+        let follower =
+            self.activation(result).filter(|_| attributes.iter().all(|(name, _)| name != "activation"));
         let Some((reader, end)) = follower else {
             return self.replace(node, result, self.maker.node(blocked("Conv"), operands, attributes));
         };
@@ -232,7 +255,10 @@ impl Walk<'_, '_, '_> {
         attributes.sort_by(|a, b| a.0.cmp(&b.0));
         let made = self.insert(node, end, self.maker.node(blocked("Conv"), operands, attributes))?;
         self.blocked.set(end, Some(made));
-        self.done.extend([Done { node, result, blocked: made }, Done { node: reader, result: end, blocked: made }]);
+        self.done.extend([
+            Done { node, result, blocked: made },
+            Done { node: reader, result: end, blocked: made },
+        ]);
         Some(())
     }
 
@@ -265,7 +291,8 @@ impl Walk<'_, '_, '_> {
         let data = self.data(node).clone();
         let mut operands = Vec::new();
         for operand in &data.inputs {
-            let small = |value: Value| self.module().ty(value).tensor().is_some_and(|ty| ty.rank() == Some(0));
+            let small =
+                |value: Value| self.module().ty(value).tensor().is_some_and(|ty| ty.rank() == Some(0));
             operands.push(match *operand {
                 Some(value) if *self.module().ty(value) == ty => Some(self.blocked[value]?),
                 Some(value) if small(value) => Some(value),
@@ -281,7 +308,8 @@ impl Walk<'_, '_, '_> {
         self.is_own(node, &["Concat"]).then_some(())?;
         let (data, result) = (self.data(node).clone(), self.maker.only_result(node)?);
         matches!(data.int("axis", 0), 1 | -3).then_some(())?;
-        let full = |value: Value| self.image(value).is_some_and(|(_, channels)| channels.is_multiple_of(self.block));
+        let full =
+            |value: Value| self.image(value).is_some_and(|(_, channels)| channels.is_multiple_of(self.block));
         let part = |value: Option<Value>| self.blocked[value.filter(|value| full(*value))?];
         let operands: Option<Vec<Value>> = data.inputs.iter().map(|value| part(*value)).collect();
         self.replace(node, result, self.maker.node(data.operator, operands?, data.attributes))
@@ -303,7 +331,8 @@ impl Walk<'_, '_, '_> {
 
     /// Returns whether a value has a counterpart in blocks, or can be converted into one.
     fn can_enter(&self, value: Value) -> bool {
-        self.blocked[value].is_some() || self.image(value).is_some_and(|(_, channels)| channels.is_multiple_of(ENTERING))
+        self.blocked[value].is_some()
+            || self.image(value).is_some_and(|(_, channels)| channels.is_multiple_of(ENTERING))
     }
 
     /// Returns the counterpart in blocks of a value, inserting a conversion before the node `before` if
@@ -312,7 +341,8 @@ impl Walk<'_, '_, '_> {
         if let Some(known) = self.blocked[value] {
             return Some(known);
         }
-        let made = self.insert(before, value, self.maker.node(blocked("ReorderInput"), [value], Vec::new()))?;
+        let made =
+            self.insert(before, value, self.maker.node(blocked("ReorderInput"), [value], Vec::new()))?;
         self.blocked.set(value, Some(made));
         Some(made)
     }
@@ -329,9 +359,13 @@ impl Walk<'_, '_, '_> {
         let block = usize::try_from(self.block).ok()?;
         let extents = dims.map(|extent| usize::try_from(extent).unwrap_or(usize::MAX));
         let raw = in_blocks(&self.ctx.bytes_of(constant)?, extents, block, order)?;
-        self.bytes = self.bytes.checked_add(raw.len() as u64).filter(|bytes| *bytes <= self.ctx.options.max_weight_bytes.0)?;
+        self.bytes = self
+            .bytes
+            .checked_add(raw.len() as u64)
+            .filter(|bytes| *bytes <= self.ctx.options.max_weight_bytes.0)?;
         let inputs = if order == Order::Both { whole(dims[1], self.block)? } else { dims[1] };
-        let ty = TensorType::fixed(ElementType::Float, &[whole(dims[0], self.block)?, inputs, dims[2], dims[3]]);
+        let ty =
+            TensorType::fixed(ElementType::Float, &[whole(dims[0], self.block)?, inputs, dims[2], dims[3]]);
         let made = self.constant(value, ty, raw);
         self.weights.insert((value, order), made);
         Some(made)
@@ -363,7 +397,11 @@ impl Walk<'_, '_, '_> {
             }
             let Some((_, channels)) = self.image(result) else { continue };
             let channels = int("channels", i64::try_from(channels).unwrap_or(i64::MAX));
-            let made = self.maker.insert(Some(node), self.maker.node(blocked("ReorderOutput"), [from], channels), &[None]);
+            let made = self.maker.insert(
+                Some(node),
+                self.maker.node(blocked("ReorderOutput"), [from], channels),
+                &[None],
+            );
             self.maker.move_result(result, made, 0);
             self.maker.erase(node);
         }

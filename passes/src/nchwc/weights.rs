@@ -23,7 +23,8 @@ pub(super) fn in_blocks(bytes: &[u8], dims: [usize; 4], block: usize, order: Ord
     let [outputs, inputs, height, width] = dims;
     let area = height.checked_mul(width)?;
     let (from, _) = bytes.as_chunks::<4>();
-    (from.len() == outputs.checked_mul(inputs)?.checked_mul(area)? && bytes.len() == from.len() * 4).then_some(())?;
+    (from.len() == outputs.checked_mul(inputs)?.checked_mul(area)? && bytes.len() == from.len() * 4)
+        .then_some(())?;
     let (each, padded) = match order {
         Order::Outputs => (1, inputs),
         Order::Both => (block, inputs.checked_next_multiple_of(block)?),

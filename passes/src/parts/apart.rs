@@ -97,7 +97,10 @@ impl Apart<'_> {
         for (share, held) in shares {
             let Some(own) = held.common(positions, ranges)? else { continue };
             let is_whole = own == *held;
-            pieces.push(PieceOf { share: *share, positions: (!is_whole).then(|| own.counted_from(&held.start)) });
+            pieces.push(PieceOf {
+                share: *share,
+                positions: (!is_whole).then(|| own.counted_from(&held.start)),
+            });
         }
         Some(pieces).filter(|pieces| !pieces.is_empty())
     }
@@ -124,7 +127,11 @@ impl Apart<'_> {
     fn element(&self, value: Value) -> Option<Dim> {
         if let Some(constant) = self.module().constant_of(value) {
             let numbers = Data::from_constant(self.module().constant(constant))?.known_ints()?;
-            return numbers.first().filter(|_| numbers.len() == 1).and_then(|number| u64::try_from(*number).ok()).map(Dim::Known);
+            return numbers
+                .first()
+                .filter(|_| numbers.len() == 1)
+                .and_then(|number| u64::try_from(*number).ok())
+                .map(Dim::Known);
         }
         match self.computed[value].as_ref()?.items.as_slice() {
             [Item::Int(number)] => u64::try_from(*number).ok().map(Dim::Known),
@@ -179,13 +186,15 @@ mod tests {
             "opset \"\" 21\ngraph @g {\n  input %a : f32[1,2,4,3]\n  input %b : f32[1,2,4,3]\n  input %c : f32[1,2,4,3]\n  const %two : i64[1] = [2]\n",
         );
         for (index, (start, end)) in ranges.iter().enumerate() {
-            text += &format!("  const %s{index} : i64[1] = [{start}]\n  const %e{index} : i64[1] = [{end}]\n");
+            text +=
+                &format!("  const %s{index} : i64[1] = [{start}]\n  const %e{index} : i64[1] = [{end}]\n");
         }
         text += &format!("  %j = Concat(%a, %b, %c) {{axis = 2}} : f32[1,2,12,3] {by}\n");
         let mut results = Vec::new();
         for (index, (start, end)) in ranges.iter().enumerate() {
             let rows = end - start;
-            text += &format!("  %p{index} = Slice(%j, %s{index}, %e{index}, %two) : f32[1,2,{rows},3] {own}\n");
+            text +=
+                &format!("  %p{index} = Slice(%j, %s{index}, %e{index}, %two) : f32[1,2,{rows},3] {own}\n");
             text += &format!("  %r{index} = Relu(%p{index}) : f32[1,2,{rows},3]\n");
             results.push(format!("%r{index}"));
         }
@@ -203,7 +212,10 @@ mod tests {
         // The cut needs row 3 of the first share, all rows of the second, and row 0 of the third.
         assert!(text.contains("%a_1 = Slice(%a, ") && text.contains("%c_1 = Slice(%c, "), "{text}");
         assert!(text.contains("%p1 = Concat(%a_1, %b, %c_1) {axis = 2} : f32[1,2,6,3]"), "{text}");
-        assert!(text.contains("i64[1] = [3]") && text.contains("i64[1] = [4]") && text.contains("i64[1] = [1]"), "{text}");
+        assert!(
+            text.contains("i64[1] = [3]") && text.contains("i64[1] = [4]") && text.contains("i64[1] = [1]"),
+            "{text}"
+        );
     }
 
     #[test]

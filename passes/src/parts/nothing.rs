@@ -9,7 +9,11 @@ pub fn takes_nothing(module: &Module, profile: &Profile, node: Node, pieces: &Pi
     let operator = pieces.operator.as_ref().unwrap_or(&module.node(node).operator);
     let is_share = |piece: &Piece| matches!(piece, Piece::Along(_) | Piece::Within(_));
     let is_sum = |piece: &Piece| matches!(piece, Piece::Sum | Piece::Accumulated);
-    if pieces.reach.is_some() || pieces.divided.is_some() || pieces.count.is_some() || keeps_wrong_axes(module, node) {
+    if pieces.reach.is_some()
+        || pieces.divided.is_some()
+        || pieces.count.is_some()
+        || keeps_wrong_axes(module, node)
+    {
         return false;
     }
     if !pieces.operands.iter().chain(&pieces.results).any(is_share) {
@@ -28,7 +32,9 @@ pub fn takes_nothing(module: &Module, profile: &Profile, node: Node, pieces: &Pi
 fn keeps_wrong_axes(module: &Module, node: Node) -> bool {
     let data = module.node(node);
     let keeps_axes = data.operator.name.starts_with("Reduce") && data.int("keepdims", 1) != 0;
-    keeps_axes && reduced(module, node).is_none_or(|axes| axes.iter().any(|axis| *axis < 0)) && from_front(module, node).is_none()
+    keeps_axes
+        && reduced(module, node).is_none_or(|axes| axes.iter().any(|axis| *axis < 0))
+        && from_front(module, node).is_none()
 }
 
 /// Returns the axes of a reduction, all counted from the front, if the node states them and counts any from

@@ -24,7 +24,12 @@ impl Probes {
     }
 
     /// Returns the answer of a rule about a node of the module, if it is equal for all extents.
-    pub fn agreed<T: PartialEq>(&self, module: &Module, node: Node, rule: impl Fn(Typed<'_>) -> Option<T>) -> Option<T> {
+    pub fn agreed<T: PartialEq>(
+        &self,
+        module: &Module,
+        node: Node,
+        rule: impl Fn(Typed<'_>) -> Option<T>,
+    ) -> Option<T> {
         let Some(((_, first), others)) = self.at.split_first() else { return rule(Typed::of(module, node)) };
         if pads_depend_on_extents(module, node) {
             return None;

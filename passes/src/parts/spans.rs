@@ -60,7 +60,8 @@ impl Shares {
     pub fn own(&self, extent: &Dim, part: u64, ranges: &Ranges) -> Option<Stretch> {
         match (self, extent) {
             (Self::Even(parts), Dim::Known(extent)) => {
-                let even = |part: u64| (u128::from(*extent) * u128::from(part) / u128::from((*parts).max(1))) as u64;
+                let even =
+                    |part: u64| (u128::from(*extent) * u128::from(part) / u128::from((*parts).max(1))) as u64;
                 (extent >= parts).then(|| (even(part)..even(part + 1)).into())
             }
             (Self::Even(parts), _) => {
@@ -70,7 +71,8 @@ impl Shares {
                     part if part == *parts => Some(extent.clone()),
                     part => {
                         let of = |number: u64| i64::try_from(number).ok().map(DimExpr::constant);
-                        let all = extent.expr()?.mul(&of(part)?)?.floor_div(&of(granule.checked_mul(*parts)?)?)?;
+                        let all =
+                            extent.expr()?.mul(&of(part)?)?.floor_div(&of(granule.checked_mul(*parts)?)?)?;
                         Some(Dim::from_expr(all.mul(&of(granule)?)?.simplified(ranges)))
                     }
                 };
@@ -88,7 +90,8 @@ impl Shares {
             }
             (Self::Between(borders), _) => {
                 let extent = extent.known()?;
-                let at = |part: u64| borders.get(part as usize).map_or(extent, |border| (*border).min(extent));
+                let at =
+                    |part: u64| borders.get(part as usize).map_or(extent, |border| (*border).min(extent));
                 Some((at(part)..at(part + 1)).into())
             }
         }
@@ -126,16 +129,21 @@ impl Spans {
         for (node, pieces) in nodes.iter().rev() {
             let data = module.node(*node);
             for (value, piece) in data.outputs.iter().zip(&pieces.results) {
-                if let Some((value, Piece::Along(axis))) = value.zip(Some(*piece)).filter(|(value, _)| needed(*value)) {
+                if let Some((value, Piece::Along(axis))) =
+                    value.zip(Some(*piece)).filter(|(value, _)| needed(*value))
+                {
                     let extent = extent(module, value, axis)?;
-                    let own = (0..parts).map(|part| shares.own(extent, part, ranges)).collect::<Option<_>>()?;
+                    let own =
+                        (0..parts).map(|part| shares.own(extent, part, ranges)).collect::<Option<_>>()?;
                     spans.add(value, extent, own, domain)?;
                 }
             }
             let results: Vec<Value> = data.results().collect();
             let held = results.iter().filter_map(|value| Some(spans.values.get(value)?.parts.clone()));
             let made = held.map(Some).reduce(|left, right| hulls(&left?, &right?, ranges))??;
-            (takes_nothing(module, profile, *node, pieces) || made.iter().all(|wanted| wanted.has_some(ranges))).then_some(())?;
+            (takes_nothing(module, profile, *node, pieces)
+                || made.iter().all(|wanted| wanted.has_some(ranges)))
+            .then_some(())?;
             for (value, piece) in data.outputs.iter().zip(&pieces.results) {
                 if let Some((value, axis)) = value.zip(piece.axis()) {
                     spans.put(value, extent(module, value, axis)?, made.clone(), domain)?;
@@ -144,7 +152,8 @@ impl Spans {
             let reaching = Reaching::of(module, *node, pieces);
             for (index, (value, piece)) in data.inputs.iter().zip(&pieces.operands).enumerate() {
                 if let (Some(value), Piece::Along(axis)) = (value, piece) {
-                    let read = made.iter().map(|wanted| reaching.read(index, wanted)).collect::<Option<_>>()?;
+                    let read =
+                        made.iter().map(|wanted| reaching.read(index, wanted)).collect::<Option<_>>()?;
                     spans.add(*value, extent(module, *value, *axis)?, read, domain)?;
                 }
             }
@@ -254,7 +263,9 @@ mod tests {
     fn shares_are_even_or_end_at_borders() {
         let even = Shares::Even(3);
         let own = |shares: &Shares| -> Vec<_> {
-            (0..3).map(|part| shares.own(&Dim::Known(10), part, &Ranges::new()).unwrap().known().unwrap()).collect()
+            (0..3)
+                .map(|part| shares.own(&Dim::Known(10), part, &Ranges::new()).unwrap().known().unwrap())
+                .collect()
         };
         assert_eq!(own(&even), [0..3, 3..6, 6..10]);
         assert_eq!((even.count(), even.most(10)), (3, 4));
@@ -266,12 +277,18 @@ mod tests {
 
     #[test]
     fn shares_of_symbols_cover_the_axis_and_are_empty_only_if_it_is_short() {
-        let ranges = Ranges::from([("H".to_owned(), "32..960/32".parse().unwrap()), ("N".to_owned(), "5..77".parse().unwrap())]);
-        for (text, name) in [("H", "H"), ("floor(H/2)", "H"), ("3*N", "N"), ("N", "N"), ("floor((N-1)/2)+1", "N")] {
+        let ranges = Ranges::from([
+            ("H".to_owned(), "32..960/32".parse().unwrap()),
+            ("N".to_owned(), "5..77".parse().unwrap()),
+        ]);
+        for (text, name) in
+            [("H", "H"), ("floor(H/2)", "H"), ("3*N", "N"), ("N", "N"), ("floor((N-1)/2)+1", "N")]
+        {
             let extent = Dim::from_name(text);
             for parts in 2..7 {
                 let shares = Shares::Even(parts);
-                let all: Vec<Stretch> = (0..parts).map(|part| shares.own(&extent, part, &ranges).unwrap()).collect();
+                let all: Vec<Stretch> =
+                    (0..parts).map(|part| shares.own(&extent, part, &ranges).unwrap()).collect();
                 for n in (1..=960).filter(|n| ranges[name].contains(*n)) {
                     let point = BTreeMap::from([(name.to_owned(), n)]);
                     let at = |dim: &Dim| dim.bind(&point).known().unwrap();
@@ -279,32 +296,49 @@ mod tests {
                     for share in &all {
                         assert_eq!(at(&share.start), next, "{text} in {parts} at {n}");
                         next = at(&share.end);
-                        assert!(at(&share.start) < next || at(&extent) < parts, "{text} in {parts} at {n}: an empty share");
+                        assert!(
+                            at(&share.start) < next || at(&extent) < parts,
+                            "{text} in {parts} at {n}: an empty share"
+                        );
                     }
                     assert_eq!(next, at(&extent));
                 }
             }
         }
-        assert_eq!(Shares::Even(4).own(&Dim::from_name("N"), 1, &ranges).unwrap().start.to_string(), "floor(N/4)");
-        assert_eq!(Shares::Even(6).own(&Dim::from_name("N"), 1, &ranges).unwrap().start.to_string(), "floor(N/6)");
+        assert_eq!(
+            Shares::Even(4).own(&Dim::from_name("N"), 1, &ranges).unwrap().start.to_string(),
+            "floor(N/4)"
+        );
+        assert_eq!(
+            Shares::Even(6).own(&Dim::from_name("N"), 1, &ranges).unwrap().start.to_string(),
+            "floor(N/6)"
+        );
     }
 
     #[test]
     fn shares_of_multiples_cover_every_axis_at_every_extent() {
-        let ranges = Ranges::from([("N".to_owned(), "0..9".parse().unwrap()), ("S".to_owned(), "1..5".parse().unwrap())]);
+        let ranges = Ranges::from([
+            ("N".to_owned(), "0..9".parse().unwrap()),
+            ("S".to_owned(), "1..5".parse().unwrap()),
+        ]);
         for parts in 2..7 {
             let shares = Shares::Of { extent: DimExpr::symbol("N"), parts };
             assert_eq!(shares.own(&Dim::from_name("N+1"), 0, &ranges), None);
             assert_eq!(shares.own(&Dim::from_name("S"), 0, &ranges), None);
             for (text, times) in [("N", 1), ("12*N", 12), ("N*S", 3)] {
-                let all: Vec<Stretch> =
-                    (0..parts).map(|part| shares.own(&Dim::from_name(text), part, &ranges).unwrap()).collect();
+                let all: Vec<Stretch> = (0..parts)
+                    .map(|part| shares.own(&Dim::from_name(text), part, &ranges).unwrap())
+                    .collect();
                 for n in 0..=9 {
                     let point = BTreeMap::from([("N".to_owned(), n), ("S".to_owned(), 3)]);
                     let at = |dim: &Dim| dim.bind(&point).known().unwrap();
                     let mut next = 0;
                     for (part, share) in (0..).zip(&all) {
-                        assert_eq!((at(&share.start), at(&share.start)), (next, times * (n * part / parts)), "{text}");
+                        assert_eq!(
+                            (at(&share.start), at(&share.start)),
+                            (next, times * (n * part / parts)),
+                            "{text}"
+                        );
                         next = at(&share.end);
                     }
                     assert_eq!(next, times * n, "{text} in {parts}");

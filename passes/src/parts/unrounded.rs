@@ -44,7 +44,9 @@ impl Unrounded {
             for reader in readers {
                 match nodes.get(reader) {
                     None if is_inside => torn.push(*producer),
-                    Some(pieces) if !is_inside && pieces.operands.first() != Some(&Piece::Whole) => torn.push(*reader),
+                    Some(pieces) if !is_inside && pieces.operands.first() != Some(&Piece::Whole) => {
+                        torn.push(*reader)
+                    }
                     _ => {}
                 }
             }

@@ -30,7 +30,8 @@ impl<'c, 'o> Weights<'c, 'o> {
     /// Returns whether shares along an axis can be made in advance: they are contiguous, or the
     /// constant's bytes can be read.
     pub fn are_at_hand(&self, constant: &ConstData, axis: usize) -> bool {
-        let is_one_piece = || constant.ty.known_dims().is_some_and(|dims| dims.iter().take(axis).all(|extent| *extent == 1));
+        let is_one_piece =
+            || constant.ty.known_dims().is_some_and(|dims| dims.iter().take(axis).all(|extent| *extent == 1));
         is_one_piece() || self.ctx.bytes_of(constant).is_some()
     }
 
@@ -42,15 +43,18 @@ impl<'c, 'o> Weights<'c, 'o> {
         let dims = constant.ty.known_dims()?;
         let width = u64::from(constant.ty.element.bits().filter(|bits| bits % 8 == 0)? / 8);
         let extent = dims.get(axis).filter(|extent| **extent > 0 && positions.end <= **extent)?;
-        let product = |dims: &[u64]| dims.iter().try_fold(1u64, |product, extent| product.checked_mul(*extent));
+        let product =
+            |dims: &[u64]| dims.iter().try_fold(1u64, |product, extent| product.checked_mul(*extent));
         let (rows, run) = (product(&dims[..axis])?, product(&dims[axis..])?.checked_mul(width)?);
         let (count, mut ty) = (positions.end.checked_sub(positions.start)?, constant.ty.clone());
         *ty.shape.as_mut()?.get_mut(axis)? = Dim::Known(count);
         let (start, own) = (run / extent * positions.start, run / extent * count);
         let payload = match &constant.payload {
-            Payload::External { location, offset, .. } if rows == 1 => {
-                Payload::External { location: location.clone(), offset: offset.checked_add(start)?, length: Some(own) }
-            }
+            Payload::External { location, offset, .. } if rows == 1 => Payload::External {
+                location: location.clone(),
+                offset: offset.checked_add(start)?,
+                length: Some(own),
+            },
             _ => self.copied(constant, [rows, run, start, own])?,
         };
         Some(ConstData { ty, payload, origin: ConstOrigin::New })

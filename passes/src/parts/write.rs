@@ -3,7 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use memc_edit::{Maker, int};
-use memc_ir::{Attribute, Dim, Module, NewNode, Node, NodeData, Operator, SecondaryMap, TensorType, Use, Value, ValueType};
+use memc_ir::{
+    Attribute, Dim, Module, NewNode, Node, NodeData, Operator, SecondaryMap, TensorType, Use, Value,
+    ValueType,
+};
 use memc_ops::{Data, Item, Piece, Pieces, Repeat, Stretch, lookup};
 
 use super::spans::Reaching;
@@ -129,8 +132,11 @@ impl Writer<'_, '_, '_, '_, '_> {
         let divided = self.divided;
         divided.nodes.keys().for_each(|node| self.marks.set(*node, Mark::Divided));
         let Some(around) = self.around() else { return };
-        let inside: Vec<(Node, &Pieces)> =
-            around.between.iter().filter_map(|node| divided.nodes.get(node).map(|pieces| (*node, pieces))).collect();
+        let inside: Vec<(Node, &Pieces)> = around
+            .between
+            .iter()
+            .filter_map(|node| divided.nodes.get(node).map(|pieces| (*node, pieces)))
+            .collect();
         for part in 0..self.parts {
             self.begin(part);
             for (node, pieces) in &inside {
@@ -147,10 +153,13 @@ impl Writer<'_, '_, '_, '_, '_> {
         let (first, last) = (nodes.iter().position(is_divided)?, nodes.iter().rposition(is_divided)?);
         // Computed extents come before all other nodes.
         let computed: BTreeSet<Node> = self.maker.extent_nodes().iter().copied().collect();
-        let others = |nodes: &[Node]| nodes.iter().copied().filter(|node| !computed.contains(node)).collect::<Vec<Node>>();
+        let others = |nodes: &[Node]| {
+            nodes.iter().copied().filter(|node| !computed.contains(node)).collect::<Vec<Node>>()
+        };
         let (before, behind) = (others(&nodes[..first]), others(&nodes[last + 1..]));
         // Nodes erased by earlier regions stay in the list until the rewriter finishes.
-        let (gone, between): (Vec<Node>, Vec<Node>) = nodes[first..=last].iter().partition(|node| self.maker.is_erased(**node));
+        let (gone, between): (Vec<Node>, Vec<Node>) =
+            nodes[first..=last].iter().partition(|node| self.maker.is_erased(**node));
         let others = between.iter().filter(|node| !self.divided.nodes.contains_key(*node));
         others.for_each(|node| self.marks.set(*node, Mark::Between));
         Some(Around { before, between, behind: [gone, behind].concat() })
@@ -166,11 +175,13 @@ impl Writer<'_, '_, '_, '_, '_> {
     fn node(&mut self, node: Node, pieces: &Pieces) {
         let data = self.module().node(node).clone();
         // Positions that later nodes need of this part's result, and the operand range that these take.
-        let wanted = data.results().next().and_then(|value| self.divided.spans.as_ref()?.span(value, self.part));
+        let wanted =
+            data.results().next().and_then(|value| self.divided.spans.as_ref()?.span(value, self.part));
         let reaching = Reaching::of(self.maker.module(), node, pieces);
         let taken = wanted.as_ref().and_then(|wanted| reaching.taken(wanted));
-        let read: Vec<Option<Stretch>> =
-            (0..pieces.operands.len()).map(|index| wanted.as_ref().and_then(|wanted| reaching.read(index, wanted))).collect();
+        let read: Vec<Option<Stretch>> = (0..pieces.operands.len())
+            .map(|index| wanted.as_ref().and_then(|wanted| reaching.read(index, wanted)))
+            .collect();
         // Replace each operand by this part's share, or by the whole value.
         let mut operands = Vec::new();
         for (index, (value, piece)) in data.inputs.iter().zip(&pieces.operands).enumerate() {
@@ -202,7 +213,8 @@ impl Writer<'_, '_, '_, '_, '_> {
         }
         let mut given = data.attributes;
         // Where there is nothing to reduce, the kernel knows axes counted from the front only.
-        if let Some(axes) = super::nothing::from_front(self.module(), node).filter(|_| !self.module().domain().ranges.is_empty())
+        if let Some(axes) = super::nothing::from_front(self.module(), node)
+            .filter(|_| !self.module().domain().ranges.is_empty())
         {
             match operands.get_mut(1) {
                 Some(stated) => *stated = self.constant("axes", Data::ints(&axes)).or(*stated),
@@ -262,7 +274,8 @@ impl Writer<'_, '_, '_, '_, '_> {
                 && name == count
             {
                 let own = self.positions(&Dim::Known(u64::try_from(*count_of_all).unwrap_or_default()));
-                *count_of_all = own.count().known().and_then(|own| i64::try_from(own).ok()).unwrap_or(*count_of_all);
+                *count_of_all =
+                    own.count().known().and_then(|own| i64::try_from(own).ok()).unwrap_or(*count_of_all);
             }
         }
         attributes
@@ -270,10 +283,18 @@ impl Writer<'_, '_, '_, '_, '_> {
 
     /// Returns the sum of earlier parts, for a node that can add to it.
     fn sum_so_far(&mut self, data: &NodeData, pieces: &Pieces) -> Option<Value> {
-        let result =
-            data.outputs.first().copied().flatten().filter(|_| pieces.accumulates.is_some() && data.results().count() == 1)?;
+        let result = data
+            .outputs
+            .first()
+            .copied()
+            .flatten()
+            .filter(|_| pieces.accumulates.is_some() && data.results().count() == 1)?;
         // If another part's node reads this part's own addend, the addend must be made separately.
-        let apart = self.maker.uses(result).iter().any(|site| matches!(site, Use::Operand(node, _) if !self.is_beside(*node)));
+        let apart = self
+            .maker
+            .uses(result)
+            .iter()
+            .any(|site| matches!(site, Use::Operand(node, _) if !self.is_beside(*node)));
         if apart { None } else { self.joined.get(&result)?.last().copied() }
     }
 
@@ -333,9 +354,12 @@ impl Writer<'_, '_, '_, '_, '_> {
     /// Returns a whole value for this part. A moved form of the caller's data (such as a transposed
     /// weight) is recomputed in each part, so that it is not kept between parts.
     fn weights(&mut self, value: Value) -> Value {
-        let Some(node) = self.module().producer(value).filter(|node| self.moves_weights(*node)) else { return value };
+        let Some(node) = self.module().producer(value).filter(|node| self.moves_weights(*node)) else {
+            return value;
+        };
         let data = self.module().node(node).clone();
-        let operands: Vec<_> = data.inputs.iter().map(|operand| operand.map(|operand| self.whole(operand))).collect();
+        let operands: Vec<_> =
+            data.inputs.iter().map(|operand| operand.map(|operand| self.whole(operand))).collect();
         let result = Some((self.name(value), self.module().ty(value).clone()));
         let made = self.append(self.maker.node(data.operator, operands, data.attributes), &[result]);
         let copy = self.module().node(made).results().next().unwrap_or(value);
@@ -352,7 +376,9 @@ impl Writer<'_, '_, '_, '_, '_> {
                 return false;
             }
             let made_by = |value| self.module().producer(value);
-            open.extend(self.module().node(node).operands().filter_map(made_by).filter(|node| seen.insert(*node)));
+            open.extend(
+                self.module().node(node).operands().filter_map(made_by).filter(|node| seen.insert(*node)),
+            );
         }
         true
     }
@@ -360,7 +386,8 @@ impl Writer<'_, '_, '_, '_, '_> {
     /// Returns whether a node only moves elements, without arithmetic.
     fn moves(&self, node: Node) -> bool {
         let data = self.module().node(node);
-        let free = lookup(&data.operator).is_some_and(|info| info.moves_elements() && info.repeat == Repeat::Yes);
+        let free =
+            lookup(&data.operator).is_some_and(|info| info.moves_elements() && info.repeat == Repeat::Yes);
         free && data.bodies().next().is_none() && data.results().count() == 1
     }
 
@@ -497,7 +524,9 @@ impl Writer<'_, '_, '_, '_, '_> {
     fn is_needed(&self, value: Value) -> bool {
         self.maker.uses(value).iter().any(|site| match site {
             Use::Output(..) => true,
-            Use::Operand(node, _) => self.module().node(*node).graph != self.module().main() || self.is_beside(*node),
+            Use::Operand(node, _) => {
+                self.module().node(*node).graph != self.module().main() || self.is_beside(*node)
+            }
         })
     }
 
@@ -520,8 +549,10 @@ impl Writer<'_, '_, '_, '_, '_> {
         }
         self.mark_needed();
         let Around { before, between, behind } = around;
-        let (divided, rest): (Vec<Node>, Vec<Node>) = between.iter().partition(|node| self.marks.get(**node) == Mark::Divided);
-        let (early, late): (Vec<Node>, Vec<Node>) = rest.iter().partition(|node| self.marks.get(**node) == Mark::Needed);
+        let (divided, rest): (Vec<Node>, Vec<Node>) =
+            between.iter().partition(|node| self.marks.get(**node) == Mark::Divided);
+        let (early, late): (Vec<Node>, Vec<Node>) =
+            rest.iter().partition(|node| self.marks.get(**node) == Mark::Needed);
         let main = self.module().main();
         // Erased nodes stay at the end of the list, in order of their operands, until the rewriter
         // finishes.
@@ -570,7 +601,8 @@ impl Writer<'_, '_, '_, '_, '_> {
         let dims = ty.tensor().and_then(|tensor| tensor.shape.clone()).unwrap_or_default();
         let derives = operator.domain.is_empty() && &*operator.name == "Reshape";
         let ranges = &self.module().domain().ranges;
-        let may_be_zero = |axis: &usize| dims.get(*axis).is_some_and(|dim| !Stretch::whole(dim).has_some(ranges));
+        let may_be_zero =
+            |axis: &usize| dims.get(*axis).is_some_and(|dim| !Stretch::whole(dim).has_some(ranges));
         match piece.axis().filter(|axis| derives && may_be_zero(axis)) {
             Some(axis) => self.maker.extents_but(&dims, axis),
             None => self.maker.extents(&dims, derives),
@@ -582,7 +614,9 @@ impl Writer<'_, '_, '_, '_, '_> {
         let mut open: Vec<Node> = [&self.once[..], &self.order[..]].concat();
         while let Some(node) = open.pop() {
             for value in self.module().reads(node) {
-                if let Some(before) = self.module().producer(value).filter(|before| self.marks.get(*before) == Mark::Between) {
+                if let Some(before) =
+                    self.module().producer(value).filter(|before| self.marks.get(*before) == Mark::Between)
+                {
                     self.marks.set(before, Mark::Needed);
                     open.push(before);
                 }

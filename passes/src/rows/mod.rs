@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use memc_ir::{Dim, DimExpr, Module, Node, NodeData, SecondaryMap, Stage, TensorType, Value, ValueType};
 use memc_ops::{
-    Item, Piece, Pieces, SplitAxes, Stretch, Typed, View, feeds_unrepeatable, lookup, pieces_giving, pieces_reaching, repeatable,
-    rests_on_defaults,
+    Item, Piece, Pieces, SplitAxes, Stretch, Typed, View, feeds_unrepeatable, lookup, pieces_giving,
+    pieces_reaching, repeatable, rests_on_defaults,
 };
 
 use crate::analysis::windows::KnownData;
@@ -148,7 +148,8 @@ impl<'m> Analysis<'m> {
                 }
                 continue;
             };
-            for (position, (operand, wants)) in module.node(*node).inputs.iter().zip(&step.reads).enumerate() {
+            for (position, (operand, wants)) in module.node(*node).inputs.iter().zip(&step.reads).enumerate()
+            {
                 let is_read = !matches!(&step.how, How::Some(kept) if !kept.contains(&position));
                 if let Some(operand) = operand.filter(|_| is_read) {
                     analysis.need(operand, wants);
@@ -166,7 +167,8 @@ impl<'m> Analysis<'m> {
             Need::Whole => return,
             Need::Unread => wants.clone(),
             Need::Part(known) if known.len() == wants.len() => {
-                let both = |(a, b): (&Option<Stretch>, &Option<Stretch>)| a.as_ref()?.hull(b.as_ref()?, ranges);
+                let both =
+                    |(a, b): (&Option<Stretch>, &Option<Stretch>)| a.as_ref()?.hull(b.as_ref()?, ranges);
                 known.iter().zip(wants).map(both).collect()
             }
             Need::Part(_) => Vec::new(),
@@ -187,7 +189,11 @@ impl<'m> Analysis<'m> {
     }
 
     fn typed(&self, node: Node) -> Typed<'m> {
-        if self.module.domain().is_empty() { Typed::of(self.module, node) } else { Typed::largest(self.module, node) }
+        if self.module.domain().is_empty() {
+            Typed::of(self.module, node)
+        } else {
+            Typed::largest(self.module, node)
+        }
     }
 
     /// Returns whether a node must stay as it is.
@@ -195,7 +201,9 @@ impl<'m> Analysis<'m> {
         let data = self.module.node(node);
         let values = || data.operands().chain(data.results());
         let is_odd = |value: Value| {
-            self.rests[value] || self.unrounded.holds(value) || self.dims(value).is_none_or(|dims| dims.iter().any(Dim::is_open))
+            self.rests[value]
+                || self.unrounded.holds(value)
+                || self.dims(value).is_none_or(|dims| dims.iter().any(Dim::is_open))
         };
         self.kept[node]
             || !repeatable(self.module, node)
@@ -211,8 +219,8 @@ impl<'m> Analysis<'m> {
         let data = self.module.node(node);
         let first = data.outputs.first().copied().flatten();
         let is_plain = |value: Value| self.needs[value] == Need::Whole;
-        let may_cut =
-            data.operator.domain.is_empty() && matches!(&*data.operator.name, "Slice" | "Split" | "Gather" | "GatherND");
+        let may_cut = data.operator.domain.is_empty()
+            && matches!(&*data.operator.name, "Slice" | "Split" | "Gather" | "GatherND");
         if self.stays(node) || (!may_cut && first.is_none_or(is_plain)) {
             return None;
         }
@@ -259,14 +267,19 @@ impl<'m> Analysis<'m> {
         }
         let wanted = self.wanted(node)?;
         let dims = self.dims(data.outputs.first().copied().flatten()?)?;
-        let operand_dims: Vec<&[Dim]> =
-            data.inputs.iter().map(|value| value.and_then(|value| self.dims(value)).unwrap_or_default()).collect();
+        let operand_dims: Vec<&[Dim]> = data
+            .inputs
+            .iter()
+            .map(|value| value.and_then(|value| self.dims(value)).unwrap_or_default())
+            .collect();
         let mut made: Wants = vec![None; dims.len()];
         let mut reads: Vec<Wants> = operand_dims.iter().map(|dims| vec![None; dims.len()]).collect();
         let (mut pads, mut extents) = (None::<Vec<i64>>, None);
         for (axis, want) in wanted.iter().enumerate() {
             let Some(want) = want.as_ref().filter(|want| want.has_some(ranges)) else { continue };
-            let Some(found) = pieces_giving(typed, axis, |operands| pieces_reaching(typed, operands)) else { continue };
+            let Some(found) = pieces_giving(typed, axis, |operands| pieces_reaching(typed, operands)) else {
+                continue;
+            };
             if !self.is_plain(node, &found, axis, &operand_dims) {
                 continue;
             }
@@ -274,7 +287,9 @@ impl<'m> Analysis<'m> {
                 None => None,
                 Some(reach) => {
                     let from = operand_dims.first().and_then(|dims| dims.get(axis));
-                    let Some(taken) = from.and_then(|from| reach.of(want, from, &dims[axis], ranges)) else { continue };
+                    let Some(taken) = from.and_then(|from| reach.of(want, from, &dims[axis], ranges)) else {
+                        continue;
+                    };
                     Some(taken)
                 }
             };
@@ -312,8 +327,11 @@ impl<'m> Analysis<'m> {
     /// operands.
     fn is_plain(&self, node: Node, found: &Pieces, axis: usize, operands: &[&[Dim]]) -> bool {
         let data = self.module.node(node);
-        let Some(dims) = data.outputs.first().copied().flatten().and_then(|value| self.dims(value)) else { return false };
-        let is_own = |index: usize| data.outputs[index].is_none() || found.results[index] == Piece::Along(axis);
+        let Some(dims) = data.outputs.first().copied().flatten().and_then(|value| self.dims(value)) else {
+            return false;
+        };
+        let is_own =
+            |index: usize| data.outputs[index].is_none() || found.results[index] == Piece::Along(axis);
         let is_same = |(operand, piece): (usize, &Piece)| match piece {
             Piece::Whole => true,
             Piece::Along(at) => {
@@ -337,7 +355,8 @@ impl<'m> Analysis<'m> {
 
     /// Returns the elements of a small tensor of integers, as expressions.
     fn integers(&self, value: Value) -> Option<Vec<DimExpr>> {
-        let constant = || memc_ops::Data::from_constant(self.module.constant(self.module.constant_of(value)?));
+        let constant =
+            || memc_ops::Data::from_constant(self.module.constant(self.module.constant_of(value)?));
         let data = self.data[value].as_deref().cloned().or_else(constant)?;
         data.items.iter().map(Item::expr).collect()
     }
@@ -362,18 +381,25 @@ impl<'m> Analysis<'m> {
         let whole = vec![None; rank];
         let Some(node) = self.module.producer(value) else { return whole };
         let position = self.module.node(node).outputs.iter().position(|result| *result == Some(value));
-        self.steps.get(&node).zip(position).and_then(|(step, position)| step.made.get(position).cloned()).unwrap_or(whole)
+        self.steps
+            .get(&node)
+            .zip(position)
+            .and_then(|(step, position)| step.made.get(position).cloned())
+            .unwrap_or(whole)
     }
 
     /// Returns the nodes for which operands would be copied that have more bytes than the results save.
     fn wasteful(&self) -> Vec<Node> {
         let is_wasteful = |(node, step): &(&Node, &Step)| {
             let data = self.module.node(**node);
-            if matches!(step.how, How::Cut(_)) || !changes(data, step, &|value| !is_all(&self.at_hand(value))) {
+            if matches!(step.how, How::Cut(_)) || !changes(data, step, &|value| !is_all(&self.at_hand(value)))
+            {
                 return false;
             }
             let copied = data.inputs.iter().zip(&step.reads).map(|(operand, wants)| match operand {
-                Some(operand) if !wants.is_empty() && *wants != self.at_hand(*operand) => self.bytes(*operand, wants),
+                Some(operand) if !wants.is_empty() && *wants != self.at_hand(*operand) => {
+                    self.bytes(*operand, wants)
+                }
                 _ => 0,
             });
             let saved = data.outputs.iter().zip(&step.made).map(|(result, made)| match result {

@@ -36,7 +36,10 @@ fn wants(of: &Analysis<'_>, value: Value) -> Option<Wants> {
 
 /// Returns positions that are counted from the first one of a stretch, counted from zero.
 fn within(base: &Stretch, own: Option<&Stretch>) -> Stretch {
-    own.map_or_else(|| base.clone(), |own| Stretch { start: base.start.add(&own.start), end: base.start.add(&own.end) })
+    own.map_or_else(
+        || base.clone(),
+        |own| Stretch { start: base.start.add(&own.start), end: base.start.add(&own.end) },
+    )
 }
 
 /// Returns the stretch of `count` positions from a position on, which counts from the end if it is
@@ -64,15 +67,20 @@ fn stretch(of: &Analysis<'_>, from: &DimExpr, extent: &Dim, count: &Dim) -> Opti
 
 fn sliced(of: &Analysis<'_>, node: Node) -> Option<Step> {
     let data = of.module.node(node);
-    let (source, result) = (data.inputs.first().copied().flatten()?, data.outputs.first().copied().flatten()?);
+    let (source, result) =
+        (data.inputs.first().copied().flatten()?, data.outputs.first().copied().flatten()?);
     let (from, to) = (of.dims(source)?, of.dims(result)?);
     let stated = |name: &str, operand: usize| match data.inputs.get(operand).copied().flatten() {
         Some(value) => of.integers(value).map(Some),
-        None => Some(data.ints(name).map(|numbers| numbers.iter().map(|number| DimExpr::constant(*number)).collect())),
+        None => Some(
+            data.ints(name).map(|numbers| numbers.iter().map(|number| DimExpr::constant(*number)).collect()),
+        ),
     };
     let starts: Vec<DimExpr> = stated("starts", 1)??;
     let axes: Vec<usize> = match stated("axes", 3)? {
-        Some(axes) => axes.iter().map(|axis| normalize_axis(axis.as_constant()?, from.len())).collect::<Option<_>>()?,
+        Some(axes) => {
+            axes.iter().map(|axis| normalize_axis(axis.as_constant()?, from.len())).collect::<Option<_>>()?
+        }
         None => (0..starts.len()).collect(),
     };
     let steps = stated("steps", 4)?.unwrap_or_default();
@@ -216,7 +224,8 @@ fn concatenated(of: &Analysis<'_>, node: Node) -> Option<Step> {
 /// Handles pads of which only some positions are needed.
 fn padded(of: &Analysis<'_>, node: Node) -> Option<Step> {
     let data = of.module.node(node);
-    let (source, result) = (data.inputs.first().copied().flatten()?, data.outputs.first().copied().flatten()?);
+    let (source, result) =
+        (data.inputs.first().copied().flatten()?, data.outputs.first().copied().flatten()?);
     let from: Vec<u64> = of.dims(source)?.iter().map(Dim::known).collect::<Option<_>>()?;
     let is_moved = data.inputs.get(3).copied().flatten().is_some();
     let pads: Vec<i64> = match data.ints("pads") {

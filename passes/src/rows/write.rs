@@ -11,8 +11,12 @@ use super::{How, INFO, Step, Wants, changes, is_all, narrowed};
 /// Writes the steps of an analysis; returns the number of edits. Replaced nodes stay, without readers.
 pub(super) fn write(module: &mut Module, steps: &BTreeMap<Node, Step>) -> u64 {
     let nodes = module.graph(module.main()).nodes.clone();
-    let mut writer =
-        Writer { maker: Maker::new(module, INFO.name), narrow: BTreeMap::new(), cuts: BTreeMap::new(), finals: Vec::new() };
+    let mut writer = Writer {
+        maker: Maker::new(module, INFO.name),
+        narrow: BTreeMap::new(),
+        cuts: BTreeMap::new(),
+        finals: Vec::new(),
+    };
     for node in nodes {
         if let Some(step) = steps.get(&node) {
             let data = writer.maker.module().node(node).clone();
@@ -45,8 +49,12 @@ impl Writer<'_> {
 
     fn node(&mut self, node: Node, step: &Step) {
         let data = self.maker.module().node(node).clone();
-        let results: Vec<(usize, Value)> =
-            data.outputs.iter().enumerate().filter_map(|(position, value)| Some((position, (*value)?))).collect();
+        let results: Vec<(usize, Value)> = data
+            .outputs
+            .iter()
+            .enumerate()
+            .filter_map(|(position, value)| Some((position, (*value)?)))
+            .collect();
         if let How::Cut(cuts) = &step.how {
             let Some(source) = data.inputs.first().copied().flatten() else { return };
             for (position, result) in results {
@@ -74,14 +82,18 @@ impl Writer<'_> {
                     attributes.retain(|(name, _)| name != "pads" && name != "auto_pad");
                     attributes.push(("pads".to_owned(), Attribute::Ints(pads.clone())));
                 }
-                if let Some(position) = extents.filter(|position| operands.get(*position).copied().flatten().is_some()) {
+                if let Some(position) =
+                    extents.filter(|position| operands.get(*position).copied().flatten().is_some())
+                {
                     let ty = narrowed(self.maker.module(), first, &made);
                     let dims = ty.tensor().and_then(|ty| ty.shape.clone()).unwrap_or_default();
                     let derives = data.operator.domain.is_empty() && &*data.operator.name == "Reshape";
                     operands[position] = Some(self.maker.extents(&dims, derives));
                 }
             }
-            How::Integers(dims, numbers) => operands[1] = Some(self.maker.integer_tensor("indices", dims, numbers)),
+            How::Integers(dims, numbers) => {
+                operands[1] = Some(self.maker.integer_tensor("indices", dims, numbers))
+            }
             How::Some(kept) => {
                 operands = kept.iter().map(|position| operands[*position]).collect();
                 if let [Some(one)] = operands[..] {
@@ -116,7 +128,10 @@ impl Writer<'_> {
         let mut types: Vec<Option<(String, ValueType)>> = Vec::new();
         for (position, result) in results.iter().enumerate() {
             types.push(result.map(|result| {
-                (self.maker.name_after(result, "rows"), narrowed(self.maker.module(), result, &step.made[position]))
+                (
+                    self.maker.name_after(result, "rows"),
+                    narrowed(self.maker.module(), result, &step.made[position]),
+                )
             }));
         }
         let made = self.maker.insert(Some(before), new, &types);
@@ -141,7 +156,9 @@ impl Writer<'_> {
 
     /// Gives a value the name of the one for which it stands.
     fn end(&mut self, value: Value, result: Value) {
-        if self.maker.module().ty(value) == self.maker.module().ty(result) && self.maker.take_over(value, result) {
+        if self.maker.module().ty(value) == self.maker.module().ty(result)
+            && self.maker.take_over(value, result)
+        {
             return;
         }
         let Some(old) = self.maker.module().producer(result) else { return };
@@ -156,7 +173,8 @@ impl Writer<'_> {
             return *known;
         }
         let dims = self.dims(value);
-        let (mut source, held) = self.narrow.get(&value).cloned().unwrap_or_else(|| (value, vec![None; dims.len()]));
+        let (mut source, held) =
+            self.narrow.get(&value).cloned().unwrap_or_else(|| (value, vec![None; dims.len()]));
         for (axis, extent) in dims.iter().enumerate() {
             let whole = Stretch::whole(extent);
             let held = held.get(axis).cloned().flatten().unwrap_or_else(|| whole.clone());

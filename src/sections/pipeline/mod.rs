@@ -56,7 +56,12 @@ pub(super) struct Step<'g> {
 ///
 /// # Errors
 /// See [`super::split`].
-pub(super) fn split_step(file: &ModelFile, request: &Request, devices: &Devices, schedule: Schedule) -> Result<Sections, Error> {
+pub(super) fn split_step(
+    file: &ModelFile,
+    request: &Request,
+    devices: &Devices,
+    schedule: Schedule,
+) -> Result<Sections, Error> {
     let whole = Graph::new(file, request)?;
     places::loss(&whole).ok_or(SplitError::NoLoss)?;
     if devices.micro_batches == 1 {
@@ -86,7 +91,12 @@ fn with_part<T>(
     go_on(&part)
 }
 
-fn divided(file: &ModelFile, request: &Request, devices: &Devices, step: &Step<'_>) -> Result<Sections, Error> {
+fn divided(
+    file: &ModelFile,
+    request: &Request,
+    devices: &Devices,
+    step: &Step<'_>,
+) -> Result<Sections, Error> {
     let make = || Division::new(step.part, devices, request, step.work(devices))?.has_pieces();
     let job = Job { file, graph: step.part, request, devices, step: Some(step) };
     job.best(&make)
@@ -101,7 +111,8 @@ impl<'g> Step<'g> {
         schedule: Schedule,
     ) -> Result<Self, SplitError> {
         let trained = trained(whole);
-        let may = |unit: usize| !trained.contains(&unit) && parts.is_none_or(|parts| repeats(whole, parts, unit));
+        let may =
+            |unit: usize| !trained.contains(&unit) && parts.is_none_or(|parts| repeats(whole, parts, unit));
         let possible = cones(part, devices, &may);
         let roles = Roles::of(whole, possible, parts)?;
         Ok(Self { whole, part, parts, roles, schedule })
@@ -122,7 +133,9 @@ impl<'g> Step<'g> {
             *work.nanos.entry(anchor).or_default() += item.nanos;
             work.weights.entry(anchor).or_default().extend(item.weights.iter().cloned());
             for name in &item.reads {
-                if let Some(maker) = self.part.maker.get(name).filter(|maker| self.roles.forward.contains(maker)) {
+                if let Some(maker) =
+                    self.part.maker.get(name).filter(|maker| self.roles.forward.contains(maker))
+                {
                     held.entry(*maker).or_default().insert(name);
                 }
             }
@@ -145,7 +158,8 @@ impl<'g> Step<'g> {
         for _ in 0..MAX_ROUNDS {
             let (portions, saved) = self.portions(job.devices, owned, &wanted)?;
             let sections = self.sections(job, portions, false)?;
-            let over = |device: &DeviceMemory| device.budget.map_or(0, |budget| device.peak.saturating_sub(budget));
+            let over =
+                |device: &DeviceMemory| device.budget.map_or(0, |budget| device.peak.saturating_sub(budget));
             let over: Vec<u64> = sections.manifest.devices.iter().map(over).collect();
             let can_save = |(rank, over): (usize, &u64)| *over > 0 && saved[rank] >= wanted[rank];
             if !over.iter().enumerate().any(can_save) {
@@ -168,7 +182,12 @@ impl<'g> Step<'g> {
 
     /// Returns the sections of a division, and the bytes that each device holds less by recomputation if it
     /// is to save `wanted` bytes.
-    fn portions(&self, devices: &Devices, owned: &[Vec<usize>], wanted: &[u64]) -> Result<(Vec<Portion>, Vec<u64>), SplitError> {
+    fn portions(
+        &self,
+        devices: &Devices,
+        owned: &[Vec<usize>],
+        wanted: &[u64],
+    ) -> Result<(Vec<Portion>, Vec<u64>), SplitError> {
         let mut portions = places::portions(self.whole, &self.roles, owned, self.parts)?;
         let mut all_saved = vec![0; devices.count];
         for rank in (0..devices.count).filter(|rank| wanted[*rank] > 0) {
@@ -182,10 +201,13 @@ impl<'g> Step<'g> {
             let held = self.in_flight(devices, rank).max(1);
             let (again, saved) = halves.recomputed(wanted[rank].div_ceil(held));
             all_saved[rank] = saved.saturating_mul(held);
-            let is_backward = |portion: &&mut Portion| portion.rank == rank && portion.phase == Some(Phase::Backward);
+            let is_backward =
+                |portion: &&mut Portion| portion.rank == rank && portion.phase == Some(Phase::Backward);
             for portion in portions.iter_mut().filter(|portion| is_backward(portion)) {
-                let makers =
-                    again.iter().flat_map(|unit| &self.part.units[*unit].reads).filter_map(|name| self.part.maker.get(name));
+                let makers = again
+                    .iter()
+                    .flat_map(|unit| &self.part.units[*unit].reads)
+                    .filter_map(|name| self.part.maker.get(name));
                 portion.units.extend(makers.filter_map(|maker| cones.get(maker)).flatten());
                 portion.units.extend(&again);
             }
@@ -204,7 +226,8 @@ impl<'g> Step<'g> {
     /// Plans sections and derives the manifest.
     fn sections(&self, job: &Job<'_>, portions: Vec<Portion>, has_limits: bool) -> Result<Sections, Error> {
         let is_once = |phase: Option<Phase>| self.parts.is_some() && phase.is_some_and(Phase::is_once);
-        let cuts = cut::cuts(portions, &|portion| if is_once(portion.phase) { self.whole } else { self.part });
+        let cuts =
+            cut::cuts(portions, &|portion| if is_once(portion.phase) { self.whole } else { self.part });
         let joins = self.joins(&cuts)?;
         let devices = job.devices;
         linked(&cuts, devices)?;
@@ -237,13 +260,20 @@ impl<'g> Step<'g> {
                 let (held, _) = most_held(&programs[rank], &own, &sizes, &BTreeSet::new());
                 Some(budget.saturating_sub(self.weights(&own)).saturating_sub(held))
             };
-            request.budgets =
-                cut.portion.ranks().filter_map(rest).min().map(|rest| Budget::from(Size::Bytes(rest))).into_iter().collect();
+            request.budgets = cut
+                .portion
+                .ranks()
+                .filter_map(rest)
+                .min()
+                .map(|rest| Budget::from(Size::Bytes(rest)))
+                .into_iter()
+                .collect();
             all.push(plan(&section, &request)?);
         }
         let (file, request) = (job.file, job.request);
         let (planned, sizes, pipeline) = (&all, &sizes, Some(joins));
-        let manifest = Story { file, request, devices, cuts, planned, programs, sizes, pipeline }.manifest()?;
+        let manifest =
+            Story { file, request, devices, cuts, planned, programs, sizes, pipeline }.manifest()?;
         Ok(Sections { planned: all, prepared: None, manifest })
     }
 
@@ -262,13 +292,16 @@ impl<'g> Step<'g> {
             once: BTreeSet::new(),
             collectives: Vec::new(),
         };
-        let is_unmade = |name: &&String| !self.whole.inputs.contains(name) && cuts.iter().all(|cut| !cut.outputs.contains(name));
+        let is_unmade = |name: &&String| {
+            !self.whole.inputs.contains(name) && cuts.iter().all(|cut| !cut.outputs.contains(name))
+        };
         if let Some(name) = cuts.iter().flat_map(|cut| &cut.inputs).find(is_unmade) {
             return Err(SplitError::Section { cause: format!("no section makes `{name}`") });
         }
         let Some(parts) = self.parts else { return Ok(joins) };
         let repeated = parts.repeated.iter();
-        joins.pipeline.repeated = repeated.map(|(value, axis)| Repeated { value: value.clone(), axis: *axis as u64 }).collect();
+        joins.pipeline.repeated =
+            repeated.map(|(value, axis)| Repeated { value: value.clone(), axis: *axis as u64 }).collect();
         let is_once = |at: &usize| cuts[*at].portion.phase.is_some_and(Phase::is_once);
         let (maker, readers) = (makers(cuts), readers(cuts));
         let empty = Vec::new();
@@ -321,8 +354,9 @@ fn trained(graph: &Graph<'_>) -> BTreeSet<usize> {
     let (mut of_inputs, mut of_parameters): (BTreeSet<usize>, BTreeSet<usize>) = Default::default();
     for &unit in &graph.order {
         let item = &graph.units[unit];
-        let depends =
-            |on: &BTreeSet<usize>| item.reads.iter().any(|name| graph.maker.get(name).is_some_and(|maker| on.contains(maker)));
+        let depends = |on: &BTreeSet<usize>| {
+            item.reads.iter().any(|name| graph.maker.get(name).is_some_and(|maker| on.contains(maker)))
+        };
         if depends(&of_inputs) || item.reads.iter().any(|name| !graph.maker.contains_key(name)) {
             of_inputs.insert(unit);
         }
@@ -344,7 +378,11 @@ fn repeats(graph: &Graph<'_>, parts: &Parts, unit: usize) -> bool {
     }
     let depends = |name: &String| {
         parts.pieces.contains_key(name)
-            || graph.ancestors(name).iter().flat_map(|unit| &graph.units[*unit].reads).any(|name| parts.pieces.contains_key(name))
+            || graph
+                .ancestors(name)
+                .iter()
+                .flat_map(|unit| &graph.units[*unit].reads)
+                .any(|name| parts.pieces.contains_key(name))
     };
     !parts.late.contains(&unit) && !item.reads.iter().any(depends)
 }

@@ -25,14 +25,19 @@ const INT64: i32 = 7;
 ///
 /// # Errors
 /// A name is taken, or the model exceeds the size of a file.
-pub(in crate::sections) fn part_model(file: &ModelFile, graph: &Graph<'_>, parts: &Parts) -> Result<ModelFile, Error> {
+pub(in crate::sections) fn part_model(
+    file: &ModelFile,
+    graph: &Graph<'_>,
+    parts: &Parts,
+) -> Result<ModelFile, Error> {
     let proto = file.graph();
     let taken: BTreeSet<&str> = proto.initializer.iter().map(|tensor| tensor.name()).collect();
     let mut edit = GraphEdit::default();
     let stated = proto.value_info.iter().chain(&proto.input).chain(&proto.output).map(|info| info.name());
     for name in stated {
         if let Some(dims) = extents(graph, parts, name) {
-            edit.value_dims.insert(name.to_owned(), dims.iter().map(|extent| i64::try_from(*extent).ok()).collect());
+            edit.value_dims
+                .insert(name.to_owned(), dims.iter().map(|extent| i64::try_from(*extent).ok()).collect());
         }
     }
     // What is made once a step comes from outside; its maker stays, under another name, so that nodes keep
@@ -47,9 +52,9 @@ pub(in crate::sections) fn part_model(file: &ModelFile, graph: &Graph<'_>, parts
     for (index, tensor) in proto.initializer.iter().enumerate() {
         let Some(axis) = parts.repeated.get(tensor.name()) else { continue };
         let share = constant_share(graph, tensor.name(), *axis, parts.count);
-        let (share, dims) = share
-            .zip(extents(graph, parts, tensor.name()))
-            .ok_or_else(|| SplitError::Section { cause: format!("parts of `{}` are not equal", tensor.name()) })?;
+        let (share, dims) = share.zip(extents(graph, parts, tensor.name())).ok_or_else(|| {
+            SplitError::Section { cause: format!("parts of `{}` are not equal", tensor.name()) }
+        })?;
         edit.dropped_initializers.insert(index);
         let tensor = TensorProto {
             name: tensor.name.clone(),
@@ -63,9 +68,12 @@ pub(in crate::sections) fn part_model(file: &ModelFile, graph: &Graph<'_>, parts
     let mut nodes = Vec::new();
     for (unit, node) in proto.node.iter().enumerate() {
         if node.output.iter().any(|name| parts.given.contains(name)) {
-            let renamed = |name: &String| if parts.given.contains(name) { format!("{name}{WHOLE}") } else { name.clone() };
+            let renamed = |name: &String| {
+                if parts.given.contains(name) { format!("{name}{WHOLE}") } else { name.clone() }
+            };
             let outputs = Some(node.output.iter().map(renamed).collect());
-            nodes.push(NodePiece::Original { index: unit, edit: NodeEdit { outputs, ..NodeEdit::default() } });
+            nodes
+                .push(NodePiece::Original { index: unit, edit: NodeEdit { outputs, ..NodeEdit::default() } });
             continue;
         }
         let Some((position, result)) = parts.stated.get(&unit) else {
@@ -73,18 +81,25 @@ pub(in crate::sections) fn part_model(file: &ModelFile, graph: &Graph<'_>, parts
             continue;
         };
         let (name, mut inputs) = (format!("{result}{ENDING}"), node.input.clone());
-        let dims = extents(graph, parts, result).ok_or_else(|| SplitError::Unsized { name: result.clone() })?;
+        let dims =
+            extents(graph, parts, result).ok_or_else(|| SplitError::Unsized { name: result.clone() })?;
         if taken.contains(name.as_str()) || graph.maker.contains_key(&name) || inputs.len() <= *position {
-            return Err(SplitError::Section { cause: format!("`{name}` is the name of another value") }.into());
+            return Err(
+                SplitError::Section { cause: format!("`{name}` is the name of another value") }.into()
+            );
         }
         inputs[*position].clone_from(&name);
-        nodes.push(NodePiece::Original { index: unit, edit: NodeEdit { inputs: Some(inputs), ..NodeEdit::default() } });
+        nodes.push(NodePiece::Original {
+            index: unit,
+            edit: NodeEdit { inputs: Some(inputs), ..NodeEdit::default() },
+        });
         edit.new_initializers.push((name.clone(), TensorSource::Owned(Box::new(integers(&name, &dims)))));
     }
     edit.nodes = Some(nodes);
     let ir_version = raised(file, !edit.new_initializers.is_empty());
     let edit = ModelEdit { graph: edit, ir_version, ..ModelEdit::default() };
-    let splice = ModelSplice::new(file, &edit).map_err(|error| SplitError::Section { cause: error.to_string() })?;
+    let splice =
+        ModelSplice::new(file, &edit).map_err(|error| SplitError::Section { cause: error.to_string() })?;
     Ok(ModelFile::from_bytes(splice.to_vec())?.beside(file.path()))
 }
 
@@ -92,9 +107,15 @@ pub(in crate::sections) fn part_model(file: &ModelFile, graph: &Graph<'_>, parts
 ///
 /// # Errors
 /// A value has other extents.
-pub(in crate::sections) fn verify(whole: &Graph<'_>, part: &Graph<'_>, parts: &Parts) -> Result<(), SplitError> {
+pub(in crate::sections) fn verify(
+    whole: &Graph<'_>,
+    part: &Graph<'_>,
+    parts: &Parts,
+) -> Result<(), SplitError> {
     let made = parts.nodes.iter().flat_map(|unit| &whole.units[*unit].makes);
-    for name in made.chain(&part.inputs).chain(parts.pieces.keys().filter(|name| whole.known.contains_key(*name))) {
+    for name in
+        made.chain(&part.inputs).chain(parts.pieces.keys().filter(|name| whole.known.contains_key(*name)))
+    {
         let found = part.tensors.get(name).map(|tensor| tensor.shape.clone());
         let expected = extents(whole, parts, name);
         if found != expected {
@@ -125,7 +146,8 @@ fn extents(graph: &Graph<'_>, parts: &Parts, name: &str) -> Option<Vec<u64>> {
 }
 
 fn integers(name: &str, dims: &[u64]) -> TensorProto {
-    let bytes: Vec<u8> = dims.iter().flat_map(|extent| i64::try_from(*extent).unwrap_or(i64::MAX).to_le_bytes()).collect();
+    let bytes: Vec<u8> =
+        dims.iter().flat_map(|extent| i64::try_from(*extent).unwrap_or(i64::MAX).to_le_bytes()).collect();
     TensorProto {
         name: Some(name.to_owned()),
         data_type: Some(INT64),

@@ -78,7 +78,14 @@ enum End {
 
 impl<'g> Walk<'g> {
     fn new(graph: &'g Graph<'g>, count: u64, batch: u64) -> Self {
-        Self { graph, count, batch, prepared: BTreeSet::new(), repeated: BTreeMap::new(), shared: BTreeMap::new() }
+        Self {
+            graph,
+            count,
+            batch,
+            prepared: BTreeSet::new(),
+            repeated: BTreeMap::new(),
+            shared: BTreeMap::new(),
+        }
     }
 
     /// Walks until nothing changes, and rejects nodes that need the whole batch.
@@ -91,12 +98,18 @@ impl<'g> Walk<'g> {
         self.retract(&mut found);
         for &unit in &found.late {
             let item = &self.graph.units[unit];
-            if let Some(name) = item.reads.iter().find(|name| found.pieces.get(*name).is_some_and(|piece| !piece.is_added())) {
+            if let Some(name) =
+                item.reads.iter().find(|name| found.pieces.get(*name).is_some_and(|piece| !piece.is_added()))
+            {
                 return Err(SplitError::Undivided { node: self.graph.title(unit), value: name.clone() });
             }
         }
         let joins = |piece: Piece| piece.is_added() || matches!(piece, Piece::Along(_));
-        let output = self.graph.outputs.iter().find(|name| found.pieces.get(*name).is_some_and(|piece| !joins(*piece)));
+        let output = self
+            .graph
+            .outputs
+            .iter()
+            .find(|name| found.pieces.get(*name).is_some_and(|piece| !joins(*piece)));
         match output {
             Some(name) => Err(SplitError::Unjoined { name: name.clone() }),
             None => Ok(found),
@@ -125,11 +138,15 @@ impl<'g> Walk<'g> {
             if !is_needed && !item.makes.iter().all(|name| graph.known.contains_key(name)) {
                 continue;
             }
-            if let Some((name, axis)) = item.makes.iter().find_map(|name| Some((name, *self.shared.get(name)?))) {
+            if let Some((name, axis)) =
+                item.makes.iter().find_map(|name| Some((name, *self.shared.get(name)?)))
+            {
                 found.pieces.insert(name.clone(), Piece::Along(axis));
                 continue;
             }
-            if let Some((name, axis)) = item.makes.iter().find_map(|name| Some((name, *self.repeated.get(name)?))) {
+            if let Some((name, axis)) =
+                item.makes.iter().find_map(|name| Some((name, *self.repeated.get(name)?)))
+            {
                 found.pieces.insert(name.clone(), Piece::Along(axis));
                 found.nodes.extend(is_needed.then_some(unit));
                 found.stated.insert(unit, (usize::from(operator(graph, unit) == "Expand"), name.clone()));
@@ -137,7 +154,11 @@ impl<'g> Walk<'g> {
             }
             let is_prepared = item.makes.iter().any(|name| self.prepared.contains(name));
             let all = item.reads.iter().chain(&item.known).chain(&item.weights);
-            if is_prepared || !all.into_iter().any(|name| found.pieces.contains_key(name) || is_late(graph, &found, name)) {
+            if is_prepared
+                || !all
+                    .into_iter()
+                    .any(|name| found.pieces.contains_key(name) || is_late(graph, &found, name))
+            {
                 continue;
             }
             match self.node(unit, &found) {
@@ -160,8 +181,10 @@ impl<'g> Walk<'g> {
         let plain = |operands: &[Piece]| ask(operands).filter(|pieces| is_plain(graph, node, pieces));
         // What exists only after all parts may be small, and follow from graph inputs: then it is made
         // before.
-        let late: Vec<String> = inputs.iter().flatten().filter(|name| is_late(graph, found, name)).cloned().collect();
-        let whole: Vec<Piece> = given.iter().map(|piece| if piece.is_added() { Piece::Whole } else { *piece }).collect();
+        let late: Vec<String> =
+            inputs.iter().flatten().filter(|name| is_late(graph, found, name)).cloned().collect();
+        let whole: Vec<Piece> =
+            given.iter().map(|piece| if piece.is_added() { Piece::Whole } else { *piece }).collect();
         let added = inputs.iter().zip(&given).filter(|(_, piece)| piece.is_added());
         let added: Vec<String> = added.filter_map(|(name, _)| name.clone()).collect();
         let pieces = plain(&given);
@@ -185,7 +208,13 @@ impl<'g> Walk<'g> {
                 return if has_more { Verdict::Again } else { Verdict::Once };
             }
         }
-        let names = graph.module.node(node).outputs.iter().map(|value| value.map(|value| named(graph, value))).collect();
+        let names = graph
+            .module
+            .node(node)
+            .outputs
+            .iter()
+            .map(|value| value.map(|value| named(graph, value)))
+            .collect();
         Verdict::Part(Box::new(pieces), names)
     }
 
@@ -205,7 +234,9 @@ impl<'g> Walk<'g> {
             let has_share = constant_share(graph, name, axis, self.count).is_some();
             return has_share && more.insert(name.to_owned(), axis).is_none_or(|other| other == axis);
         };
-        let Some((node, inputs)) = single(graph, unit).filter(|_| depth < graph.units.len()) else { return false };
+        let Some((node, inputs)) = single(graph, unit).filter(|_| depth < graph.units.len()) else {
+            return false;
+        };
         let typed = Typed::of(&graph.module, node);
         if is_repeated(typed, axis) {
             return more.insert(name.to_owned(), axis).is_none_or(|other| other == axis);
@@ -229,7 +260,11 @@ impl<'g> Walk<'g> {
             return false;
         }
         let made = |units: &BTreeSet<usize>| -> u64 {
-            units.iter().flat_map(|unit| &self.graph.units[*unit].makes).map(bytes).fold(0, u64::saturating_add)
+            units
+                .iter()
+                .flat_map(|unit| &self.graph.units[*unit].makes)
+                .map(bytes)
+                .fold(0, u64::saturating_add)
         };
         made(&needed) <= made(&self.graph.needed) / SMALL
     }
@@ -248,7 +283,9 @@ impl<'g> Walk<'g> {
                 let info = lookup(&self.graph.module.node(node).operator);
                 let first = inputs.first().and_then(Option::as_ref).is_some_and(is_added);
                 match info.map(|info| info.linear) {
-                    Some(Linear::First) => first && !item.makes.iter().any(|name| self.graph.outputs.contains(name)),
+                    Some(Linear::First) => {
+                        first && !item.makes.iter().any(|name| self.graph.outputs.contains(name))
+                    }
                     // Gradients of a shared parameter, perhaps of devices far apart.
                     Some(Linear::All) => inputs.len() > 1 && inputs.iter().flatten().all(is_added),
                     _ => false,
@@ -292,7 +329,8 @@ pub(super) fn constant_share(graph: &Graph<'_>, name: &str, axis: usize, parts: 
     let extent = dims.get(axis).filter(|extent| **extent > 0 && extent.is_multiple_of(parts))?;
     let rows = dims[..axis].iter().product::<u64>().checked_mul(*extent)?;
     let row = bytes.len().checked_div(usize::try_from(rows).ok()?)?;
-    let (block, share) = (row.checked_mul(usize::try_from(*extent).ok()?)?, usize::try_from(extent / parts).ok()? * row);
+    let (block, share) =
+        (row.checked_mul(usize::try_from(*extent).ok()?)?, usize::try_from(extent / parts).ok()? * row);
     let is_equal = |block: &[u8]| block.chunks_exact(share).all(|one| one == &block[..share]);
     let has_shares = share > 0 && bytes.chunks_exact(block).all(is_equal);
     has_shares.then(|| bytes.chunks_exact(block).flat_map(|block| &block[..share]).copied().collect())

@@ -43,7 +43,8 @@ impl Roles {
         let is_own = |unit: &usize| graph.needed.contains(unit) && !cones.contains_key(unit);
         let order: Vec<usize> = graph.order.iter().copied().filter(is_own).collect();
         let in_parts = |unit: &usize| parts.is_none_or(|parts| parts.nodes.contains(unit));
-        let forward: BTreeSet<usize> = graph.ancestors(loss).into_iter().filter(|unit| is_own(unit) && in_parts(unit)).collect();
+        let forward: BTreeSet<usize> =
+            graph.ancestors(loss).into_iter().filter(|unit| is_own(unit) && in_parts(unit)).collect();
         if order.len() == forward.len() {
             return Err(SplitError::NoBackward { loss: loss.to_owned() });
         }
@@ -80,12 +81,15 @@ impl Roles {
     /// The forward node that each other node follows: the last one whose value it reads, or the first one
     /// that its operands follow.
     pub fn anchors(&self, graph: &Graph<'_>) -> BTreeMap<usize, usize> {
-        let place: BTreeMap<usize, usize> = graph.order.iter().enumerate().map(|(at, unit)| (*unit, at)).collect();
+        let place: BTreeMap<usize, usize> =
+            graph.order.iter().enumerate().map(|(at, unit)| (*unit, at)).collect();
         let mut found: BTreeMap<usize, usize> = BTreeMap::new();
         for &unit in self.order.iter().filter(|unit| !self.forward.contains(unit)) {
             let read = makers(graph, unit).filter(|maker| self.forward.contains(maker));
             let last = read.max_by_key(|maker| place[maker]);
-            let first = makers(graph, unit).filter_map(|maker| found.get(&maker).copied()).min_by_key(|anchor| place[anchor]);
+            let first = makers(graph, unit)
+                .filter_map(|maker| found.get(&maker).copied())
+                .min_by_key(|anchor| place[anchor]);
             let both = [last, first].into_iter().flatten().min_by_key(|anchor| place[anchor]);
             if let Some(anchor) = both {
                 found.insert(unit, anchor);
@@ -98,7 +102,10 @@ impl Roles {
 /// The loss: the output of this name, or the first one of a single number.
 pub(in crate::sections) fn loss<'g>(graph: &'g Graph<'_>) -> Option<&'g str> {
     let is_number = |name: &&String| {
-        graph.tensors.get(*name).is_some_and(|tensor| tensor.element.is_float() && tensor.shape.iter().product::<u64>() == 1)
+        graph
+            .tensors
+            .get(*name)
+            .is_some_and(|tensor| tensor.element.is_float() && tensor.shape.iter().product::<u64>() == 1)
     };
     let named = graph.outputs.iter().find(|name| *name == "loss");
     named.or_else(|| graph.outputs.iter().find(is_number)).map(String::as_str)
@@ -128,7 +135,13 @@ pub(super) fn portions(
     owned: &[Vec<usize>],
     parts: Option<&Parts>,
 ) -> Result<Vec<Portion>, SplitError> {
-    let mut placing = Placing { graph, roles, is_divided: parts.is_some(), ranks: BTreeMap::new(), levels: BTreeMap::new() };
+    let mut placing = Placing {
+        graph,
+        roles,
+        is_divided: parts.is_some(),
+        ranks: BTreeMap::new(),
+        levels: BTreeMap::new(),
+    };
     for (rank, units) in owned.iter().enumerate() {
         placing.ranks.extend(units.iter().map(|unit| (*unit, rank)));
     }
@@ -148,7 +161,12 @@ pub(super) fn portions(
         if place.phase == Phase::Prepare {
             // Parts make most of these values by themselves, each its share.
             let names: Vec<&String> = owned.iter().flat_map(|unit| &graph.units[*unit].makes).collect();
-            units.extend(names.iter().flat_map(|name| graph.ancestors(name)).filter(|unit| !roles.early.contains(unit)));
+            units.extend(
+                names
+                    .iter()
+                    .flat_map(|name| graph.ancestors(name))
+                    .filter(|unit| !roles.early.contains(unit)),
+            );
             let in_parts = |unit: &usize| parts.is_some_and(|parts| parts.nodes.contains(unit));
             owned.retain(|unit| !in_parts(unit));
         }
@@ -200,7 +218,9 @@ impl Placing<'_> {
         let mut homes: BTreeMap<usize, usize> = BTreeMap::new();
         for &unit in &self.roles.forward {
             let rank = self.rank(unit);
-            for holder in makers(self.graph, unit).filter(|maker| self.roles.forward.contains(maker)).chain([unit]) {
+            for holder in
+                makers(self.graph, unit).filter(|maker| self.roles.forward.contains(maker)).chain([unit])
+            {
                 let home = homes.entry(holder).or_default();
                 *home = rank.max(*home);
             }
@@ -235,7 +255,8 @@ impl Placing<'_> {
         let mut readers: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         let mut from_forward: BTreeSet<usize> = BTreeSet::new();
         for &unit in roles.order.iter().filter(|unit| roles.is_backward(**unit)) {
-            let own = makers(graph, unit).filter(|maker| !roles.cones.contains_key(maker) && !roles.early.contains(maker));
+            let own = makers(graph, unit)
+                .filter(|maker| !roles.cones.contains_key(maker) && !roles.early.contains(maker));
             let mut rank: Option<usize> = None;
             let mut is_forward = true;
             for maker in own {
@@ -285,7 +306,10 @@ impl Placing<'_> {
         let mut of_readers: BTreeMap<usize, BTreeSet<Option<usize>>> = BTreeMap::new();
         for &unit in self.roles.order.iter().rev().filter(|unit| self.roles.tail.contains(unit)) {
             let read = self.graph.units[unit].weights.iter().filter_map(|name| holders.get(name)).min();
-            let readers = of_readers.get(&unit).filter(|readers| readers.len() == 1).and_then(|readers| *readers.first()?);
+            let readers = of_readers
+                .get(&unit)
+                .filter(|readers| readers.len() == 1)
+                .and_then(|readers| *readers.first()?);
             let own = read.copied().or(readers);
             own.into_iter().for_each(|rank| _ = found.insert(unit, rank));
             for maker in makers(self.graph, unit) {
@@ -298,20 +322,25 @@ impl Placing<'_> {
     fn place_tail(&mut self) {
         let (graph, roles) = (self.graph, self.roles);
         let bytes = |name: &String| graph.tensors.get(name).map_or(0, |tensor| tensor.bytes);
-        let holders: BTreeMap<String, usize> = self.holders().into_iter().map(|(name, rank)| (name.to_owned(), rank)).collect();
+        let holders: BTreeMap<String, usize> =
+            self.holders().into_iter().map(|(name, rank)| (name.to_owned(), rank)).collect();
         let preferred = self.preferred(&holders);
         for &unit in roles.order.iter().filter(|unit| roles.tail.contains(unit)) {
             let item = &graph.units[unit];
             let mut votes: BTreeMap<usize, u64> = BTreeMap::new();
             let own = item.reads.iter().filter_map(|name| Some((name, *graph.maker.get(name)?)));
-            let own: Vec<(&String, usize)> =
-                own.filter(|(_, maker)| !roles.cones.contains_key(maker) && !roles.early.contains(maker)).collect();
+            let own: Vec<(&String, usize)> = own
+                .filter(|(_, maker)| !roles.cones.contains_key(maker) && !roles.early.contains(maker))
+                .collect();
             for (name, maker) in &own {
                 *votes.entry(self.rank(*maker)).or_default() += bytes(name);
             }
             // A node that reads no more than it makes goes to its parameter.
             let (read, made) = (votes.values().sum::<u64>(), item.makes.iter().map(bytes).sum::<u64>());
-            let most = votes.iter().max_by_key(|(rank, bytes)| (**bytes, std::cmp::Reverse(**rank))).map(|(rank, _)| *rank);
+            let most = votes
+                .iter()
+                .max_by_key(|(rank, bytes)| (**bytes, std::cmp::Reverse(**rank)))
+                .map(|(rank, _)| *rank);
             let to_parameter = preferred.get(&unit).copied().filter(|_| read <= made.saturating_mul(MORE));
             let rank = to_parameter.or(most).or(preferred.get(&unit).copied()).unwrap_or(0);
             let level = own.iter().map(|(_, maker)| self.level(*maker, rank));

@@ -28,7 +28,8 @@ impl Halves<'_> {
         let mut saved = 0;
         while saved < wanted {
             let held = self.held(&again);
-            let makers: BTreeSet<usize> = held.iter().filter_map(|name| self.graph.maker.get(*name)).copied().collect();
+            let makers: BTreeSet<usize> =
+                held.iter().filter_map(|name| self.graph.maker.get(*name)).copied().collect();
             let candidates = makers.into_iter().filter_map(|unit| {
                 let nodes = self.nodes(unit, &held, &again)?;
                 let nanos: u64 = nodes.iter().map(|node| self.graph.units[*node].nanos).sum();
@@ -38,7 +39,8 @@ impl Halves<'_> {
             });
             // Least time for a byte.
             let better = |one: &(BTreeSet<usize>, u64, u64), other: &(BTreeSet<usize>, u64, u64)| {
-                let (one, other) = (u128::from(one.1) * u128::from(other.2), u128::from(other.1) * u128::from(one.2));
+                let (one, other) =
+                    (u128::from(one.1) * u128::from(other.2), u128::from(other.1) * u128::from(one.2));
                 one.cmp(&other)
             };
             let Some((nodes, _, bytes)) = candidates.min_by(better) else { break };
@@ -56,7 +58,10 @@ impl Halves<'_> {
     fn held(&self, again: &BTreeSet<usize>) -> BTreeSet<&str> {
         let read = self.backward.iter().chain(again).flat_map(|unit| &self.graph.units[*unit].reads);
         let is_held = |name: &&String| {
-            self.graph.maker.get(*name).is_some_and(|maker| self.forward.contains(maker) && !again.contains(maker))
+            self.graph
+                .maker
+                .get(*name)
+                .is_some_and(|maker| self.forward.contains(maker) && !again.contains(maker))
         };
         read.filter(is_held).map(String::as_str).collect()
     }

@@ -31,11 +31,16 @@ use crate::split_error::SplitError;
 /// # Errors
 /// The batch is not one equal part for each device, a node needs the whole batch, or a device exceeds its
 /// budget.
-pub(in crate::sections) fn split_batch(file: &ModelFile, request: &Request, devices: &Devices) -> Result<Sections, Error> {
+pub(in crate::sections) fn split_batch(
+    file: &ModelFile,
+    request: &Request,
+    devices: &Devices,
+) -> Result<Sections, Error> {
     let whole = Graph::new(file, request)?;
     places::loss(&whole).ok_or(SplitError::NoLoss)?;
     let devices = Devices { micro_batches: devices.count as u64, ..devices.clone() };
-    let parts = parts::parts(&whole, devices.micro_batches).map_err(|cause| SplitError::Batched(Box::new(cause)))?;
+    let parts =
+        parts::parts(&whole, devices.micro_batches).map_err(|cause| SplitError::Batched(Box::new(cause)))?;
     // Which parameters return to all devices does not depend on the storage of new values.
     let pairs = state::pairs(&whole.module, &Request { alias_state: true, ..request.clone() })?;
     with_part(file, request, (&whole, &parts), |part| {
@@ -49,9 +54,12 @@ pub(in crate::sections) fn split_batch(file: &ModelFile, request: &Request, devi
             return Ok(found);
         }
         // Plans within limits, or the bytes that are lacking.
-        let peak = |found: &Sections| found.manifest.devices.iter().map(|device| device.peak).max().unwrap_or(0);
+        let peak =
+            |found: &Sections| found.manifest.devices.iter().map(|device| device.peak).max().unwrap_or(0);
         let needs = match replicas.planned(&step, &job, true) {
-            Ok(limited) if !limited.manifest.devices.iter().any(|device| is_over(&device)) => return Ok(limited),
+            Ok(limited) if !limited.manifest.devices.iter().any(|device| is_over(&device)) => {
+                return Ok(limited);
+            }
             Ok(limited) => peak(&limited),
             Err(error) if error.exit_code() == SHORTAGE => peak(&found),
             Err(error) => return Err(error),
@@ -72,7 +80,8 @@ struct Replicas<'r> {
 impl Replicas<'_> {
     fn planned(&self, step: &Step<'_>, job: &Job<'_>, has_limits: bool) -> Result<Sections, Error> {
         let is_once = |portion: &Portion| portion.phase.is_some_and(Phase::is_once);
-        let cuts = cut::cuts(self.portions()?, &|portion| if is_once(portion) { step.whole } else { step.part });
+        let cuts =
+            cut::cuts(self.portions()?, &|portion| if is_once(portion) { step.whole } else { step.part });
         let mut joins = step.joins(&cuts).map_err(|cause| SplitError::Batched(Box::new(cause)))?;
         joins.collectives = self.collectives(&cuts, &joins);
         let programs = (0..self.devices.count).map(|rank| self.program(&cuts, &joins, rank)).collect();
@@ -81,7 +90,9 @@ impl Replicas<'_> {
 
     /// Whether a node depends on no part of the batch, or is made once before all parts.
     fn is_apart(&self, unit: usize) -> bool {
-        self.graph.needed.contains(&unit) && !self.parts.nodes.contains(&unit) && !self.parts.late.contains(&unit)
+        self.graph.needed.contains(&unit)
+            && !self.parts.nodes.contains(&unit)
+            && !self.parts.late.contains(&unit)
     }
 
     /// Whether each device that reads the results of a node runs it by itself.
@@ -111,24 +122,26 @@ impl Replicas<'_> {
     fn portions(&self) -> Result<Vec<Portion>, SplitError> {
         let (graph, parts) = (self.graph, self.parts);
         let everywhere: Vec<usize> = (1..self.devices.count).collect();
-        let early: BTreeSet<usize> =
-            graph.order.iter().copied().filter(|unit| self.is_apart(*unit) && !self.is_copied(*unit)).collect();
+        let early: BTreeSet<usize> = graph
+            .order
+            .iter()
+            .copied()
+            .filter(|unit| self.is_apart(*unit) && !self.is_copied(*unit))
+            .collect();
         let early_units = self.with_makers(&early, &|unit| graph.needed.contains(&unit));
-        let makes_output = |unit: usize| graph.units[unit].makes.iter().any(|name| graph.outputs.contains(name));
+        let makes_output =
+            |unit: usize| graph.units[unit].makes.iter().any(|name| graph.outputs.contains(name));
         let apart = |unit: &usize| self.is_apart(*unit) && makes_output(*unit) && !early_units.contains(unit);
-        let late: BTreeSet<usize> = graph.order.iter().copied().filter(apart).chain(parts.late.iter().copied()).collect();
+        let late: BTreeSet<usize> =
+            graph.order.iter().copied().filter(apart).chain(parts.late.iter().copied()).collect();
         if let Some(unit) = parts.nodes.iter().chain(&late).find(|unit| !self.repeats(**unit)) {
             return Err(SplitError::Unrepeated { node: graph.title(*unit) });
         }
         let copied = |unit: usize| self.is_apart(unit) && self.is_copied(unit);
-        let portion = |name: String, rank: usize, phase: Phase, units: BTreeSet<usize>, owned: BTreeSet<usize>| Portion {
-            name,
-            rank,
-            more: Vec::new(),
-            phase: Some(phase),
-            units,
-            owned,
-        };
+        let portion =
+            |name: String, rank: usize, phase: Phase, units: BTreeSet<usize>, owned: BTreeSet<usize>| {
+                Portion { name, rank, more: Vec::new(), phase: Some(phase), units, owned }
+            };
         let mut all = Vec::new();
         if !early.is_empty() {
             let owned = early_units.iter().copied().filter(|unit| self.is_apart(*unit)).collect();
@@ -138,12 +151,21 @@ impl Replicas<'_> {
         let gradient = portion("gradient".to_owned(), 0, Phase::Gradient, units, parts.nodes.clone());
         all.push(Portion { more: everywhere.clone(), ..gradient });
         if self.devices.shard_state {
-            for (rank, owned) in self.shards(&late).into_iter().enumerate().filter(|(_, owned)| !owned.is_empty()) {
+            for (rank, owned) in
+                self.shards(&late).into_iter().enumerate().filter(|(_, owned)| !owned.is_empty())
+            {
                 let units = self.with_makers(&owned, &|unit| copied(unit) || late.contains(&unit));
-                all.push(portion(format!("{}.update", Devices::name(rank)), rank, Phase::Update, units, owned));
+                all.push(portion(
+                    format!("{}.update", Devices::name(rank)),
+                    rank,
+                    Phase::Update,
+                    units,
+                    owned,
+                ));
             }
         } else if !late.is_empty() {
-            let update = portion("update".to_owned(), 0, Phase::Update, self.with_makers(&late, &copied), late);
+            let update =
+                portion("update".to_owned(), 0, Phase::Update, self.with_makers(&late, &copied), late);
             all.push(Portion { more: everywhere, ..update });
         }
         Ok(all)
@@ -156,7 +178,10 @@ impl Replicas<'_> {
         let graph = self.graph;
         let is_large = |name: &&String| {
             let numbers = |dims: &Vec<u64>| dims.iter().fold(1, |all: u64, own| all.saturating_mul(*own));
-            graph.tensors.get(*name).is_some_and(|tensor| tensor.element.is_float() && numbers(&tensor.shape) > 1)
+            graph
+                .tensors
+                .get(*name)
+                .is_some_and(|tensor| tensor.element.is_float() && numbers(&tensor.shape) > 1)
         };
         // Each value and each weight joins its maker and its readers.
         let mut members: BTreeMap<&String, Vec<usize>> = BTreeMap::new();
@@ -164,7 +189,9 @@ impl Replicas<'_> {
             let item = &graph.units[unit];
             let of_late = |name: &&String| graph.maker.get(*name).is_none_or(|maker| late.contains(maker));
             let read = item.reads.iter().filter(of_late).chain(&item.weights);
-            read.chain(&item.makes).filter(is_large).for_each(|name| members.entry(name).or_default().push(unit));
+            read.chain(&item.makes)
+                .filter(is_large)
+                .for_each(|name| members.entry(name).or_default().push(unit));
         }
         let mut names: BTreeMap<usize, Vec<&String>> = BTreeMap::new();
         for (name, units) in &members {
@@ -183,7 +210,8 @@ impl Replicas<'_> {
                     open.extend(members[*name].iter().copied().filter(|other| seen.insert(*other)));
                 }
             }
-            let is_output = |unit: &usize| graph.units[*unit].makes.iter().any(|name| graph.outputs.contains(name));
+            let is_output =
+                |unit: &usize| graph.units[*unit].makes.iter().any(|name| graph.outputs.contains(name));
             if group.iter().any(is_output) {
                 groups.push((self.stored_bytes(&group), group));
             }
@@ -205,7 +233,8 @@ impl Replicas<'_> {
         let all = self.with_makers(units, &|unit| self.is_apart(unit) && self.is_copied(unit));
         let items = all.iter().map(|unit| &self.graph.units[*unit]);
         let fed = |name: &&String| !self.graph.maker.contains_key(*name);
-        let names: BTreeSet<&String> = items.flat_map(|item| item.weights.iter().chain(item.reads.iter().filter(fed))).collect();
+        let names: BTreeSet<&String> =
+            items.flat_map(|item| item.weights.iter().chain(item.reads.iter().filter(fed))).collect();
         names.into_iter().filter_map(|name| self.graph.tensors.get(name)).map(|tensor| tensor.bytes).sum()
     }
 
@@ -216,7 +245,8 @@ impl Replicas<'_> {
         let gradient = cuts.iter().filter(|cut| cut.portion.phase == Some(Phase::Gradient));
         let units = gradient.flat_map(|cut| &cut.portion.units).map(|unit| &graph.units[*unit]);
         let read: BTreeSet<&String> = units.flat_map(|unit| unit.reads.iter().chain(&unit.weights)).collect();
-        let returns = |name: &String| self.pairs.iter().any(|pair| pair.new == *name && read.contains(&pair.old));
+        let returns =
+            |name: &String| self.pairs.iter().any(|pair| pair.new == *name && read.contains(&pair.old));
         let mut all = Vec::new();
         for (cut, name) in cuts.iter().flat_map(|cut| cut.outputs.iter().map(move |name| (cut, name))) {
             let portion = &cut.portion;
@@ -249,7 +279,8 @@ impl Replicas<'_> {
     /// The events of a device: what it runs in each phase, then what all devices join of it.
     fn program<'c>(&'c self, cuts: &'c [Cut], joins: &'c Joins, rank: usize) -> Vec<Event> {
         let (maker, step) = (makers(cuts), self.devices.micro_batches);
-        let rows: BTreeMap<&str, &Collective> = joins.collectives.iter().map(|row| (row.value.as_str(), row)).collect();
+        let rows: BTreeMap<&str, &Collective> =
+            joins.collectives.iter().map(|row| (row.value.as_str(), row)).collect();
         let mut events: Vec<(Event, Vec<Key<'c>>)> = Vec::new();
         let mut here: BTreeSet<Key<'c>> = BTreeSet::new();
         for phase in [Phase::Prepare, Phase::Gradient, Phase::Update] {
@@ -284,7 +315,9 @@ impl Replicas<'_> {
                     }
                 }
             }
-            for name in of_phase().flat_map(|cut| &cut.outputs).filter(|name| self.graph.outputs.contains(name)) {
+            for name in
+                of_phase().flat_map(|cut| &cut.outputs).filter(|name| self.graph.outputs.contains(name))
+            {
                 let key = (name.as_str(), step);
                 if here.contains(&key) {
                     events.push((Event::Give(carried(key)), vec![key]));

@@ -54,7 +54,8 @@ pub(super) fn programs(cuts: &[Cut], devices: &Devices, joins: &Joins, graph: &G
 
 /// Adds the events that free values. An old value is used as long as the new one in its storage.
 pub(super) fn ended<'c>(mut events: Vec<(Event, Vec<Key<'c>>)>, graph: &'c Graph<'_>) -> Vec<Event> {
-    let kept: BTreeMap<&str, &str> = graph.pairs.iter().map(|pair| (pair.new.as_str(), pair.old.as_str())).collect();
+    let kept: BTreeMap<&str, &str> =
+        graph.pairs.iter().map(|pair| (pair.new.as_str(), pair.old.as_str())).collect();
     let here: BTreeSet<Key<'_>> = events.iter().flat_map(|(_, used)| used).copied().collect();
     for (_, used) in &mut events {
         let old = |(name, run): &Key<'_>| Some((*kept.get(name)?, *run)).filter(|key| here.contains(key));
@@ -93,7 +94,9 @@ impl<'c> Story<'c> {
     fn slots(&self, rank: usize, ranks: usize) -> Vec<Slot> {
         let of = |phase: Phase| -> Vec<usize> {
             let own = self.cuts.iter().enumerate();
-            own.filter(|(_, cut)| cut.portion.rank == rank && cut.portion.phase == Some(phase)).map(|(at, _)| at).collect()
+            own.filter(|(_, cut)| cut.portion.rank == rank && cut.portion.phase == Some(phase))
+                .map(|(at, _)| at)
+                .collect()
         };
         let once = |cuts: Vec<usize>| cuts.into_iter().map(|cut| Slot { cut, run: self.step() });
         let runs = |phase: Phase, run: u64| of(phase).into_iter().map(move |cut| Slot { cut, run });
@@ -128,7 +131,8 @@ impl<'c> Story<'c> {
             for &reader in self.readers.get(name.as_str()).into_iter().flatten() {
                 let to = self.cuts[reader].portion.rank;
                 let is_joined = self.is_once(reader) && self.joins.joined.contains_key(name);
-                if is_made_once && to != rank && self.joins.joined.contains_key(name) && !self.is_once(reader) {
+                if is_made_once && to != rank && self.joins.joined.contains_key(name) && !self.is_once(reader)
+                {
                     sent.extend((0..self.parts).map(|run| (to, (name.as_str(), run))));
                     continue;
                 }

@@ -11,8 +11,9 @@ static MADE: AtomicU32 = AtomicU32::new(0);
 
 /// Runs a program of Python with the packages of the tests; returns its output.
 pub fn python(program: &str, arguments: &[&str]) -> String {
-    let python = std::env::var("MEMC_PYTHON")
-        .expect("MEMC_PYTHON names no Python with onnx and onnxruntime: run the tests with `cargo xtask test`");
+    let python = std::env::var("MEMC_PYTHON").expect(
+        "MEMC_PYTHON names no Python with onnx and onnxruntime: run the tests with `cargo xtask test`",
+    );
     let ran = Command::new(python).args(["-c", program]).args(arguments).output().expect("python starts");
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
     String::from_utf8(ran.stdout).unwrap()
@@ -25,7 +26,8 @@ impl Folder {
     /// An empty folder, with `name` in its own.
     pub fn new(name: &str) -> Self {
         let number = MADE.fetch_add(1, Ordering::Relaxed);
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}-{number}", std::process::id()));
+        let path =
+            Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}-{number}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).unwrap();
         Self(path)
@@ -46,8 +48,10 @@ impl Folder {
 
     /// Names of all files, sorted.
     pub fn names(&self) -> Vec<String> {
-        let mut names: Vec<String> =
-            fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().file_name().to_str().unwrap().to_owned()).collect();
+        let mut names: Vec<String> = fs::read_dir(&self.0)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().to_str().unwrap().to_owned())
+            .collect();
         names.sort();
         names
     }
@@ -55,7 +59,11 @@ impl Folder {
     /// Runs `memc` here; arguments are separated by blanks.
     pub fn memc(&self, arguments: &str) -> Ran {
         let mut command = Command::new(env!("CARGO_BIN_EXE_memc"));
-        command.current_dir(&self.0).args(arguments.split_whitespace()).env_remove("COLUMNS").env_remove("RUST_BACKTRACE");
+        command
+            .current_dir(&self.0)
+            .args(arguments.split_whitespace())
+            .env_remove("COLUMNS")
+            .env_remove("RUST_BACKTRACE");
         let output = command.output().unwrap();
         let ran = Ran {
             line: format!("memc {arguments}"),

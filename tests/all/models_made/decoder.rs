@@ -76,8 +76,9 @@ const POSITIONS: i64 = 40;
 
 /// Returns numbers between -1 and 1 that depend on a seed and a name.
 fn noise(seed: u64, name: &str, dims: &[i64], scale: f32) -> TensorProto {
-    let start =
-        name.bytes().fold(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1, |sum, byte| sum.wrapping_mul(31) ^ u64::from(byte));
+    let start = name.bytes().fold(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1, |sum, byte| {
+        sum.wrapping_mul(31) ^ u64::from(byte)
+    });
     let mut state = start | 1;
     let count: i64 = dims.iter().product();
     let mut next = || {
@@ -155,7 +156,9 @@ impl Decoder {
             self.layer(layer, &mut nodes, &mut inputs, &mut outputs, &mut constants);
         }
         nodes.push(node("MatMul", &[&format!("x{}", self.layers), "head"], &["logits"]));
-        let mut model = with(nodes, |graph| (graph.input, graph.output, graph.initializer) = (inputs, outputs, constants));
+        let mut model = with(nodes, |graph| {
+            (graph.input, graph.output, graph.initializer) = (inputs, outputs, constants)
+        });
         model.opset_import = vec![OperatorSetIdProto { domain: None, version: Some(self.opset) }];
         model
     }
@@ -170,7 +173,12 @@ impl Decoder {
     }
 
     /// Writes the positions of new rows, and which rows they see, as `bias`.
-    fn positions(&self, nodes: &mut Vec<NodeProto>, inputs: &mut Vec<ValueInfoProto>, constants: &mut Vec<TensorProto>) {
+    fn positions(
+        &self,
+        nodes: &mut Vec<NodeProto>,
+        inputs: &mut Vec<ValueInfoProto>,
+        constants: &mut Vec<TensorProto>,
+    ) {
         let [_, total] = self.lengths();
         let [batch, rows] = self.extents();
         let is_given = matches!(self.mask, Mask::None | Mask::Input);
@@ -179,9 +187,10 @@ impl Decoder {
         }
         if !is_given || self.short_table {
             match self.free_rows {
-                true => {
-                    nodes.extend([node("Shape", &["ids"], &["ids_extents"]), node("Gather", &["ids_extents", "n1"], &["count"])])
-                }
+                true => nodes.extend([
+                    node("Shape", &["ids"], &["ids_extents"]),
+                    node("Gather", &["ids_extents", "n1"], &["count"]),
+                ]),
                 false => constants.push(scalar("count", self.rows)),
             }
             nodes.extend([
@@ -191,7 +200,10 @@ impl Decoder {
             ]);
         }
         if !is_given {
-            nodes.extend([node("Range", &["before", "after", "n1"], &["own"]), node("Unsqueeze", &["own", "v0"], &["position"])]);
+            nodes.extend([
+                node("Range", &["before", "after", "n1"], &["own"]),
+                node("Unsqueeze", &["own", "v0"], &["position"]),
+            ]);
         }
         match self.mask {
             Mask::None => {}
@@ -230,9 +242,13 @@ impl Decoder {
                 node("Trilu", &["lows", "diagonal"], &["bias"]),
             ]),
             Mask::Buffer => {
-                let triangle = (0..POSITIONS).flat_map(|row| (0..POSITIONS).map(move |column| u8::from(column <= row)));
+                let triangle =
+                    (0..POSITIONS).flat_map(|row| (0..POSITIONS).map(move |column| u8::from(column <= row)));
                 let bytes: Vec<u8> = triangle.collect();
-                constants.push(TensorProto { data_type: Some(9), ..raw("triangle", &[1, 1, POSITIONS, POSITIONS], &bytes) });
+                constants.push(TensorProto {
+                    data_type: Some(9),
+                    ..raw("triangle", &[1, 1, POSITIONS, POSITIONS], &bytes)
+                });
                 nodes.extend([
                     node("Unsqueeze", &["before", "v0"], &["from"]),
                     node("Unsqueeze", &["after", "v0"], &["to"]),
@@ -256,25 +272,33 @@ impl Decoder {
         let hidden = self.heads * self.width;
         let x = format!("x{layer}");
         let shape = |heads: i64| integers("", &[0, 0, heads, self.width]);
-        let permuted = |from: &str, to: &str| stated(node("Transpose", &[from], &[to]), vec![ints("perm", &[0, 2, 1, 3])]);
+        let permuted = |from: &str, to: &str| {
+            stated(node("Transpose", &[from], &[to]), vec![ints("perm", &[0, 2, 1, 3])])
+        };
         // Queries, keys and values of the new rows.
         for (kind, heads) in [("q", self.heads), ("k", self.groups), ("v", self.groups)] {
             constants.push(noise(self.seed, &name(&format!("w{kind}")), &[hidden, heads * self.width], 0.7));
             constants.push(TensorProto { name: Some(name(&format!("s{kind}"))), ..shape(heads) });
             nodes.push(node("MatMul", &[&x, &name(&format!("w{kind}"))], &[&name(&format!("{kind}0"))]));
-            nodes.push(node("Reshape", &[&name(&format!("{kind}0")), &name(&format!("s{kind}"))], &[&name(&format!("{kind}1"))]));
+            nodes.push(node(
+                "Reshape",
+                &[&name(&format!("{kind}0")), &name(&format!("s{kind}"))],
+                &[&name(&format!("{kind}1"))],
+            ));
         }
         nodes.push(permuted(&name("q1"), &name("q")));
         let [past, total] = self.lengths();
         for (kind, long) in [("k", "key"), ("v", "value")] {
             let (old, new) = (name(&format!("past_{long}")), name(&format!("present_{long}")));
             let fresh = name(&format!("{kind}1"));
-            let ([batch, _], groups, width) = (self.extents(), self.groups.to_string(), self.width.to_string());
+            let ([batch, _], groups, width) =
+                (self.extents(), self.groups.to_string(), self.width.to_string());
             let extents = |rows: &str| match self.heads_first {
                 true => [batch.clone(), groups.clone(), rows.to_owned(), width.clone()],
                 false => [batch.clone(), rows.to_owned(), groups.clone(), width.clone()],
             };
-            let stated_as = |name: &str, rows: &str| value(name, 1, &extents(rows).each_ref().map(String::as_str));
+            let stated_as =
+                |name: &str, rows: &str| value(name, 1, &extents(rows).each_ref().map(String::as_str));
             inputs.push(stated_as(&old, &past));
             outputs.push(stated_as(&new, &total));
             let (fresh, axis) = match self.heads_first {
@@ -291,7 +315,8 @@ impl Decoder {
                 all = name(&format!("{kind}3"));
             }
             if self.groups != self.heads {
-                constants.push(integers(&name(&format!("times_{kind}")), &[1, 1, self.heads / self.groups, 1, 1]));
+                constants
+                    .push(integers(&name(&format!("times_{kind}")), &[1, 1, self.heads / self.groups, 1, 1]));
                 constants.push(integers(&name(&format!("joined_{kind}")), &[0, self.heads, -1, self.width]));
                 let own = |text: &str| name(&format!("{text}_{kind}"));
                 nodes.extend([

@@ -5,8 +5,9 @@ pub mod decoder;
 pub mod step;
 
 use memc_onnx_proto::onnx::{
-    AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, StringStringEntryProto, TensorProto,
-    TensorShapeProto, TypeProto, ValueInfoProto, attribute_proto::AttributeType, tensor_shape_proto, type_proto,
+    AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto,
+    StringStringEntryProto, TensorProto, TensorShapeProto, TypeProto, ValueInfoProto,
+    attribute_proto::AttributeType, tensor_shape_proto, type_proto,
 };
 use prost::Message as _;
 
@@ -47,7 +48,12 @@ pub fn ints(name: &str, values: &[i64]) -> AttributeProto {
 /// An integer as an attribute.
 pub fn int(name: &str, value: i64) -> AttributeProto {
     let integer = Some(AttributeType::Int.into());
-    AttributeProto { name: Some(name.to_owned()), r#type: integer, i: Some(value), ..AttributeProto::default() }
+    AttributeProto {
+        name: Some(name.to_owned()),
+        r#type: integer,
+        i: Some(value),
+        ..AttributeProto::default()
+    }
 }
 
 /// A number as an attribute.
@@ -72,13 +78,18 @@ pub fn stated(mut node: NodeProto, attributes: Vec<AttributeProto>) -> NodeProto
 /// Small numbers of no pattern.
 pub fn floats(name: &str, dims: &[i64]) -> TensorProto {
     let count: i64 = dims.iter().product();
-    let numbers = (0..count).flat_map(|i| (((i * 29 + name.len() as i64 * 7) % 67) as f32 / 134.0 - 0.25).to_le_bytes());
+    let numbers = (0..count)
+        .flat_map(|i| (((i * 29 + name.len() as i64 * 7) % 67) as f32 / 134.0 - 0.25).to_le_bytes());
     raw(name, dims, &numbers.collect::<Vec<u8>>())
 }
 
 /// A vector of numbers.
 pub fn numbers(name: &str, values: &[f32]) -> TensorProto {
-    raw(name, &[values.len() as i64], &values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>())
+    raw(
+        name,
+        &[values.len() as i64],
+        &values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>(),
+    )
 }
 
 /// A vector of integers.
@@ -88,7 +99,10 @@ pub fn integers(name: &str, values: &[i64]) -> TensorProto {
 }
 
 fn value(name: &str, dims: Vec<tensor_shape_proto::dimension::Value>) -> ValueInfoProto {
-    let dim = dims.into_iter().map(|value| tensor_shape_proto::Dimension { value: Some(value), denotation: None }).collect();
+    let dim = dims
+        .into_iter()
+        .map(|value| tensor_shape_proto::Dimension { value: Some(value), denotation: None })
+        .collect();
     let tensor = type_proto::Tensor { elem_type: Some(FLOAT), shape: Some(TensorShapeProto { dim }) };
     ValueInfoProto {
         name: Some(name.into()),
@@ -104,7 +118,8 @@ pub fn fixed(name: &str, dims: &[i64]) -> ValueInfoProto {
 
 /// Returns a value with another element type: 7 for integers, 9 for Booleans.
 pub fn of_type(mut info: ValueInfoProto, element: i32) -> ValueInfoProto {
-    if let Some(type_proto::Value::TensorType(tensor)) = info.r#type.as_mut().and_then(|ty| ty.value.as_mut()) {
+    if let Some(type_proto::Value::TensorType(tensor)) = info.r#type.as_mut().and_then(|ty| ty.value.as_mut())
+    {
         tensor.elem_type = Some(element);
     }
     info
@@ -117,7 +132,10 @@ pub fn flag() -> ValueInfoProto {
 
 /// A value of symbolic extents.
 pub fn symbolic(name: &str, dims: &[&str]) -> ValueInfoProto {
-    value(name, dims.iter().map(|dim| tensor_shape_proto::dimension::Value::DimParam((*dim).to_owned())).collect())
+    value(
+        name,
+        dims.iter().map(|dim| tensor_shape_proto::dimension::Value::DimParam((*dim).to_owned())).collect(),
+    )
 }
 
 /// An initializer whose bytes are in another file.
@@ -155,7 +173,12 @@ pub fn body(name: &str, graph: GraphProto) -> AttributeProto {
 
 /// A graph without inputs, as the body of an If.
 pub fn branch(nodes: Vec<NodeProto>, output: &str) -> GraphProto {
-    GraphProto { node: nodes, name: Some("branch".into()), output: vec![fixed(output, &[4])], ..GraphProto::default() }
+    GraphProto {
+        node: nodes,
+        name: Some("branch".into()),
+        output: vec![fixed(output, &[4])],
+        ..GraphProto::default()
+    }
 }
 
 /// An If over `%flag` with twice the same body.

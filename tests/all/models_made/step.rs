@@ -58,15 +58,19 @@ pub fn step(seeded: bool, returns: Returns) -> ModelProto {
             Returns::Gradients => (0..LAYERS).map(|k| fixed(&format!("gw{k}"), &[WIDTH, WIDTH])).collect(),
             Returns::Adam => state().map(|name| fixed(&format!("new.{name}"), &[WIDTH, WIDTH])).collect(),
         };
-        graph.initializer = vec![raw("rate", &[], &0.1_f32.to_le_bytes()), raw("half", &[], &0.5_f32.to_le_bytes())];
+        graph.initializer =
+            vec![raw("rate", &[], &0.1_f32.to_le_bytes()), raw("half", &[], &0.5_f32.to_le_bytes())];
         for k in 0..LAYERS {
             let weights: Vec<u8> = (0..WIDTH * WIDTH)
                 .flat_map(|i| (((i * 37 + k as i64 * 11) % 101) as f32 / 404.0 - 0.125).to_le_bytes())
                 .collect();
             graph.initializer.push(raw(&format!("w{k}"), &[WIDTH, WIDTH], &weights));
             if returns == Returns::Adam {
-                let moments: Vec<u8> = (0..WIDTH * WIDTH).flat_map(|i| (1.0 + (i % 7) as f32).to_le_bytes()).collect();
-                graph.initializer.extend(["mean", "var"].map(|moment| raw(&format!("{moment}{k}"), &[WIDTH, WIDTH], &moments)));
+                let moments: Vec<u8> =
+                    (0..WIDTH * WIDTH).flat_map(|i| (1.0 + (i % 7) as f32).to_le_bytes()).collect();
+                graph.initializer.extend(
+                    ["mean", "var"].map(|moment| raw(&format!("{moment}{k}"), &[WIDTH, WIDTH], &moments)),
+                );
             }
         }
         if returns == Returns::Adam {

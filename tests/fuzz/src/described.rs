@@ -10,7 +10,12 @@ pub fn read_target(bytes: &[u8]) {
     match Target::parse(&text) {
         Ok(mut target) => {
             assert!(!target.spaces.is_empty(), "a target without a space");
-            assert!(target.links.iter().all(|link| link.from < target.spaces.len() && link.to < target.spaces.len()));
+            assert!(
+                target
+                    .links
+                    .iter()
+                    .all(|link| link.from < target.spaces.len() && link.to < target.spaces.len())
+            );
             for line in text.lines() {
                 if let Ok(link) = line.parse::<LinkOption>() {
                     let _ = link.add_to(&mut target);
@@ -19,7 +24,11 @@ pub fn read_target(bytes: &[u8]) {
             let _ = target.constants();
             for profile in memc::memc_ops::Profile::ALL {
                 let options = Options::on(profile, target.clone());
-                assert!(options.space.alignment.is_power_of_two(), "an alignment of {}", options.space.alignment);
+                assert!(
+                    options.space.alignment.is_power_of_two(),
+                    "an alignment of {}",
+                    options.space.alignment
+                );
             }
         }
         Err(error) => assert!(!error.to_string().is_empty()),

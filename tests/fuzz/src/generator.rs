@@ -4,8 +4,8 @@
 use memc::memc_onnx_proto::onnx::attribute_proto::AttributeType;
 use memc::memc_onnx_proto::onnx::tensor_shape_proto::{Dimension, dimension};
 use memc::memc_onnx_proto::onnx::{
-    AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, StringStringEntryProto, TensorProto,
-    TensorShapeProto, TypeProto, ValueInfoProto, type_proto,
+    AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto,
+    StringStringEntryProto, TensorProto, TensorShapeProto, TypeProto, ValueInfoProto, type_proto,
 };
 use memc::memc_ops;
 
@@ -64,10 +64,23 @@ const INTEGERS: [&str; 16] = [
     "noop_with_empty_axes",
     "num_heads",
 ];
-const LISTS: [&str; 9] =
-    ["axes", "perm", "kernel_shape", "strides", "pads", "dilations", "output_shape", "split", "scan_input_axes"];
-const STRINGS: [(&str, &str); 4] =
-    [("auto_pad", "SAME_UPPER"), ("equation", "ij,jk->ik"), ("mode", "linear"), ("direction", "bidirectional")];
+const LISTS: [&str; 9] = [
+    "axes",
+    "perm",
+    "kernel_shape",
+    "strides",
+    "pads",
+    "dilations",
+    "output_shape",
+    "split",
+    "scan_input_axes",
+];
+const STRINGS: [(&str, &str); 4] = [
+    ("auto_pad", "SAME_UPPER"),
+    ("equation", "ij,jk->ik"),
+    ("mode", "linear"),
+    ("direction", "bidirectional"),
+];
 const BODIES: [&str; 3] = ["then_branch", "else_branch", "body"];
 
 /// Generator of one model.
@@ -90,11 +103,21 @@ impl<'b> Generator<'b> {
         let version = if self.choices.once_in(8) { self.choices.below(30) as i64 } else { 21 };
         let ir_version = if self.choices.once_in(8) { self.choices.below(16) as i64 } else { 10 };
         let domains = [("", version), ("local", 1), ("com.microsoft", 1), ("ai.onnx.ml", 3)];
-        let opset = |(domain, version): (&str, i64)| OperatorSetIdProto { domain: Some(domain.into()), version: Some(version) };
+        let opset = |(domain, version): (&str, i64)| OperatorSetIdProto {
+            domain: Some(domain.into()),
+            version: Some(version),
+        };
         let opset_import: Vec<OperatorSetIdProto> = domains.into_iter().map(opset).collect();
-        let functions = if self.choices.once_in(3) { vec![self.function(opset_import.clone())] } else { Vec::new() };
+        let functions =
+            if self.choices.once_in(3) { vec![self.function(opset_import.clone())] } else { Vec::new() };
         let graph = self.graph("main");
-        ModelProto { ir_version: Some(ir_version), opset_import, functions, graph: Some(graph), ..Default::default() }
+        ModelProto {
+            ir_version: Some(ir_version),
+            opset_import,
+            functions,
+            graph: Some(graph),
+            ..Default::default()
+        }
     }
 
     fn function(&mut self, opset_import: Vec<OperatorSetIdProto>) -> FunctionProto {
@@ -122,7 +145,11 @@ impl<'b> Generator<'b> {
         }
         for _ in 0..self.choices.below(4) {
             // An initializer with an input's name is the input's default.
-            let named = self.choices.once_in(8).then(|| graph.input.first().map(|input| input.name().to_owned())).flatten();
+            let named = self
+                .choices
+                .once_in(8)
+                .then(|| graph.input.first().map(|input| input.name().to_owned()))
+                .flatten();
             let name = named.unwrap_or_else(|| self.define());
             let tensor = self.tensor(&name);
             graph.initializer.push(tensor);
@@ -188,9 +215,15 @@ impl<'b> Generator<'b> {
     fn node(&mut self) -> NodeProto {
         let (domain, operator) = self.operator();
         let attribute = self.attributes(operator);
-        let input = (0..self.choices.below(4) + usize::from(!self.scope.is_empty())).map(|_| self.read()).collect();
-        let output = (0..1 + self.choices.below(6) / 4 + self.choices.below(9) / 8).map(|_| self.define()).collect();
-        let name = if self.choices.once_in(3) { format!("n{}", self.choices.below(6)) } else { format!("node{}", self.made) };
+        let input =
+            (0..self.choices.below(4) + usize::from(!self.scope.is_empty())).map(|_| self.read()).collect();
+        let output =
+            (0..1 + self.choices.below(6) / 4 + self.choices.below(9) / 8).map(|_| self.define()).collect();
+        let name = if self.choices.once_in(3) {
+            format!("n{}", self.choices.below(6))
+        } else {
+            format!("node{}", self.made)
+        };
         NodeProto {
             input,
             output,
@@ -282,13 +315,21 @@ impl<'b> Generator<'b> {
         let mut tensor = TensorProto {
             name: (!name.is_empty()).then(|| name.to_owned()),
             data_type: Some(if is_float { FLOAT } else { INT64 }),
-            dims: if is_float || self.choices.once_in(2) { self.extents() } else { vec![self.choices.below(5) as i64] },
+            dims: if is_float || self.choices.once_in(2) {
+                self.extents()
+            } else {
+                vec![self.choices.below(5) as i64]
+            },
             ..Default::default()
         };
         if self.choices.once_in(12) {
-            let entry = |key: &str, value: &str| StringStringEntryProto { key: Some(key.into()), value: Some(value.into()) };
+            let entry = |key: &str, value: &str| StringStringEntryProto {
+                key: Some(key.into()),
+                value: Some(value.into()),
+            };
             tensor.data_location = Some(EXTERNAL);
-            tensor.external_data = vec![entry("location", "w.bin"), entry("offset", &self.choices.number().to_string())];
+            tensor.external_data =
+                vec![entry("location", "w.bin"), entry("offset", &self.choices.number().to_string())];
             tensor.dims = self.list();
             return tensor;
         }
@@ -319,8 +360,11 @@ impl<'b> Generator<'b> {
         let tensor = type_proto::Tensor { elem_type: Some(element), shape };
         let value = match self.choices.below(24) {
             1 => {
-                let inner = TypeProto { value: Some(type_proto::Value::TensorType(tensor)), ..Default::default() };
-                type_proto::Value::SequenceType(Box::new(type_proto::Sequence { elem_type: Some(Box::new(inner)) }))
+                let inner =
+                    TypeProto { value: Some(type_proto::Value::TensorType(tensor)), ..Default::default() };
+                type_proto::Value::SequenceType(Box::new(type_proto::Sequence {
+                    elem_type: Some(Box::new(inner)),
+                }))
             }
             _ => type_proto::Value::TensorType(tensor),
         };
@@ -330,7 +374,9 @@ impl<'b> Generator<'b> {
 
     fn dim(&mut self) -> Dimension {
         let value = match self.choices.below(16) {
-            1 => Some(dimension::Value::DimParam((*self.choices.pick(&["N", "batch", "2*N", "N+1", "?", "-1"])).to_owned())),
+            1 => Some(dimension::Value::DimParam(
+                (*self.choices.pick(&["N", "batch", "2*N", "N+1", "?", "-1"])).to_owned(),
+            )),
             2 => None,
             3 => Some(dimension::Value::DimValue(self.choices.number() as i64)),
             4 => Some(dimension::Value::DimValue(0)),
@@ -341,7 +387,8 @@ impl<'b> Generator<'b> {
 }
 
 fn attribute(name: &str, ty: AttributeType, set: impl FnOnce(&mut AttributeProto)) -> AttributeProto {
-    let mut attribute = AttributeProto { name: Some(name.into()), r#type: Some(ty as i32), ..Default::default() };
+    let mut attribute =
+        AttributeProto { name: Some(name.into()), r#type: Some(ty as i32), ..Default::default() };
     set(&mut attribute);
     attribute
 }

@@ -46,8 +46,22 @@ impl<'b> Choices<'b> {
     }
     /// Returns a number that is often small, and sometimes at a limit of a number type.
     pub fn number(&mut self) -> u64 {
-        const EDGES: [u64; 14] =
-            [0, 1, 2, 64, 255, 256, 4096, 1 << 31, 1 << 32, (1 << 53) + 1, 1 << 61, i64::MAX as u64, 1 << 63, u64::MAX];
+        const EDGES: [u64; 14] = [
+            0,
+            1,
+            2,
+            64,
+            255,
+            256,
+            4096,
+            1 << 31,
+            1 << 32,
+            (1 << 53) + 1,
+            1 << 61,
+            i64::MAX as u64,
+            1 << 63,
+            u64::MAX,
+        ];
         match self.below(4) {
             0 | 1 => self.below(17) as u64,
             2 => u64::from(self.any::<u16>()),

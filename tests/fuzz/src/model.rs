@@ -71,9 +71,11 @@ fn carry(bytes: &[u8], variant: usize) {
     let Some(module) = planned(&imported.module, inference, &options(variant)) else { return };
     let written = export(&file, &module, &ExportOptions::default());
     let written = written.unwrap_or_else(|error| panic!("{error:?}\n{}", text::print(&module))).to_vec();
-    let reopened = ModelFile::from_bytes(written).unwrap_or_else(|error| panic!("what was written does not open: {error}"));
+    let reopened = ModelFile::from_bytes(written)
+        .unwrap_or_else(|error| panic!("what was written does not open: {error}"));
     let again = import(&reopened, &import_options());
-    let again = again.unwrap_or_else(|error| panic!("what was written is refused: {error}\n{}", text::print(&module)));
+    let again = again
+        .unwrap_or_else(|error| panic!("what was written is refused: {error}\n{}", text::print(&module)));
     holds(&again.module, Stage::Typed);
 }
 

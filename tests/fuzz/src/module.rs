@@ -2,9 +2,9 @@
 //! printed and read again.
 
 use memc::memc_ir::{
-    Alias, AliasKind, ArenaSize, Attribute, Bytes, ConstData, ConstId, ConstOrigin, Dim, ElementType, EntityId, GraphId, Module,
-    ModuleBuilder, NewNode, Node, Operator, Origin, Payload, Rewriter, Scratch, Space, SpaceData, Stage, Storage, TensorType,
-    Value, ValueType, text, verify,
+    Alias, AliasKind, ArenaSize, Attribute, Bytes, ConstData, ConstId, ConstOrigin, Dim, ElementType,
+    EntityId, GraphId, Module, ModuleBuilder, NewNode, Node, Operator, Origin, Payload, Rewriter, Scratch,
+    Space, SpaceData, Stage, Storage, TensorType, Value, ValueType, text, verify,
 };
 
 use crate::Choices;
@@ -28,7 +28,10 @@ pub fn verify_any(bytes: &[u8]) {
 
 fn judge(module: &Module) {
     let sound = Stage::ALL.map(|stage| verify(module, stage).is_ok());
-    assert!(sound.is_sorted_by(|early, late| early >= late), "a later stage holds and an earlier one does not: {sound:?}");
+    assert!(
+        sound.is_sorted_by(|early, late| early >= late),
+        "a later stage holds and an earlier one does not: {sound:?}"
+    );
     if sound[Stage::Planned as usize] {
         round_trip(module);
     } else if sound[Stage::Imported as usize] {
@@ -104,7 +107,10 @@ impl Maker<'_> {
                 2 => Attribute::Tensor(self.constant()),
                 3 => Attribute::String(self.choices.any::<Vec<u8>>().into()),
                 4 => Attribute::Float(self.choices.any()),
-                5 => Attribute::Opaque { kind: self.choices.any(), message: self.choices.any::<Vec<u8>>().into() },
+                5 => Attribute::Opaque {
+                    kind: self.choices.any(),
+                    message: self.choices.any::<Vec<u8>>().into(),
+                },
                 _ if self.graphs < 8 => {
                     self.graphs += 1;
                     let body = self.builder.graph("body");
@@ -116,7 +122,8 @@ impl Maker<'_> {
             };
             attributes.push((key.to_owned(), value));
         }
-        let inputs = (0..self.choices.below(4)).map(|_| (!self.choices.once_in(8)).then(|| self.value())).collect();
+        let inputs =
+            (0..self.choices.below(4)).map(|_| (!self.choices.once_in(8)).then(|| self.value())).collect();
         let operator = Operator::onnx(*self.choices.pick(&["Relu", "Add", "If", "odd name"]), 21);
         let origin = match self.choices.below(4) {
             1 => Origin::File { index: self.choices.any() },
@@ -124,8 +131,9 @@ impl Maker<'_> {
             _ => Origin::Text,
         };
         let new = NewNode { operator, name: self.name(), inputs, attributes, origin };
-        let results: Vec<_> =
-            (0..self.choices.below(3)).map(|_| (!self.choices.once_in(8)).then(|| (self.name(), self.ty()))).collect();
+        let results: Vec<_> = (0..self.choices.below(3))
+            .map(|_| (!self.choices.once_in(8)).then(|| (self.name(), self.ty())))
+            .collect();
         self.builder.node(graph, new, &results);
     }
 
@@ -162,7 +170,15 @@ impl Maker<'_> {
             return TensorType::unranked(element);
         }
         let dim = |choices: &mut Choices<'_>| match choices.below(10) {
-            1 => Dim::from_name(*choices.pick(&["N", "2*N", "N+M", "", "odd name", "floor((N+1)/2)", "min(4,N)*M"])),
+            1 => Dim::from_name(*choices.pick(&[
+                "N",
+                "2*N",
+                "N+M",
+                "",
+                "odd name",
+                "floor((N+1)/2)",
+                "min(4,N)*M",
+            ])),
             2 => Dim::Known(choices.number()),
             _ => Dim::Known(4),
         };
@@ -174,7 +190,10 @@ impl Maker<'_> {
         match self.choices.below(24) {
             1 => ValueType::Unknown,
             2 => ValueType::Sequence(Box::new(ValueType::Tensor(tensor))),
-            3 => ValueType::Map(ElementType::Int64, Box::new(ValueType::Optional(Box::new(ValueType::Unknown)))),
+            3 => ValueType::Map(
+                ElementType::Int64,
+                Box::new(ValueType::Optional(Box::new(ValueType::Unknown))),
+            ),
             4 => ValueType::SparseTensor(tensor),
             _ => ValueType::Tensor(tensor),
         }
@@ -249,7 +268,8 @@ impl Maker<'_> {
     }
 
     fn storage(&mut self) -> Storage {
-        let offset = if self.choices.once_in(6) { self.choices.number() } else { 16 * self.choices.below(12) as u64 };
+        let offset =
+            if self.choices.once_in(6) { self.choices.number() } else { 16 * self.choices.below(12) as u64 };
         Storage { space: self.space(), offset: Bytes(offset) }
     }
 }

@@ -26,7 +26,9 @@ pub fn order(bytes: &[u8]) {
     let heuristic = portfolio(&problem, &given, 0).unwrap_or_else(|error| panic!("{error}"));
     let outcome = solve(&problem, &given, &Limit::nodes(nodes)).unwrap_or_else(|error| panic!("{error}"));
     for outcome in [&heuristic, &outcome] {
-        let (Some(found), Some(value)) = (&outcome.solution, outcome.value) else { panic!("no order: {problem:?}") };
+        let (Some(found), Some(value)) = (&outcome.solution, outcome.value) else {
+            panic!("no order: {problem:?}")
+        };
         assert_eq!(check(&problem, found, value), Ok(()), "{problem:?}");
         assert!(outcome.lower_bound <= value && value <= base, "{problem:?} {outcome:?}");
         assert!(value < base || *found == given, "moved for nothing: {problem:?}");
@@ -37,7 +39,10 @@ pub fn order(bytes: &[u8]) {
     if small {
         let best = lowest(&problem, &mut Vec::new());
         for outcome in [&heuristic, &outcome] {
-            assert!(outcome.lower_bound <= best && Some(best) <= outcome.value, "{best} is best: {problem:?} {outcome:?}");
+            assert!(
+                outcome.lower_bound <= best && Some(best) <= outcome.value,
+                "{best} is best: {problem:?} {outcome:?}"
+            );
         }
         let is_final = matches!(outcome.stop, StopReason::BoundReached | StopReason::Exhausted);
         assert!(!is_final || outcome.value == Some(best), "{best} is best: {problem:?} {outcome:?}");

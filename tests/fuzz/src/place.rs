@@ -18,8 +18,10 @@ pub fn place(bytes: &[u8]) {
     let mut choices = Choices::new(bytes);
     let small = choices.once_in(2);
     let count = choices.below(if small { MAX_EXHAUSTIVE } else { MAX_BUFFERS } + 1);
-    let mut problem = Problem { buffers: (0..count).map(|_| buffer(&mut choices, small)).collect(), capacity: None };
-    problem.capacity = choices.once_in(4).then(|| if small { choices.below(24) as u64 } else { choices.number() });
+    let mut problem =
+        Problem { buffers: (0..count).map(|_| buffer(&mut choices, small)).collect(), capacity: None };
+    problem.capacity =
+        choices.once_in(4).then(|| if small { choices.below(24) as u64 } else { choices.number() });
     let limit = Limit::nodes(*choices.pick(&[if small { 20_000 } else { 200 }, 0, 7]));
     let outcome = match solve(&problem, &limit) {
         Ok(outcome) => outcome,
@@ -42,7 +44,12 @@ pub fn place(bytes: &[u8]) {
 /// Compares an outcome with the result of an exhaustive search.
 fn compare(problem: &Problem, outcome: &memc::memc_solve::Outcome<Solution>, is_searched: bool) {
     let most: u64 = problem.buffers.iter().map(|buffer| buffer.size + buffer.alignment).sum();
-    let fixed = problem.buffers.iter().filter_map(|buffer| Some(buffer.fixed_offset? + buffer.size)).max().unwrap_or(0);
+    let fixed = problem
+        .buffers
+        .iter()
+        .filter_map(|buffer| Some(buffer.fixed_offset? + buffer.size))
+        .max()
+        .unwrap_or(0);
     if most + fixed > 200 {
         return;
     }
@@ -57,10 +64,12 @@ fn compare(problem: &Problem, outcome: &memc::memc_solve::Outcome<Solution>, is_
                 assert!(value >= best, "{problem:?} {outcome:?}");
                 // With a capacity, any placement within it is enough.
                 let is_final = matches!(outcome.stop, StopReason::BoundReached | StopReason::Exhausted);
-                let must_be_best = is_final && (problem.capacity.is_none() || outcome.stop == StopReason::BoundReached);
+                let must_be_best =
+                    is_final && (problem.capacity.is_none() || outcome.stop == StopReason::BoundReached);
                 assert!(value == best || !must_be_best, "{best} is possible: {problem:?} {outcome:?}");
             }
-            let plain = problem.buffers.iter().all(|buffer| buffer.gaps.is_empty() && buffer.fixed_offset.is_none());
+            let plain =
+                problem.buffers.iter().all(|buffer| buffer.gaps.is_empty() && buffer.fixed_offset.is_none());
             assert!(!(plain && is_searched) || outcome.solution.is_some(), "{problem:?} {outcome:?}");
         }
     }
@@ -77,15 +86,24 @@ fn lowest(problem: &Problem, ceiling: u64) -> Option<Option<u64>> {
 
 fn descend(problem: &Problem, offsets: &mut Vec<u64>, best: &mut Option<u64>, ceiling: u64, tried: &mut u64) {
     let Some(buffer) = problem.buffers.get(offsets.len()) else {
-        let height = problem.buffers.iter().zip(&*offsets).map(|(buffer, offset)| offset + buffer.size).max().unwrap_or(0);
+        let height = problem
+            .buffers
+            .iter()
+            .zip(&*offsets)
+            .map(|(buffer, offset)| offset + buffer.size)
+            .max()
+            .unwrap_or(0);
         *best = Some(height);
         return;
     };
     let mut offset = buffer.fixed_offset.unwrap_or(0);
     // Try only offsets that lead to a lower height than the best so far.
-    while *tried < MAX_TRIED && best.map_or(offset + buffer.size <= ceiling, |best| offset + buffer.size < best) {
+    while *tried < MAX_TRIED
+        && best.map_or(offset + buffer.size <= ceiling, |best| offset + buffer.size < best)
+    {
         *tried += 1;
-        let is_free = problem.buffers.iter().zip(&*offsets).all(|(other, at)| !clash(buffer, offset, other, *at));
+        let is_free =
+            problem.buffers.iter().zip(&*offsets).all(|(other, at)| !clash(buffer, offset, other, *at));
         if is_free {
             offsets.push(offset);
             descend(problem, offsets, best, ceiling, tried);
@@ -120,7 +138,8 @@ fn buffer(choices: &mut Choices<'_>, small: bool) -> Buffer {
     let size = if small { choices.below(9) as u64 } else { choices.number() };
     let mut buffer = Buffer::new(start as u32, end as u32, size);
     if choices.once_in(4) {
-        buffer.alignment = *choices.pick(&[2, 3, 4, if small { 5 } else { 1 << 40 }, if small { 8 } else { 0 }]);
+        buffer.alignment =
+            *choices.pick(&[2, 3, 4, if small { 5 } else { 1 << 40 }, if small { 8 } else { 0 }]);
     }
     if choices.once_in(8) {
         let place = if small { choices.below(12) as u64 } else { choices.number() };
@@ -130,7 +149,9 @@ fn buffer(choices: &mut Choices<'_>, small: bool) -> Buffer {
     for _ in 0..choices.below(8).saturating_sub(5) {
         let from = buffer.gaps.last().map_or(start, |gap: &Gap| gap.end as usize);
         let gap_start = from + choices.below((end + 1).saturating_sub(from).max(1));
-        let gap_end = gap_start + choices.below((end + 1).saturating_sub(gap_start).max(1)) + usize::from(choices.once_in(16));
+        let gap_end = gap_start
+            + choices.below((end + 1).saturating_sub(gap_start).max(1))
+            + usize::from(choices.once_in(16));
         let low = choices.below(size.min(64) as usize + 1) as u64;
         let high = low + choices.below((size - low).min(64) as usize + 1) as u64;
         let window = (!choices.once_in(3)).then_some((low, high));

@@ -2,7 +2,9 @@
 
 use memc::memc_ir::{Bytes, Diagnostic, Module, Stage, text, verify};
 use memc::memc_ops::{Inference, Profile, infer};
-use memc::memc_passes::{Io, Memo, Options, PassContext, PassError, Pipeline, PipelineError, Settings, Silent};
+use memc::memc_passes::{
+    Io, Memo, Options, PassContext, PassError, Pipeline, PipelineError, Settings, Silent,
+};
 use memc::memc_plan::registry::REGISTRY;
 use memc::memc_plan::{Model, Refusal, Tuning, Wish, plan};
 
@@ -33,8 +35,15 @@ pub fn infer_and_plan(mut module: Module) {
 
 /// Plans a valid typed module. `None` if its sizes exceed the addressable range.
 pub fn planned(module: &Module, inference: Inference, options: &Options) -> Option<Module> {
-    let model =
-        Model { module, data: &inference.data, external: None, options, transforms: &[], verify: true, memo: Memo::default() };
+    let model = Model {
+        module,
+        data: &inference.data,
+        external: None,
+        options,
+        transforms: &[],
+        verify: true,
+        memo: Memo::default(),
+    };
     let wish = Wish { limit: None, slowdown: 0 };
     let planned = match plan(&model, wish, &Tuning::default(), &mut |_| {}) {
         Ok(found) => found.planned.module,
@@ -88,7 +97,9 @@ pub fn searched(mut module: Module, inference: Inference, pass: Searching, choic
         Err(PipelineError::Pass(PassError::Budget(short))) => {
             assert!(limit.is_some_and(|limit| limit < short.least), "{short:?}")
         }
-        Err(PipelineError::Broken { pass, violations }) => panic!("`{pass}` broke it:\n{}{before}", show(&violations)),
+        Err(PipelineError::Broken { pass, violations }) => {
+            panic!("`{pass}` broke it:\n{}{before}", show(&violations))
+        }
         Err(PipelineError::Pass(PassError::TooLarge { .. })) => {}
         Err(error) => panic!("{error}\n{before}"),
         Ok(_) => {

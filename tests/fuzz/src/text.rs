@@ -16,7 +16,10 @@ pub fn parse_text(bytes: &[u8]) {
     };
     round_trip(&module);
     let sound = Stage::ALL.map(|stage| verify(&module, stage).is_ok());
-    assert!(sound.is_sorted_by(|early, late| early >= late), "a later stage holds and an earlier one does not: {sound:?}");
+    assert!(
+        sound.is_sorted_by(|early, late| early >= late),
+        "a later stage holds and an earlier one does not: {sound:?}"
+    );
     if sound[Stage::Planned as usize] && module.stage <= Stage::Typed && module.nodes().len() <= MAX_PLANNED {
         planning::infer_and_plan(module);
     }
@@ -25,7 +28,8 @@ pub fn parse_text(bytes: &[u8]) {
 /// Checks that the module's text parses, and prints as equal text again.
 pub fn round_trip(module: &Module) {
     let first = text::print(module);
-    let parsed = text::parse(&first).unwrap_or_else(|errors| panic!("{}\ndoes not parse:\n{first}", planning::show(&errors)));
+    let parsed = text::parse(&first)
+        .unwrap_or_else(|errors| panic!("{}\ndoes not parse:\n{first}", planning::show(&errors)));
     let second = text::print(&parsed);
     assert!(first == second, "printed:\n{first}\nand again:\n{second}");
 }

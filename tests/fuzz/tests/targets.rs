@@ -66,7 +66,10 @@ fn files(folder: &Path) -> Vec<Vec<u8>> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
     paths.sort();
-    paths.iter().flat_map(|path| if path.is_dir() { files(path) } else { vec![std::fs::read(path).unwrap()] }).collect()
+    paths
+        .iter()
+        .flat_map(|path| if path.is_dir() { files(path) } else { vec![std::fs::read(path).unwrap()] })
+        .collect()
 }
 
 fn run(name: &str) {

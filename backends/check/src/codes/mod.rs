@@ -318,10 +318,18 @@ mod tests {
         let is_free = |code: &str| code < "E0600" || ("E0640".."E0660").contains(&code);
         for (position, entry) in all().enumerate() {
             assert_eq!(entry.kind as usize, position, "{}", entry.name);
-            assert!(entry.info.code.len() == 5 && last < entry.info.code && is_free(entry.info.code), "{}", entry.name);
+            assert!(
+                entry.info.code.len() == 5 && last < entry.info.code && is_free(entry.info.code),
+                "{}",
+                entry.name
+            );
             last = entry.info.code;
             assert_eq!(explain(entry.kind.code()).map(|info| info.title), Some(entry.info.title));
-            assert!(all().filter(|other| other.name == entry.name).count() == 1, "{} stands twice", entry.name);
+            assert!(
+                all().filter(|other| other.name == entry.name).count() == 1,
+                "{} stands twice",
+                entry.name
+            );
         }
     }
 }

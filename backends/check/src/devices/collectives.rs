@@ -18,7 +18,10 @@ pub(super) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
         let sections = ctx.manifest.sections.iter().filter(|section| !section.devices.is_empty());
         let sections = sections.map(memc_layout::devices::Section::name);
         if let Some(name) = stated.chain(sections).next() {
-            add(findings, format!("`{name}` is stated for several devices, and these compute no parts of a batch"));
+            add(
+                findings,
+                format!("`{name}` is stated for several devices, and these compute no parts of a batch"),
+            );
         }
         return;
     }
@@ -69,14 +72,19 @@ pub(super) fn givers<'c>(ctx: &Ctx<'c>, value: &'c Crossing, maker: usize) -> Ve
 fn sections(ctx: &Ctx<'_>, findings: &mut Findings) {
     let all: Vec<&String> = ctx.manifest.devices.iter().map(|device| &device.name).collect();
     if ctx.manifest.micro_batches != all.len() as u64 || ctx.step.is_none() {
-        let message = format!("{} devices compute {} parts, and not one each", all.len(), ctx.manifest.micro_batches);
+        let message =
+            format!("{} devices compute {} parts, and not one each", all.len(), ctx.manifest.micro_batches);
         add(findings, message);
     }
     for section in &ctx.manifest.sections {
-        let is_everywhere = section.devices.iter().eq(all.iter().copied()) && all.first() == Some(&&section.device);
+        let is_everywhere =
+            section.devices.iter().eq(all.iter().copied()) && all.first() == Some(&&section.device);
         let is_alone = section.devices.is_empty() && section.phase != Some(Phase::Gradient);
         if !is_everywhere && !is_alone {
-            add(findings, format!("{} runs on {:?}, not on one device or on all", section.name(), section.devices()));
+            add(
+                findings,
+                format!("{} runs on {:?}, not on one device or on all", section.name(), section.devices()),
+            );
         }
     }
 }
@@ -90,7 +98,9 @@ fn contradiction(ctx: &Ctx<'_>, row: &Collective) -> Option<String> {
     let maker = value.and_then(|value| ctx.position.get(value.from.as_deref()?).copied());
     let Some((value, maker)) = value.zip(maker) else { return Some("no section makes it".to_owned()) };
     let has_root = !matches!(row.kind, CollectiveKind::AllReduce | CollectiveKind::AllGather);
-    if has_root != row.root.as_ref().is_some_and(|root| row.devices.contains(root)) || !has_root && row.root.is_some() {
+    if has_root != row.root.as_ref().is_some_and(|root| row.devices.contains(root))
+        || !has_root && row.root.is_some()
+    {
         return Some(format!("{:?} with the root {:?}", row.kind, row.root));
     }
     let is_once = ctx.is_once(maker);
@@ -135,7 +145,9 @@ fn order(ctx: &Ctx<'_>, findings: &mut Findings) {
     let of = |device: &str| -> Vec<&str> {
         let events = ctx.manifest.program.get(device).into_iter().flatten();
         let own = events.filter_map(|event| match event {
-            Event::Collect(Carried { value, .. }) | Event::Offer(Carried { value, .. }) => Some(value.as_str()),
+            Event::Collect(Carried { value, .. }) | Event::Offer(Carried { value, .. }) => {
+                Some(value.as_str())
+            }
             _ => None,
         });
         own.collect()
@@ -147,8 +159,12 @@ fn order(ctx: &Ctx<'_>, findings: &mut Findings) {
     rows.sort_unstable();
     stated.sort_unstable();
     if rows != stated {
-        let message =
-            format!("{} takes part in {} collectives, and not once in each of {}", first.name, stated.len(), rows.len());
+        let message = format!(
+            "{} takes part in {} collectives, and not once in each of {}",
+            first.name,
+            stated.len(),
+            rows.len()
+        );
         add(findings, message);
     }
     for device in &ctx.manifest.devices[1..] {
@@ -158,7 +174,10 @@ fn order(ctx: &Ctx<'_>, findings: &mut Findings) {
             let at = at.unwrap_or(found.len().min(expected.len()));
             let shown = |list: &[&str]| list.get(at).map_or("nothing".to_owned(), |name| format!("`{name}`"));
             let (own, other) = (shown(&found), shown(&expected));
-            add(findings, format!("collective {at}: {} takes part in {own}, {} in {other}", device.name, first.name));
+            add(
+                findings,
+                format!("collective {at}: {} takes part in {own}, {} in {other}", device.name, first.name),
+            );
         }
     }
 }
@@ -170,7 +189,9 @@ fn is_connected(ctx: &Ctx<'_>) -> bool {
     while let Some(device) = open.pop() {
         for link in &ctx.manifest.links {
             let ends = [(link.from.as_str(), link.to.as_str()), (link.to.as_str(), link.from.as_str())];
-            open.extend(ends.into_iter().filter(|(from, to)| *from == device && found.insert(to)).map(|(_, to)| to));
+            open.extend(
+                ends.into_iter().filter(|(from, to)| *from == device && found.insert(to)).map(|(_, to)| to),
+            );
         }
     }
     ctx.manifest.devices.iter().all(|device| found.contains(device.name.as_str()))

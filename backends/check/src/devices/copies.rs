@@ -21,8 +21,9 @@ pub(super) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
     holders.retain(|_, devices| devices.len() > 1);
     let mut listed: BTreeSet<&str> = BTreeSet::new();
     for copy in &ctx.manifest.copies {
-        let mut add =
-            |message: String| findings.add(Kind::SectionCopy, At::tensor(&copy.tensor), format!("`{}`: {message}", copy.tensor));
+        let mut add = |message: String| {
+            findings.add(Kind::SectionCopy, At::tensor(&copy.tensor), format!("`{}`: {message}", copy.tensor))
+        };
         if !listed.insert(&copy.tensor) {
             add("it is listed twice".to_owned());
         }
@@ -37,7 +38,8 @@ pub(super) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
         }
         let is_updated = ctx.manifest.state.iter().any(|row| row.tensor == copy.tensor);
         if is_updated != (copy.equal == Equal::AfterStep) {
-            let found = if is_updated { "a device writes over its copy" } else { "no device writes over its copy" };
+            let found =
+                if is_updated { "a device writes over its copy" } else { "no device writes over its copy" };
             add(format!("{found}, and `equal` is {:?}", copy.equal));
         }
         let bytes = ctx.whole.sized.get(&copy.tensor).map_or(0, |sized| sized.bytes);
@@ -46,6 +48,10 @@ pub(super) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
         }
     }
     for name in holders.keys().filter(|name| !listed.contains(*name)) {
-        findings.add(Kind::SectionCopy, At::tensor(name), format!("several devices hold `{name}`, which `copies` does not list"));
+        findings.add(
+            Kind::SectionCopy,
+            At::tensor(name),
+            format!("several devices hold `{name}`, which `copies` does not list"),
+        );
     }
 }

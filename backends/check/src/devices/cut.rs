@@ -6,7 +6,9 @@ use memc_ir::{DimExpr, ElementType};
 use memc_onnx_proto::ModelFile;
 use memc_onnx_proto::onnx::tensor_shape_proto::{Dimension, dimension::Value as Extent};
 use memc_onnx_proto::onnx::type_proto::{Tensor, Value as Kind};
-use memc_onnx_proto::onnx::{GraphProto, ModelProto, TensorProto, TensorShapeProto, TypeProto, ValueInfoProto};
+use memc_onnx_proto::onnx::{
+    GraphProto, ModelProto, TensorProto, TensorShapeProto, TypeProto, ValueInfoProto,
+};
 use prost::Message as _;
 
 use super::Ctx;
@@ -28,8 +30,9 @@ pub(super) fn section(ctx: &Ctx<'_>, position: usize) -> Result<ModelFile, Strin
         ..GraphProto::default()
     };
     // Weights that are also inputs: constants below version 4, defaults from it on.
-    let listed =
-        |name: &str| given.input.iter().find(|info| info.name() == name && whole.weights.contains(name) && is_read(name));
+    let listed = |name: &str| {
+        given.input.iter().find(|info| info.name() == name && whole.weights.contains(name) && is_read(name))
+    };
     for info in &planned.input {
         if ctx.inputs[position].contains(info.name()) {
             graph.input.push(typed(whole, info.name())?);
@@ -78,7 +81,11 @@ pub(super) fn ordered(whole: &Given<'_>, nodes: &BTreeSet<usize>) -> Vec<usize> 
             }
             open.push((node, true));
             let makers = whole.nodes[node].reads.iter().filter_map(|name| whole.maker.get(name));
-            open.extend(makers.filter(|maker| nodes.contains(maker) && !done.contains(maker)).map(|maker| (*maker, false)));
+            open.extend(
+                makers
+                    .filter(|maker| nodes.contains(maker) && !done.contains(maker))
+                    .map(|maker| (*maker, false)),
+            );
         }
     }
     order
@@ -107,12 +114,16 @@ fn typed(whole: &Given<'_>, name: &str) -> Result<ValueInfoProto, String> {
 /// The entry of a value of known size.
 pub(super) fn described(name: &str, sized: &Sized) -> ValueInfoProto {
     let number = |extent: &u64| i64::try_from(*extent).ok().map(Extent::DimValue);
-    let free = |of: &DimExpr| Some(of.as_constant().map_or_else(|| Extent::DimParam(of.to_string()), Extent::DimValue));
+    let free = |of: &DimExpr| {
+        Some(of.as_constant().map_or_else(|| Extent::DimParam(of.to_string()), Extent::DimValue))
+    };
     let dims: Vec<Option<Extent>> = match sized.free.is_empty() {
         true => sized.dims.iter().map(number).collect(),
         false => sized.free.iter().map(free).collect(),
     };
-    let shape = TensorShapeProto { dim: dims.into_iter().map(|value| Dimension { value, denotation: None }).collect() };
+    let shape = TensorShapeProto {
+        dim: dims.into_iter().map(|value| Dimension { value, denotation: None }).collect(),
+    };
     let kind = Kind::TensorType(Tensor { elem_type: Some(sized.element.to_onnx()), shape: Some(shape) });
     let ty = TypeProto { denotation: None, value: Some(kind) };
     ValueInfoProto { name: Some(name.to_owned()), r#type: Some(ty), ..ValueInfoProto::default() }

@@ -12,7 +12,8 @@ use crate::findings::{At, Findings};
 pub(super) fn check(manifest: &Manifest, findings: &mut Findings) {
     match stuck(&manifest.program, &manifest.collectives, false) {
         Some((device, position)) => {
-            let message = format!("deadlock: {device} never gets past event {position}, whatever the others do");
+            let message =
+                format!("deadlock: {device} never gets past event {position}, whatever the others do");
             findings.add(Kind::Deadlock, At::default(), message);
         }
         None => {
@@ -34,9 +35,11 @@ pub(super) fn stuck<'p>(
     collectives: &[Collective],
     rendezvous: bool,
 ) -> Option<(&'p str, usize)> {
-    let members: BTreeMap<&str, &[String]> = collectives.iter().map(|row| (row.value.as_str(), row.devices.as_slice())).collect();
+    let members: BTreeMap<&str, &[String]> =
+        collectives.iter().map(|row| (row.value.as_str(), row.devices.as_slice())).collect();
     let devices: Vec<&String> = program.keys().collect();
-    let number: BTreeMap<&str, usize> = devices.iter().enumerate().map(|(index, name)| (name.as_str(), index)).collect();
+    let number: BTreeMap<&str, usize> =
+        devices.iter().enumerate().map(|(index, name)| (name.as_str(), index)).collect();
     let mut at = vec![0_usize; devices.len()];
     // Sent and not yet received, by sender, receiver, value and run.
     let mut under_way: BTreeMap<(&str, &str, &str, u64), u64> = BTreeMap::new();
@@ -63,22 +66,26 @@ pub(super) fn stuck<'p>(
                 Event::Recv { value, micro_batch, from } => {
                     if rendezvous {
                         // The sender steps over both; it may be waiting for this.
-                        open.extend(
-                            number
-                                .get(from.as_str())
-                                .filter(|peer| meets_send(&program[devices[**peer].as_str()], at[**peer], own, event)),
-                        );
+                        open.extend(number.get(from.as_str()).filter(|peer| {
+                            meets_send(&program[devices[**peer].as_str()], at[**peer], own, event)
+                        }));
                         break;
                     }
-                    match under_way.get_mut(&(from.as_str(), own, value.as_str(), *micro_batch)).filter(|count| **count > 0) {
+                    match under_way
+                        .get_mut(&(from.as_str(), own, value.as_str(), *micro_batch))
+                        .filter(|count| **count > 0)
+                    {
                         Some(count) => *count -= 1,
                         None => break,
                     }
                 }
                 Event::Collect(Carried { value, .. }) | Event::Offer(Carried { value, .. }) => {
                     let peers = members.get(value.as_str()).copied().unwrap_or_default();
-                    let peers: BTreeSet<usize> = peers.iter().filter_map(|peer| number.get(peer.as_str()).copied()).collect();
-                    let is_there = |peer: &usize| collected(program[devices[*peer].as_str()].get(at[*peer])) == Some(value);
+                    let peers: BTreeSet<usize> =
+                        peers.iter().filter_map(|peer| number.get(peer.as_str()).copied()).collect();
+                    let is_there = |peer: &usize| {
+                        collected(program[devices[*peer].as_str()].get(at[*peer])) == Some(value)
+                    };
                     if !peers.contains(&device) || !peers.iter().all(is_there) {
                         break;
                     }
@@ -87,13 +94,20 @@ pub(super) fn stuck<'p>(
                         open.push_back(peer);
                     }
                 }
-                Event::Feed(_) | Event::Run { .. } | Event::Share(_) | Event::Join(_) | Event::Give(_) | Event::Free(_) => {}
+                Event::Feed(_)
+                | Event::Run { .. }
+                | Event::Share(_)
+                | Event::Join(_)
+                | Event::Give(_)
+                | Event::Free(_) => {}
             }
             at[device] += 1;
         }
     }
     let ends = devices.iter().zip(at);
-    ends.into_iter().find(|(name, at)| *at < program[name.as_str()].len()).map(|(name, at)| (name.as_str(), at))
+    ends.into_iter()
+        .find(|(name, at)| *at < program[name.as_str()].len())
+        .map(|(name, at)| (name.as_str(), at))
 }
 
 /// The value of a collective in which an event takes part.
@@ -138,11 +152,17 @@ mod tests {
                     None => continue,
                     Some(event @ (Event::Collect(_) | Event::Offer(_))) => {
                         // The first of its devices moves all of them.
-                        let members = collectives.iter().find(|row| Some(&row.value) == collected(Some(event)));
+                        let members =
+                            collectives.iter().find(|row| Some(&row.value) == collected(Some(event)));
                         let members: Vec<usize> = members.map_or(Vec::new(), |row| {
-                            row.devices.iter().filter_map(|own| devices.iter().position(|name| *name == own)).collect()
+                            row.devices
+                                .iter()
+                                .filter_map(|own| devices.iter().position(|name| *name == own))
+                                .collect()
                         });
-                        let is_there = |own: &usize| collected(program[devices[*own]].get(at[*own])) == collected(Some(event));
+                        let is_there = |own: &usize| {
+                            collected(program[devices[*own]].get(at[*own])) == collected(Some(event))
+                        };
                         if members.first() != Some(&device) || !members.iter().all(is_there) {
                             continue;
                         }
@@ -157,7 +177,11 @@ mod tests {
                         let count = |name: &String, upto: usize, event: &Event| {
                             program[name][..upto].iter().filter(|other| *other == event).count()
                         };
-                        let send = Event::Send { value: value.clone(), micro_batch: *micro_batch, to: (*name).clone() };
+                        let send = Event::Send {
+                            value: value.clone(),
+                            micro_batch: *micro_batch,
+                            to: (*name).clone(),
+                        };
                         let sender = devices.iter().position(|other| *other == from).unwrap_or(device);
                         let receive = program[*name][at[device]].clone();
                         if count(from, at[sender], &send) <= count(name, at[device], &receive) {
@@ -169,7 +193,11 @@ mod tests {
                     }
                     Some(Event::Send { value, micro_batch, to }) if rendezvous => {
                         let peer = devices.iter().position(|other| *other == to).unwrap_or(device);
-                        let receive = Event::Recv { value: value.clone(), micro_batch: *micro_batch, from: (*name).clone() };
+                        let receive = Event::Recv {
+                            value: value.clone(),
+                            micro_batch: *micro_batch,
+                            from: (*name).clone(),
+                        };
                         if peer == device || program[to].get(at[peer]) != Some(&receive) {
                             continue;
                         }
@@ -199,7 +227,8 @@ mod tests {
         let mut joint = [0_u32; 2];
         for _ in 0..1500 {
             let count = 2 + numbers.below(3) as usize;
-            let mut program: BTreeMap<String, Vec<Event>> = (0..count).map(|device| (format!("d{device}"), Vec::new())).collect();
+            let mut program: BTreeMap<String, Vec<Event>> =
+                (0..count).map(|device| (format!("d{device}"), Vec::new())).collect();
             for message in 0..1 + numbers.below(6) {
                 let from = numbers.below(count as u64);
                 let to = (from + 1 + numbers.below(count as u64 - 1)) % count as u64;
@@ -210,8 +239,11 @@ mod tests {
                 for (device, event) in [(from, send), (to, receive)] {
                     // Mostly in order, sometimes anywhere, and a few lack their other end.
                     let events = program.entry(device).or_default();
-                    let place =
-                        if numbers.below(3) == 0 { numbers.below(events.len() as u64 + 1) as usize } else { events.len() };
+                    let place = if numbers.below(3) == 0 {
+                        numbers.below(events.len() as u64 + 1) as usize
+                    } else {
+                        events.len()
+                    };
                     if numbers.below(25) > 0 {
                         events.insert(place, event);
                     }
@@ -228,9 +260,13 @@ mod tests {
                 for device in &row.devices {
                     let events = program.entry(device.clone()).or_default();
                     let carried = Carried { value: row.value.clone(), micro_batch: 2 };
-                    let event = if numbers.below(2) > 0 { Event::Collect(carried) } else { Event::Offer(carried) };
-                    let place =
-                        if numbers.below(3) == 0 { numbers.below(events.len() as u64 + 1) as usize } else { events.len() };
+                    let event =
+                        if numbers.below(2) > 0 { Event::Collect(carried) } else { Event::Offer(carried) };
+                    let place = if numbers.below(3) == 0 {
+                        numbers.below(events.len() as u64 + 1) as usize
+                    } else {
+                        events.len()
+                    };
                     if numbers.below(25) > 0 {
                         events.insert(place, event);
                     }

@@ -17,27 +17,45 @@ pub(super) fn prepared(files: Option<&SectionFiles>, manifest: &Manifest, findin
         (None, None) => {}
         (Some(stated), Some(files)) => {
             compare(&stated.model, &stated.model_sha256, files.model.bytes()).into_iter().for_each(&mut add);
-            compare(&stated.layout, &stated.layout_sha256, files.text.as_bytes()).into_iter().for_each(&mut add);
+            compare(&stated.layout, &stated.layout_sha256, files.text.as_bytes())
+                .into_iter()
+                .for_each(&mut add);
         }
-        (Some(stated), None) => add(format!("the files of `{}`, which was divided, were not given", stated.model)),
-        (None, Some(_)) => add("the manifest names no model that was divided in place of the given one".to_owned()),
+        (Some(stated), None) => {
+            add(format!("the files of `{}`, which was divided, were not given", stated.model))
+        }
+        (None, Some(_)) => {
+            add("the manifest names no model that was divided in place of the given one".to_owned())
+        }
     }
 }
 
 fn compare(what: &str, stated: &str, bytes: &[u8]) -> Option<String> {
     let found = sha256(bytes);
-    (!stated.eq_ignore_ascii_case(&found)).then(|| format!("the manifest states `{stated}` for {what}, which has `{found}`"))
+    (!stated.eq_ignore_ascii_case(&found))
+        .then(|| format!("the manifest states `{stated}` for {what}, which has `{found}`"))
 }
 
-pub(super) fn check(given: &ModelFile, manifest: &Manifest, sections: &[SectionFiles], findings: &mut Findings) {
+pub(super) fn check(
+    given: &ModelFile,
+    manifest: &Manifest,
+    sections: &[SectionFiles],
+    findings: &mut Findings,
+) {
     let mut add = |message: String| findings.add(Kind::SectionFile, At::default(), message);
     compare("the given model", &manifest.source.sha256, given.bytes()).into_iter().for_each(&mut add);
     if manifest.sections.len() != sections.len() {
-        add(format!("the manifest has {} sections; files of {} were given", manifest.sections.len(), sections.len()));
+        add(format!(
+            "the manifest has {} sections; files of {} were given",
+            manifest.sections.len(),
+            sections.len()
+        ));
     }
     for (section, files) in manifest.sections.iter().zip(sections) {
         compare(&section.model, &section.model_sha256, files.model.bytes()).into_iter().for_each(&mut add);
-        compare(&section.layout, &section.layout_sha256, files.text.as_bytes()).into_iter().for_each(&mut add);
+        compare(&section.layout, &section.layout_sha256, files.text.as_bytes())
+            .into_iter()
+            .for_each(&mut add);
         if files.layout.model.output_sha256 != section.model_sha256 {
             add(format!("{} is the layout of another model than {}", section.layout, section.model));
         }
@@ -70,7 +88,9 @@ pub(super) fn check(given: &ModelFile, manifest: &Manifest, sections: &[SectionF
     let used = used.chain(manifest.collectives.iter().flat_map(|row| row.devices.iter().chain(&row.root)));
     let used = used.chain(manifest.links.iter().flat_map(|link| [&link.from, &link.to]));
     let used = used.chain(manifest.copies.iter().flat_map(|copy| &copy.devices));
-    used.filter(|name| !names.contains(name.as_str())).take(1).for_each(|name| add(format!("there is no device `{name}`")));
+    used.filter(|name| !names.contains(name.as_str()))
+        .take(1)
+        .for_each(|name| add(format!("there is no device `{name}`")));
     if manifest.micro_batches == 0 {
         add("the program runs the model 0 times".to_owned());
     }

@@ -70,8 +70,14 @@ impl<'g> Given<'g> {
             nodes.push(FileNode { makes, ..FileNode::default() });
         }
         let sparse = graph.sparse_initializer.iter().filter_map(|sparse| sparse.values.as_ref());
-        let weights: BTreeSet<String> = graph.initializer.iter().chain(sparse).map(|tensor| tensor.name().to_owned()).collect();
-        let inputs = graph.input.iter().map(|info| info.name().to_owned()).filter(|name| !weights.contains(name)).collect();
+        let weights: BTreeSet<String> =
+            graph.initializer.iter().chain(sparse).map(|tensor| tensor.name().to_owned()).collect();
+        let inputs = graph
+            .input
+            .iter()
+            .map(|info| info.name().to_owned())
+            .filter(|name| !weights.contains(name))
+            .collect();
         let (mut sized, mut integers) = (BTreeMap::new(), BTreeMap::new());
         for (value, data) in module.values().iter() {
             if module.home(value) != Some(module.main()) {
@@ -83,8 +89,10 @@ impl<'g> Given<'g> {
                 let (element, bytes) = (known.element, known.bytes());
                 sized.insert(data.name.clone(), Sized { element, dims: known.dims, bytes, free });
             }
-            let is_result = matches!(data.definition, Definition::Result(..)) && maker.contains_key(&data.name);
-            let is_whole = [ElementType::Int64, ElementType::Int32, ElementType::Bool].contains(&tensor.element);
+            let is_result =
+                matches!(data.definition, Definition::Result(..)) && maker.contains_key(&data.name);
+            let is_whole =
+                [ElementType::Int64, ElementType::Int32, ElementType::Bool].contains(&tensor.element);
             let items = imported.data[value].as_ref().and_then(|data| data.known_ints());
             if let Some(items) = items.filter(|_| is_result && is_whole) {
                 integers.insert(data.name.clone(), items);
@@ -141,13 +149,19 @@ impl<'g> Given<'g> {
     /// Bytes of each of `parts` equal shares of a constant along an axis; `None` if shares differ, or another
     /// file holds the bytes.
     pub fn share_of_constant(&self, name: &str, axis: usize, parts: u64) -> Option<Vec<u8>> {
-        let (value, _) =
-            self.module.values().iter().find(|(value, data)| data.name == name && self.module.constant_of(*value).is_some())?;
+        let (value, _) = self
+            .module
+            .values()
+            .iter()
+            .find(|(value, data)| data.name == name && self.module.constant_of(*value).is_some())?;
         let constant = self.module.constant(self.module.constant_of(value)?);
         let Payload::Raw(bytes) = &constant.payload else { return None };
         let dims = constant.ty.known_dims()?;
-        let extent = dims.get(axis).copied().filter(|extent| *extent > 0 && parts > 0 && extent % parts == 0)?;
-        let blocks = usize::try_from(dims.iter().take(axis).try_fold(1_u64, |all, extent| all.checked_mul(*extent))?).ok()?;
+        let extent =
+            dims.get(axis).copied().filter(|extent| *extent > 0 && parts > 0 && extent % parts == 0)?;
+        let blocks =
+            usize::try_from(dims.iter().take(axis).try_fold(1_u64, |all, extent| all.checked_mul(*extent))?)
+                .ok()?;
         let block = bytes.len().checked_div(blocks)?;
         let share = block.checked_div(usize::try_from(parts).ok()?)?;
         let mut shares = Vec::new();

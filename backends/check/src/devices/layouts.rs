@@ -23,7 +23,8 @@ pub(super) fn prepared(
     let report = check_with(given, &files.model, &files.layout, options, weights);
     if let Some(first) = report.violations.first() {
         let (count, code, text) = (report.violations.len(), first.kind.code(), &first.diagnostic.message);
-        let message = format!("the model that was divided: {count} violations of its layout, first {code}: {text}");
+        let message =
+            format!("the model that was divided: {count} violations of its layout, first {code}: {text}");
         findings.add(Kind::SectionLayout, At::default(), message);
     }
     report.summary.unproven_outputs
@@ -40,7 +41,8 @@ pub(super) fn check(
         let cut = match section(ctx, position) {
             Ok(cut) => cut,
             Err(cause) => {
-                let message = format!("{}: the section cannot be cut from the given model: {cause}", stated.name());
+                let message =
+                    format!("{}: the section cannot be cut from the given model: {cause}", stated.name());
                 findings.add(Kind::SectionLayout, At::default(), message);
                 continue;
             }
@@ -54,7 +56,8 @@ pub(super) fn check(
         let report = check_with(&cut, &files.model, &files.layout, options, weights);
         if let Some(first) = report.violations.first() {
             let (count, code, text) = (report.violations.len(), first.kind.code(), &first.diagnostic.message);
-            let message = format!("{}: {count} violations of its layout, first {code}: {text}", stated.name());
+            let message =
+                format!("{}: {count} violations of its layout, first {code}: {text}", stated.name());
             findings.add(Kind::SectionLayout, At::default(), message);
         }
         if !report.summary.unproven_outputs.is_empty() {

@@ -13,7 +13,9 @@ use crate::findings::{At, Findings, exact};
 pub(super) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
     for device in &ctx.manifest.devices {
         let found = replay(ctx, &device.name);
-        let mut add = |message: String| findings.add(Kind::DeviceMemory, At::default(), format!("{}: {message}", device.name));
+        let mut add = |message: String| {
+            findings.add(Kind::DeviceMemory, At::default(), format!("{}: {message}", device.name))
+        };
         let DeviceMemory { weights, arena, peak, event, budget, .. } = device;
         for (what, stated, found) in
             [("weights", weights, found.weights), ("arenas", arena, found.arena), ("peak", peak, found.peak)]
@@ -49,16 +51,22 @@ fn replay(ctx: &Ctx<'_>, name: &str) -> Found {
         let Some(layout) = ctx.sections.get(position).map(|files| &files.layout) else { continue };
         let arena = layout.arenas.iter().fold(0, |sum: u64, arena| sum.saturating_add(arena.size));
         let read = ctx.nodes[position].iter().flat_map(|node| &ctx.whole.nodes[*node].reads);
-        let read: BTreeSet<&str> = read.map(String::as_str).filter(|name| ctx.whole.weights.contains(*name)).collect();
+        let read: BTreeSet<&str> =
+            read.map(String::as_str).filter(|name| ctx.whole.weights.contains(*name)).collect();
         let is_again = |name: &str| read.contains(name) && present.contains(name);
         // The layout counts old values that are written over apart from its weights.
-        let updated = layout.tensors.iter().filter(|tensor| tensor.class == Class::State && read.contains(tensor.name.as_str()));
+        let updated = layout
+            .tensors
+            .iter()
+            .filter(|tensor| tensor.class == Class::State && read.contains(tensor.name.as_str()));
         let updated = updated.fold(0_u64, |sum, tensor| sum.saturating_add(tensor.bytes));
         let is_weight = |class: Class| matches!(class, Class::Constant | Class::State);
         let again = layout.tensors.iter().filter(|tensor| is_weight(tensor.class) && is_again(&tensor.name));
-        let again = again.filter(|tensor| ctx.whole.sized.get(&tensor.name).is_some_and(|own| own.bytes == tensor.bytes));
+        let again = again
+            .filter(|tensor| ctx.whole.sized.get(&tensor.name).is_some_and(|own| own.bytes == tensor.bytes));
         let again = again.fold(0_u64, |sum, tensor| sum.saturating_add(tensor.bytes));
-        found.weights = found.weights.saturating_add(layout.weights.saturating_add(updated).saturating_sub(again));
+        found.weights =
+            found.weights.saturating_add(layout.weights.saturating_add(updated).saturating_sub(again));
         found.arena = found.arena.max(arena);
         present.extend(read);
     }
@@ -75,7 +83,10 @@ fn replay(ctx: &Ctx<'_>, name: &str) -> Found {
             | Event::Recv { value, micro_batch, .. } => held.saturating_add(bytes(value, *micro_batch)),
             Event::Run { micro_batch, section } => {
                 let results = ctx.section_of(name, section.as_ref()).map(|position| &ctx.outputs[position]);
-                results.into_iter().flatten().fold(held, |sum, value| sum.saturating_add(bytes(value, *micro_batch)))
+                results
+                    .into_iter()
+                    .flatten()
+                    .fold(held, |sum, value| sum.saturating_add(bytes(value, *micro_batch)))
             }
             Event::Join(Carried { value, .. }) if joined.insert(value) => {
                 held.saturating_add(bytes(value, ctx.step.unwrap_or(0)))

@@ -20,7 +20,9 @@ pub(super) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
     for (device, events) in &ctx.manifest.program {
         for event in events {
             match event {
-                Event::Send { value, micro_batch, to } => sent.entry((device, to)).or_default().push((value, *micro_batch)),
+                Event::Send { value, micro_batch, to } => {
+                    sent.entry((device, to)).or_default().push((value, *micro_batch))
+                }
                 Event::Recv { value, micro_batch, from } => {
                     received.entry((from, device)).or_default().push((value, *micro_batch));
                 }
@@ -30,7 +32,12 @@ pub(super) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
                 Event::Give(Carried { value, micro_batch }) => {
                     *from_caller.entry((device, value, *micro_batch, false)).or_default() += 1
                 }
-                Event::Run { .. } | Event::Share(_) | Event::Join(_) | Event::Collect(_) | Event::Offer(_) | Event::Free(_) => {}
+                Event::Run { .. }
+                | Event::Share(_)
+                | Event::Join(_)
+                | Event::Collect(_)
+                | Event::Offer(_)
+                | Event::Free(_) => {}
             }
         }
     }
@@ -40,7 +47,9 @@ pub(super) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
         let maker = value.from.as_ref().and_then(|from| ctx.position.get(from.as_str()).copied());
         for reader in value.to.iter().filter_map(|to| ctx.position.get(to.as_str()).copied()) {
             for to in ctx.manifest.sections[reader].devices() {
-                for (name, run) in ctx.runs_on(reader, to).into_iter().map(|run| ctx.key(&value.name, reader, run)) {
+                for (name, run) in
+                    ctx.runs_on(reader, to).into_iter().map(|run| ctx.key(&value.name, reader, run))
+                {
                     match from.first() {
                         // The rule of collectives says which devices get these.
                         Some(from) if from != to && !ctx.is_data() => {
@@ -61,16 +70,26 @@ pub(super) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
             }
         }
     }
-    let pairs: BTreeSet<(&str, &str)> = sent.keys().chain(received.keys()).chain(wanted.keys()).copied().collect();
+    let pairs: BTreeSet<(&str, &str)> =
+        sent.keys().chain(received.keys()).chain(wanted.keys()).copied().collect();
     for (from, to) in pairs {
         let empty = Vec::new();
-        let (one, other) = (sent.get(&(from, to)).unwrap_or(&empty), received.get(&(from, to)).unwrap_or(&empty));
-        let place = one.iter().zip(other).position(|(sent, received)| sent != received).unwrap_or(one.len().min(other.len()));
+        let (one, other) =
+            (sent.get(&(from, to)).unwrap_or(&empty), received.get(&(from, to)).unwrap_or(&empty));
+        let place = one
+            .iter()
+            .zip(other)
+            .position(|(sent, received)| sent != received)
+            .unwrap_or(one.len().min(other.len()));
         if one != other {
-            let shown =
-                |list: &Order<'_>| list.get(place).map_or("nothing".to_owned(), |(value, run)| format!("`{value}` of run {run}"));
-            let message =
-                format!("message {place} from {from} to {to}: {from} sends {}, {to} receives {}", shown(one), shown(other));
+            let shown = |list: &Order<'_>| {
+                list.get(place).map_or("nothing".to_owned(), |(value, run)| format!("`{value}` of run {run}"))
+            };
+            let message = format!(
+                "message {place} from {from} to {to}: {from} sends {}, {to} receives {}",
+                shown(one),
+                shown(other)
+            );
             findings.add(Kind::Message, At::default(), message);
         }
         let no_values = BTreeSet::new();
@@ -84,17 +103,23 @@ pub(super) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
             );
             findings.add(Kind::Message, At::default(), message);
         }
-        let joins =
-            |link: &memc_layout::devices::Path| (link.from == from && link.to == to) || (link.from == to && link.to == from);
+        let joins = |link: &memc_layout::devices::Path| {
+            (link.from == from && link.to == to) || (link.from == to && link.to == from)
+        };
         if !ctx.manifest.links.iter().any(joins) {
-            findings.add(Kind::Message, At::default(), format!("no link joins {from} and {to}, which exchange values"));
+            findings.add(
+                Kind::Message,
+                At::default(),
+                format!("no link joins {from} and {to}, which exchange values"),
+            );
         }
     }
     if let Some((device, value, run, fed)) =
         expected.keys().chain(from_caller.keys()).find(|key| expected.get(*key) != from_caller.get(*key))
     {
         let verb = if *fed { "take" } else { "give" };
-        let message = format!("{device} must {verb} `{value}` of run {run} once if the values say so, and only then");
+        let message =
+            format!("{device} must {verb} `{value}` of run {run} once if the values say so, and only then");
         findings.add(Kind::Message, At::tensor(value), message);
     }
 }

@@ -81,7 +81,14 @@ pub fn check_prepared(
     }
     let given = prepared.map_or(given, |files| &files.model);
     let source = &manifest.source;
-    let extents = Extents::read(&source.ranges, &source.limits, &source.equal, &source.dims, "the manifest", &mut findings);
+    let extents = Extents::read(
+        &source.ranges,
+        &source.limits,
+        &source.equal,
+        &source.dims,
+        "the manifest",
+        &mut findings,
+    );
     let extents = extents.unwrap_or_default();
     let fixed = Extents::default();
     match Given::new(given, &source.dims, &extents) {
@@ -90,9 +97,14 @@ pub fn check_prepared(
             let parts = parts::derive(&whole, manifest, &mut findings);
             let part_file = parts.as_ref().map(|parts| part_model::part_model(&whole, parts));
             let part = part_file.as_ref().map(|file| file.as_ref().map_err(Clone::clone));
-            let part = part.map(|file| file.and_then(|file| Given::new(file, &BTreeMap::new(), &fixed))).transpose();
+            let part =
+                part.map(|file| file.and_then(|file| Given::new(file, &BTreeMap::new(), &fixed))).transpose();
             let mut part = part.unwrap_or_else(|cause| {
-                findings.add(Kind::SectionPart, At::default(), format!("the model of a part cannot be made: {cause}"));
+                findings.add(
+                    Kind::SectionPart,
+                    At::default(),
+                    format!("the model of a part cannot be made: {cause}"),
+                );
                 None
             });
             if let Some((part, parts)) = part.as_mut().zip(parts.as_ref()) {
@@ -106,7 +118,8 @@ pub fn check_prepared(
                 findings.add(Kind::SectionPart, At::default(), cause);
             }
             if findings.counts() != before {
-                findings.remark("stopped early: the parts of the batch are not those of the manifest".to_owned());
+                findings
+                    .remark("stopped early: the parts of the batch are not those of the manifest".to_owned());
                 return finished(findings, summary);
             }
             let ctx = Ctx::new((&whole, part.as_ref().unwrap_or(&whole)), &extents, manifest, sections);
@@ -125,7 +138,9 @@ pub fn check_prepared(
             summary.unproven_outputs.extend(layouts::check(&ctx, weights, &mut findings));
         }
         Ok(_) => findings.remark("stopped early: the files are not those of the manifest".to_owned()),
-        Err(cause) => findings.add(Kind::SectionFile, At::default(), format!("the given model cannot be read: {cause}")),
+        Err(cause) => {
+            findings.add(Kind::SectionFile, At::default(), format!("the given model cannot be read: {cause}"))
+        }
     }
     finished(findings, summary)
 }
@@ -180,8 +195,9 @@ impl<'c> Ctx<'c> {
     ) -> Self {
         let values = &manifest.values;
         let of = |keep: &dyn Fn(&Crossing, &str) -> bool| -> Vec<BTreeSet<&'c str>> {
-            let names =
-                |section: &str| values.iter().filter(|value| keep(value, section)).map(|value| value.name.as_str()).collect();
+            let names = |section: &str| {
+                values.iter().filter(|value| keep(value, section)).map(|value| value.name.as_str()).collect()
+            };
             manifest.sections.iter().map(|section| names(section.name())).collect()
         };
         let nodes = |section: &Section| {
@@ -194,13 +210,28 @@ impl<'c> Ctx<'c> {
             extents,
             manifest,
             sections,
-            rank: manifest.devices.iter().enumerate().map(|(rank, device)| (device.name.as_str(), rank)).collect(),
-            position: manifest.sections.iter().enumerate().map(|(position, section)| (section.name(), position)).collect(),
-            value: values.iter().enumerate().map(|(position, value)| (value.name.as_str(), position)).collect(),
+            rank: manifest
+                .devices
+                .iter()
+                .enumerate()
+                .map(|(rank, device)| (device.name.as_str(), rank))
+                .collect(),
+            position: manifest
+                .sections
+                .iter()
+                .enumerate()
+                .map(|(position, section)| (section.name(), position))
+                .collect(),
+            value: values
+                .iter()
+                .enumerate()
+                .map(|(position, value)| (value.name.as_str(), position))
+                .collect(),
             inputs: of(&|value, section| value.to.iter().any(|to| to == section)),
             outputs: of(&|value, section| value.from.as_deref() == Some(section)),
             nodes: manifest.sections.iter().map(nodes).collect(),
-            step: (manifest.pipeline.is_some() && manifest.micro_batches > 1).then_some(manifest.micro_batches),
+            step: (manifest.pipeline.is_some() && manifest.micro_batches > 1)
+                .then_some(manifest.micro_batches),
             collective: manifest.collectives.iter().map(|row| (row.value.as_str(), row)).collect(),
         }
     }
@@ -280,7 +311,10 @@ impl<'c> Ctx<'c> {
 
     /// New values that lie in the storage of old ones on a device.
     fn updated<'d>(&'d self, device: &'d str) -> impl Iterator<Item = &'c Updated> + 'd {
-        self.manifest.state.iter().filter(move |row| self.devices(&row.section).iter().any(|own| own == device))
+        self.manifest
+            .state
+            .iter()
+            .filter(move |row| self.devices(&row.section).iter().any(|own| own == device))
     }
 
     /// Devices of a section.

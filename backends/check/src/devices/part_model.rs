@@ -18,7 +18,8 @@ pub(super) fn part_model(whole: &Given<'_>, parts: &Parts) -> Result<ModelFile, 
         let dims = parts.extents(whole, result).ok_or_else(|| format!("`{result}` has no known size"))?;
         let (name, count) = (format!("{result}.extents"), dims.len() as u64);
         let items: Vec<i64> = dims.iter().filter_map(|extent| i64::try_from(*extent).ok()).collect();
-        let sized = Sized { element: ElementType::Int64, dims: vec![count], bytes: 8 * count, free: Vec::new() };
+        let sized =
+            Sized { element: ElementType::Int64, dims: vec![count], bytes: 8 * count, free: Vec::new() };
         let operand = graph.node.get_mut(*node).and_then(|node| node.input.get_mut(*position));
         operand.ok_or_else(|| format!("{} states no extents", whole.title(*node)))?.clone_from(&name);
         graph.initializer.push(constant(&name, &sized, &items));
@@ -27,7 +28,8 @@ pub(super) fn part_model(whole: &Given<'_>, parts: &Parts) -> Result<ModelFile, 
         let Some(axis) = parts.pieces.get(tensor.name()).and_then(|piece| piece.axis()) else { continue };
         let share = whole.share_of_constant(tensor.name(), axis, parts.count);
         let share = share.zip(parts.extents(whole, tensor.name())).zip(whole.sized.get(tensor.name()));
-        let ((share, dims), sized) = share.ok_or_else(|| format!("parts of `{}` are not equal", tensor.name()))?;
+        let ((share, dims), sized) =
+            share.ok_or_else(|| format!("parts of `{}` are not equal", tensor.name()))?;
         *tensor = TensorProto {
             name: tensor.name.clone(),
             data_type: Some(sized.element.to_onnx()),
@@ -52,7 +54,9 @@ pub(super) fn part_model(whole: &Given<'_>, parts: &Parts) -> Result<ModelFile, 
     let all = graph.input.iter_mut().chain(&mut graph.output).chain(&mut graph.value_info);
     all.for_each(|info| resize(whole, parts, info));
     let model = ModelProto { graph: Some(graph), ..without_graph(whole.file.model()) };
-    Ok(ModelFile::from_bytes(model.encode_to_vec()).map_err(|error| error.to_string())?.beside(whole.file.path()))
+    Ok(ModelFile::from_bytes(model.encode_to_vec())
+        .map_err(|error| error.to_string())?
+        .beside(whole.file.path()))
 }
 
 /// Integers that differ from part to part follow from the extents of a part, all others from those of the
@@ -66,12 +70,20 @@ pub(super) fn settle_integers(whole: &Given<'_>, part: &mut Given<'_>, parts: &P
 }
 
 /// Rejects a model of a part in which a value that sections of parts make has other extents than its piece.
-pub(super) fn contradiction(whole: &Given<'_>, part: &Given<'_>, parts: &Parts, manifest: &Manifest) -> Option<String> {
+pub(super) fn contradiction(
+    whole: &Given<'_>,
+    part: &Given<'_>,
+    parts: &Parts,
+    manifest: &Manifest,
+) -> Option<String> {
     let sections = manifest.sections.iter().filter(|section| !manifest.is_once(section));
-    let nodes = sections.flat_map(|section| &section.nodes).filter_map(|node| whole.nodes.get(usize::try_from(*node).ok()?));
+    let nodes = sections
+        .flat_map(|section| &section.nodes)
+        .filter_map(|node| whole.nodes.get(usize::try_from(*node).ok()?));
     let known = parts.pieces.keys().filter(|name| whole.integers.contains_key(*name));
     let made = nodes.flat_map(|node| &node.makes).chain(part.inputs.iter()).chain(known);
-    let mut all = made.map(|name| (name, parts.extents(whole, name), part.sized.get(name).map(|sized| sized.dims.clone())));
+    let mut all = made
+        .map(|name| (name, parts.extents(whole, name), part.sized.get(name).map(|sized| sized.dims.clone())));
     let (name, expected, found) = all.find(|(_, expected, found)| expected != found)?;
     Some(format!("a part of `{name}` has the extents {found:?}, not {expected:?}"))
 }

@@ -42,7 +42,12 @@ pub(super) fn derive(whole: &Given<'_>, manifest: &Manifest, findings: &mut Find
     if manifest.pipeline.is_none() || manifest.micro_batches < 2 {
         return None;
     }
-    let mut walk = Walk { whole, manifest, parts: Parts { count: manifest.micro_batches, ..Parts::default() }, findings };
+    let mut walk = Walk {
+        whole,
+        manifest,
+        parts: Parts { count: manifest.micro_batches, ..Parts::default() },
+        findings,
+    };
     walk.inputs();
     walk.shares();
     walk.nodes();
@@ -59,19 +64,29 @@ fn add(findings: &mut Findings, name: &str, message: String) {
 fn phases(manifest: &Manifest, findings: &mut Findings) {
     for section in &manifest.sections {
         if section.phase.is_some() != manifest.pipeline.is_some() {
-            add(findings, "", format!("{}: sections of a pipeline have a phase, and no others", section.name()));
+            add(
+                findings,
+                "",
+                format!("{}: sections of a pipeline have a phase, and no others", section.name()),
+            );
         }
     }
     for section in &manifest.sections {
         let is_pipelined = matches!(section.phase, Some(Phase::Forward | Phase::Backward));
-        if section.phase == Some(Phase::Gradient) && !super::is_data(manifest) || is_pipelined && super::is_data(manifest) {
+        if section.phase == Some(Phase::Gradient) && !super::is_data(manifest)
+            || is_pipelined && super::is_data(manifest)
+        {
             add(findings, "", format!("{} has the phase of another schedule", section.name()));
         }
     }
     if manifest.pipeline.is_none() {
         let stated = manifest.values.iter().find(|value| value.once || value.joined.is_some());
         if let Some(value) = stated {
-            add(findings, &value.name, format!("`{}` is stated for a step, and the manifest has no pipeline", value.name));
+            add(
+                findings,
+                &value.name,
+                format!("`{}` is stated for a step, and the manifest has no pipeline", value.name),
+            );
         }
     }
 }
@@ -99,7 +114,11 @@ pub(super) fn schedule(manifest: &Manifest, findings: &mut Findings) {
                         Schedule::Data => false,
                     };
                     if breaks {
-                        add(findings, "", format!("{} runs a forward section that its schedule has later", device.name));
+                        add(
+                            findings,
+                            "",
+                            format!("{} runs a forward section that its schedule has later", device.name),
+                        );
                         break;
                     }
                 }
@@ -143,7 +162,9 @@ impl Walk<'_> {
     /// Values of the step that parts read.
     fn shares(&mut self) {
         let manifest = self.manifest;
-        let once = |name: &String| manifest.sections.iter().any(|section| section.name() == name && manifest.is_once(section));
+        let once = |name: &String| {
+            manifest.sections.iter().any(|section| section.name() == name && manifest.is_once(section))
+        };
         for value in manifest.values.iter().filter(|value| value.from.as_ref().is_some_and(once)) {
             if value.to.iter().all(once) {
                 continue;
@@ -161,7 +182,10 @@ impl Walk<'_> {
         let extent = self.whole.sized.get(name).and_then(|sized| sized.dims.get(axis)).copied().unwrap_or(0);
         let count = self.parts.count;
         if extent == 0 || !extent.is_multiple_of(count) {
-            self.add(name, format!("axis {axis} of `{name}` has {extent} positions, not {count} equal parts"));
+            self.add(
+                name,
+                format!("axis {axis} of `{name}` has {extent} positions, not {count} equal parts"),
+            );
             return;
         }
         self.parts.pieces.insert(name.to_owned(), Piece::Along(axis));
@@ -170,7 +194,8 @@ impl Walk<'_> {
     fn nodes(&mut self) {
         let manifest = self.manifest;
         let in_parts = manifest.sections.iter().filter(|section| !manifest.is_once(section));
-        let nodes = in_parts.flat_map(|section| &section.nodes).filter_map(|node| usize::try_from(*node).ok());
+        let nodes =
+            in_parts.flat_map(|section| &section.nodes).filter_map(|node| usize::try_from(*node).ok());
         let nodes: BTreeSet<usize> = nodes.filter(|node| *node < self.whole.nodes.len()).collect();
         // Integers that follow from the extents are constants of sections, and may be pieces.
         let is_known = |node: &usize| {
@@ -195,12 +220,14 @@ impl Walk<'_> {
             self.parts.pieces.insert((*name).to_owned(), Piece::Along(*axis));
         }
         for node in super::cut::ordered(self.whole, &nodes.union(&known).copied().collect()) {
-            let given = self.whole.nodes[node].makes.iter().find(|name| self.parts.given.contains(*name)).cloned();
+            let given =
+                self.whole.nodes[node].makes.iter().find(|name| self.parts.given.contains(*name)).cloned();
             if let Some(name) = given {
                 self.add(&name, format!("`{name}` is made once a step and in each part"));
                 continue;
             }
-            let own = self.whole.nodes[node].makes.iter().find_map(|name| repeated.get_key_value(name.as_str()));
+            let own =
+                self.whole.nodes[node].makes.iter().find_map(|name| repeated.get_key_value(name.as_str()));
             if let Some((name, axis)) = own {
                 used.insert(name);
                 self.repeat(node, name, *axis);
@@ -228,9 +255,13 @@ impl Walk<'_> {
         });
         let has_piece = item.reads.iter().any(|read| self.parts.pieces.contains_key(read));
         let sized = self.whole.sized.get(name);
-        let divides = sized.and_then(|sized| sized.dims.get(axis)).is_some_and(|extent| extent.is_multiple_of(self.parts.count));
+        let divides = sized
+            .and_then(|sized| sized.dims.get(axis))
+            .is_some_and(|extent| extent.is_multiple_of(self.parts.count));
         if !is_equal || has_piece || !divides || item.makes.len() != 1 {
-            let message = format!("`{name}` does not have equal positions along axis {axis}, of which each part makes its share");
+            let message = format!(
+                "`{name}` does not have equal positions along axis {axis}, of which each part makes its share"
+            );
             self.add(name, message);
             return;
         }
@@ -264,12 +295,18 @@ impl Walk<'_> {
             value.and_then(|value| self.parts.pieces.get(name(value))).copied().unwrap_or(Piece::Whole)
         };
         let operands: Vec<Piece> = data.inputs.iter().map(piece).collect();
-        let share = Share { node: Typed::of(&whole.module, inner), operands: &operands, parts: self.parts.count };
-        let Some(found) = pieces_in_blocks(share).filter(|found| found.operands == operands && is_plain(data, found)) else {
+        let share =
+            Share { node: Typed::of(&whole.module, inner), operands: &operands, parts: self.parts.count };
+        let Some(found) =
+            pieces_in_blocks(share).filter(|found| found.operands == operands && is_plain(data, found))
+        else {
             if !is_run {
                 return;
             }
-            self.add("", format!("{} makes no piece of its results from pieces of its operands", whole.title(node)));
+            self.add(
+                "",
+                format!("{} makes no piece of its results from pieces of its operands", whole.title(node)),
+            );
             return;
         };
         for (value, piece) in data.outputs.iter().zip(&found.results) {
@@ -308,13 +345,18 @@ impl Walk<'_> {
             let is_needed = value.output || value.to.iter().any(is_once);
             if value.once || !self.is_joined(value, is_needed) {
                 let found = self.parts.pieces.get(name);
-                self.add(name, format!("`{name}` is not joined as its parts are: {found:?}, {:?}", value.joined));
+                self.add(
+                    name,
+                    format!("`{name}` is not joined as its parts are: {found:?}, {:?}", value.joined),
+                );
             }
         }
     }
 
     fn is_joined(&self, value: &Crossing, is_needed: bool) -> bool {
-        let Some(joined) = value.joined.as_ref().filter(|_| is_needed) else { return !is_needed && value.joined.is_none() };
+        let Some(joined) = value.joined.as_ref().filter(|_| is_needed) else {
+            return !is_needed && value.joined.is_none();
+        };
         match self.parts.pieces.get(&value.name) {
             Some(Piece::Sum) => joined.by == Join::Sum && joined.axis.is_none(),
             Some(Piece::Mean) => joined.by == Join::Mean && joined.axis.is_none(),

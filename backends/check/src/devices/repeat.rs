@@ -14,7 +14,8 @@ pub(super) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
     }
     for (node, count) in count.into_iter().filter(|(_, count)| *count > 1) {
         if !ctx.whole.repeats(node) {
-            let message = format!("{count} devices or sections run {}, which may not run again", ctx.whole.title(node));
+            let message =
+                format!("{count} devices or sections run {}, which may not run again", ctx.whole.title(node));
             findings.add(Kind::SectionRandom, At::default(), message);
         }
     }

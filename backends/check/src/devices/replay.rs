@@ -10,7 +10,8 @@ use crate::codes::Kind;
 use crate::findings::{At, Findings};
 
 pub(super) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
-    let devices: BTreeSet<&str> = ctx.manifest.sections.iter().flat_map(Section::devices).map(String::as_str).collect();
+    let devices: BTreeSet<&str> =
+        ctx.manifest.sections.iter().flat_map(Section::devices).map(String::as_str).collect();
     for device in devices {
         let mut replay = Replay::new(ctx, device);
         let events = ctx.manifest.program.get(device).map(Vec::as_slice).unwrap_or_default();
@@ -49,7 +50,15 @@ impl<'r, 'c> Replay<'r, 'c> {
                 }
             }
         }
-        Self { ctx, device, own, held: BTreeSet::new(), ran: BTreeSet::new(), joined: BTreeMap::new(), readers }
+        Self {
+            ctx,
+            device,
+            own,
+            held: BTreeSet::new(),
+            ran: BTreeSet::new(),
+            joined: BTreeMap::new(),
+            readers,
+        }
     }
 
     /// Follows an event; returns what is wrong with it.
@@ -72,14 +81,22 @@ impl<'r, 'c> Replay<'r, 'c> {
             Event::Run { micro_batch, section } => self.run(*micro_batch, section.as_ref(), &mut wrong),
             Event::Share(Carried { value, micro_batch }) => {
                 let step = self.ctx.step.unwrap_or(0);
-                let is_whole = self.held.contains(&(value.as_str(), step)) && *micro_batch < step && self.is_shared_here(value);
+                let is_whole = self.held.contains(&(value.as_str(), step))
+                    && *micro_batch < step
+                    && self.is_shared_here(value);
                 if !is_whole || !self.held.insert((value, *micro_batch)) {
-                    wrong.push(format!("run {micro_batch} takes no share of `{value}` here, or holds it already"));
+                    wrong.push(format!(
+                        "run {micro_batch} takes no share of `{value}` here, or holds it already"
+                    ));
                 }
             }
             Event::Join(Carried { value, micro_batch }) => self.join(value, *micro_batch, &mut wrong),
-            Event::Collect(Carried { value, micro_batch }) => self.collect(value, *micro_batch, true, &mut wrong),
-            Event::Offer(Carried { value, micro_batch }) => self.collect(value, *micro_batch, false, &mut wrong),
+            Event::Collect(Carried { value, micro_batch }) => {
+                self.collect(value, *micro_batch, true, &mut wrong)
+            }
+            Event::Offer(Carried { value, micro_batch }) => {
+                self.collect(value, *micro_batch, false, &mut wrong)
+            }
             Event::Send { value, micro_batch, .. } | Event::Give(Carried { value, micro_batch }) => {
                 let key = (value.as_str(), *micro_batch);
                 let makes = |position: &usize| self.ctx.outputs[*position].contains(value.as_str());
@@ -113,7 +130,9 @@ impl<'r, 'c> Replay<'r, 'c> {
             return;
         };
         let keys = ctx.inputs[position].iter().map(|input| ctx.key(input, position, run));
-        if let Some((input, _)) = keys.into_iter().find(|key| !self.held.contains(key) || !self.is_complete(*key)) {
+        if let Some((input, _)) =
+            keys.into_iter().find(|key| !self.held.contains(key) || !self.is_complete(*key))
+        {
             wrong.push(format!("run {run} lacks `{input}`"));
         }
         if !self.ran.insert((position, run)) || !ctx.runs_on(position, self.device).contains(&run) {
@@ -128,8 +147,11 @@ impl<'r, 'c> Replay<'r, 'c> {
 
     /// The section of this device that makes a value with parts; `None` if there is none.
     fn maker(&self, value: &str) -> Option<usize> {
-        let crossing = self.ctx.crossing(value).filter(|value| value.joined.is_some() && self.ctx.step.is_some());
-        let maker = crossing.and_then(|value| value.from.as_ref()).and_then(|from| self.ctx.position.get(from.as_str()));
+        let crossing =
+            self.ctx.crossing(value).filter(|value| value.joined.is_some() && self.ctx.step.is_some());
+        let maker = crossing
+            .and_then(|value| value.from.as_ref())
+            .and_then(|from| self.ctx.position.get(from.as_str()));
         maker.copied().filter(|maker| self.own.contains(maker))
     }
 
@@ -153,7 +175,11 @@ impl<'r, 'c> Replay<'r, 'c> {
 
     fn join(&mut self, value: &'c str, run: u64, wrong: &mut Vec<String>) {
         let step = self.ctx.step.unwrap_or(0);
-        if !self.is_joined_here(value) || !self.held.contains(&(value, run)) || run >= step || self.ctx.is_data() {
+        if !self.is_joined_here(value)
+            || !self.held.contains(&(value, run))
+            || run >= step
+            || self.ctx.is_data()
+        {
             wrong.push(format!("`{value}` of run {run} is not joined here"));
             return;
         }
@@ -178,8 +204,13 @@ impl<'r, 'c> Replay<'r, 'c> {
         if lacks.into_iter().any(|key| !self.held.contains(&key)) {
             wrong.push(format!("`{value}` is not held here, and other devices need it"));
         }
-        if Some(run) != ctx.step || gets != ctx.gets(self.device, value) || !ctx.collective.contains_key(value) {
-            wrong.push(format!("`{value}` of run {run} has no collective of which the device takes that part"));
+        if Some(run) != ctx.step
+            || gets != ctx.gets(self.device, value)
+            || !ctx.collective.contains_key(value)
+        {
+            wrong.push(format!(
+                "`{value}` of run {run} has no collective of which the device takes that part"
+            ));
             return;
         }
         if self.joined.insert(value, run).is_some() || gets && !self.held.insert((value, run)) {
@@ -196,7 +227,8 @@ impl<'r, 'c> Replay<'r, 'c> {
         for &position in &self.own {
             let count = self.ran.iter().filter(|(section, _)| *section == position).count() as u64;
             let is_shared = !self.ctx.manifest.sections[position].devices.is_empty();
-            let wanted = if is_shared || self.ctx.is_once(position) { 1 } else { self.ctx.manifest.micro_batches };
+            let wanted =
+                if is_shared || self.ctx.is_once(position) { 1 } else { self.ctx.manifest.micro_batches };
             if count != wanted {
                 let name = self.ctx.manifest.sections[position].name();
                 let message = format!("{device} runs {name} {count} times, not {wanted}");

@@ -11,9 +11,12 @@ use crate::findings::{At, Findings};
 
 pub(super) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
     rows(ctx, findings);
-    for (row, device) in ctx.manifest.state.iter().flat_map(|row| ctx.devices(&row.section).iter().map(move |own| (row, own))) {
+    for (row, device) in
+        ctx.manifest.state.iter().flat_map(|row| ctx.devices(&row.section).iter().map(move |own| (row, own)))
+    {
         if let Some(message) = overwritten(ctx, row, device) {
-            let message = format!("{}: `{}` takes the storage of `{}`, {message}", row.section, row.result, row.tensor);
+            let message =
+                format!("{}: `{}` takes the storage of `{}`, {message}", row.section, row.result, row.tensor);
             findings.add(Kind::EventOrder, At::tensor(&row.result), message);
         }
     }
@@ -35,9 +38,12 @@ fn rows(ctx: &Ctx<'_>, findings: &mut Findings) {
         findings.add(Kind::SectionLayout, At::default(), "a row of `state` is listed twice".to_owned());
     }
     for row in stated.symmetric_difference(&found) {
-        let (which, other) = if found.contains(row) { ("its layout", "`state`") } else { ("`state`", "its layout") };
-        let message =
-            format!("{}: by {which} `{}` takes the storage of `{}`, not by {other}", row.section, row.result, row.tensor);
+        let (which, other) =
+            if found.contains(row) { ("its layout", "`state`") } else { ("`state`", "its layout") };
+        let message = format!(
+            "{}: by {which} `{}` takes the storage of `{}`, not by {other}",
+            row.section, row.result, row.tensor
+        );
         findings.add(Kind::SectionLayout, At::tensor(&row.result), message);
     }
 }
@@ -76,10 +82,14 @@ fn overwritten(ctx: &Ctx<'_>, row: &Updated, device: &str) -> Option<String> {
             Event::Free(Carried { value, micro_batch }) if *value == row.result => {
                 held.remove(micro_batch);
             }
-            Event::Free(Carried { value, micro_batch }) if *value == row.tensor && held.contains(micro_batch) => {
+            Event::Free(Carried { value, micro_batch })
+                if *value == row.tensor && held.contains(micro_batch) =>
+            {
                 return Some("which is freed before".to_owned());
             }
-            Event::Send { value, micro_batch, .. } if *value == row.tensor && written.contains(micro_batch) => {
+            Event::Send { value, micro_batch, .. }
+                if *value == row.tensor && written.contains(micro_batch) =>
+            {
                 return Some("which is sent later".to_owned());
             }
             _ => {}

@@ -12,7 +12,8 @@ pub(super) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
     for (position, (section, nodes)) in ctx.manifest.sections.iter().zip(&ctx.nodes).enumerate() {
         let is_ascending = section.nodes.windows(2).all(|pair| pair[0] < pair[1]);
         if nodes.len() != section.nodes.len() || !is_ascending {
-            let message = format!("{}: nodes are not ascending positions below {}", section.name(), whole.nodes.len());
+            let message =
+                format!("{}: nodes are not ascending positions below {}", section.name(), whole.nodes.len());
             findings.add(Kind::SectionUnion, At::default(), message);
         }
         for name in section.known.iter().filter(|name| !ctx.given(position).is_known(name)) {
@@ -23,7 +24,8 @@ pub(super) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
     for ((section, nodes), outputs) in ctx.manifest.sections.iter().zip(&ctx.nodes).zip(&ctx.outputs) {
         for name in outputs {
             if whole.maker.get(*name).is_none_or(|maker| !nodes.contains(maker)) {
-                let message = format!("{} gives `{name}` and does not run the node that makes it", section.name());
+                let message =
+                    format!("{} gives `{name}` and does not run the node that makes it", section.name());
                 findings.add(Kind::SectionUnion, At::tensor(name), message);
             }
         }
@@ -37,7 +39,8 @@ pub(super) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
 /// Nodes that the graph outputs need. Integers that follow from the extents need no node.
 fn needed(ctx: &Ctx<'_>) -> BTreeSet<usize> {
     let whole = ctx.whole;
-    let mut open: Vec<usize> = whole.outputs.iter().filter_map(|name| whole.maker.get(name)).copied().collect();
+    let mut open: Vec<usize> =
+        whole.outputs.iter().filter_map(|name| whole.maker.get(name)).copied().collect();
     let mut found = BTreeSet::new();
     while let Some(node) = open.pop() {
         if found.insert(node) {

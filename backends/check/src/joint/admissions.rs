@@ -18,7 +18,11 @@ pub(super) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
     for run in &ctx.joint.admissions {
         let [first, last] = run.after;
         let mut add = |message: String| {
-            findings.add(Kind::Admission, At::default(), format!("{} after steps {first} to {last}: {message}", run.guest));
+            findings.add(
+                Kind::Admission,
+                At::default(),
+                format!("{} after steps {first} to {last}: {message}", run.guest),
+            );
         };
         let Some(guest) = ctx.member.get(run.guest.as_str()).filter(|guest| **guest > 0) else {
             add("the host is no guest".to_owned());
@@ -36,7 +40,11 @@ pub(super) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
         }
     }
     for member in ctx.joint.members.iter().skip(1).filter(|member| !next.contains_key(member.name.as_str())) {
-        findings.add(Kind::Admission, At::default(), format!("{}: there is no boundary at which it may run", member.name));
+        findings.add(
+            Kind::Admission,
+            At::default(),
+            format!("{}: there is no boundary at which it may run", member.name),
+        );
     }
 }
 
@@ -52,7 +60,10 @@ fn place(ctx: &Ctx<'_>, host: &Spots<'_>, guest: &Spots<'_>, run: &Admission) ->
         };
         let high = base.checked_add(own.size).filter(|high| *high <= arena.size);
         let Some(high) = high.filter(|_| base.is_multiple_of(arena.alignment.max(1))) else {
-            return Err(format!("byte {base} of {} is misaligned, or its arena ends beyond the joint one", own.space));
+            return Err(format!(
+                "byte {base} of {} is misaligned, or its arena ends beyond the joint one",
+                own.space
+            ));
         };
         // Stores write to their far bytes before their step.
         let first = host.layout.target.spaces.first().map_or("", |space| space.name.as_str());
@@ -62,7 +73,9 @@ fn place(ctx: &Ctx<'_>, host: &Spots<'_>, guest: &Spots<'_>, run: &Admission) ->
         let spot = Spot { space: &own.space, low: *base, high };
         for at in (0..host.spot.len()).filter(|at| host.spot[*at].is_some_and(|other| other.meets(&spot))) {
             // Bytes live across the boundary after a step if they live at the step and at the next one.
-            let crossed = host.taken(at).find(|(start, end)| *start <= run.after[1] && run.after[0].saturating_add(1) < *end);
+            let crossed = host
+                .taken(at)
+                .find(|(start, end)| *start <= run.after[1] && run.after[0].saturating_add(1) < *end);
             if let Some((start, end)) = crossed.filter(|(start, end)| start.saturating_add(1) < *end) {
                 let name = &host.layout.tensors[at].name;
                 return Err(format!(

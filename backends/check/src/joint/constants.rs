@@ -16,9 +16,13 @@ use crate::header::sha256;
 pub(super) fn check(ctx: &Ctx<'_>, weights: &MemberWeights<'_>, findings: &mut Findings) {
     let mut seen = BTreeSet::new();
     for constant in &ctx.joint.constants {
-        let mut add = |tensor: &str, message: String| findings.add(Kind::JointConstant, At::tensor(tensor), message);
+        let mut add =
+            |tensor: &str, message: String| findings.add(Kind::JointConstant, At::tensor(tensor), message);
         if constant.uses.len() < 2 {
-            add("", format!("constant {} has {} uses, and two share it", constant.sha256, constant.uses.len()));
+            add(
+                "",
+                format!("constant {} has {} uses, and two share it", constant.sha256, constant.uses.len()),
+            );
         }
         let mut first = None;
         for item in &constant.uses {
@@ -40,13 +44,17 @@ pub(super) fn check(ctx: &Ctx<'_>, weights: &MemberWeights<'_>, findings: &mut F
                 add(&item.tensor, format!("{name} is no initializer"));
                 continue;
             };
-            let Some(bytes) = bytes(tensor, |location, offset, length| weights(member, Which::Out, location, offset, length))
-            else {
+            let Some(bytes) = bytes(tensor, |location, offset, length| {
+                weights(member, Which::Out, location, offset, length)
+            }) else {
                 add(&item.tensor, format!("the bytes of {name} cannot be read"));
                 continue;
             };
             if bytes.len() as u64 != constant.bytes || sha256(&bytes) != constant.sha256 {
-                add(&item.tensor, format!("{name} has {} with another digest than stated", exact(bytes.len() as u64)));
+                add(
+                    &item.tensor,
+                    format!("{name} has {} with another digest than stated", exact(bytes.len() as u64)),
+                );
             }
             let ty = (tensor.data_type(), &tensor.dims);
             if *first.get_or_insert(ty) != ty {
@@ -59,18 +67,23 @@ pub(super) fn check(ctx: &Ctx<'_>, weights: &MemberWeights<'_>, findings: &mut F
 /// Bytes of an initializer, little-endian and packed; `None` if they are in a file that cannot be read, or of
 /// a type without fixed size.
 fn bytes(tensor: &TensorProto, outside: impl Fn(&str, u64, u64) -> Option<Bytes>) -> Option<Bytes> {
-    let entry = |key: &str| tensor.external_data.iter().find(|entry| entry.key() == key).map(|entry| entry.value());
+    let entry =
+        |key: &str| tensor.external_data.iter().find(|entry| entry.key() == key).map(|entry| entry.value());
     if tensor.data_location() == DataLocation::External {
         let number = |key: &str| entry(key).and_then(|text| text.parse::<u64>().ok());
-        let elements = tensor.dims.iter().try_fold(1_u64, |count, extent| count.checked_mul(u64::try_from(*extent).ok()?))?;
+        let elements = tensor
+            .dims
+            .iter()
+            .try_fold(1_u64, |count, extent| count.checked_mul(u64::try_from(*extent).ok()?))?;
         let length = elements.checked_mul(bits(tensor.data_type())?)?.div_ceil(8);
         return outside(entry("location")?, number("offset").unwrap_or(0), length);
     }
     if let Some(raw) = &tensor.raw_data {
         return Some(raw.clone());
     }
-    let narrow =
-        |width: usize| tensor.int32_data.iter().flat_map(|value| value.to_le_bytes()[..width].to_vec()).collect::<Vec<u8>>();
+    let narrow = |width: usize| {
+        tensor.int32_data.iter().flat_map(|value| value.to_le_bytes()[..width].to_vec()).collect::<Vec<u8>>()
+    };
     let found: Vec<u8> = match DataType::try_from(tensor.data_type()).ok()? {
         DataType::Float => tensor.float_data.iter().flat_map(|value| value.to_le_bytes()).collect(),
         DataType::Double => tensor.double_data.iter().flat_map(|value| value.to_le_bytes()).collect(),

@@ -35,17 +35,27 @@ pub(super) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
             let is_later = ctx.item(&other.to).is_some_and(|other| other.0 > reader.0);
             is_later && ctx.item(&other.from) == Some(maker)
         };
-        if is_overwritten && (ctx.joint.members[reader.0].repeats || ctx.joint.handoffs.iter().any(reads_later)) {
+        if is_overwritten
+            && (ctx.joint.members[reader.0].repeats || ctx.joint.handoffs.iter().any(reads_later))
+        {
             add("the reader writes a result over it, and it is read later".to_owned());
         }
     }
 }
 
 /// Checks types, classes and places of both ends.
-fn ends(ctx: &Ctx<'_>, handoff: &Handoff, maker: (usize, usize), reader: (usize, usize)) -> Result<(), String> {
+fn ends(
+    ctx: &Ctx<'_>,
+    handoff: &Handoff,
+    maker: (usize, usize),
+    reader: (usize, usize),
+) -> Result<(), String> {
     let interface = |member: usize| ctx.members[member].model.graph();
-    let (from, to) = (&ctx.spots[maker.0].layout.tensors[maker.1], &ctx.spots[reader.0].layout.tensors[reader.1]);
-    if from.class != Class::Output || !interface(maker.0).output.iter().any(|output| output.name() == from.name) {
+    let (from, to) =
+        (&ctx.spots[maker.0].layout.tensors[maker.1], &ctx.spots[reader.0].layout.tensors[reader.1]);
+    if from.class != Class::Output
+        || !interface(maker.0).output.iter().any(|output| output.name() == from.name)
+    {
         return Err("the maker does not give it as a graph output".to_owned());
     }
     let is_input = interface(reader.0).input.iter().any(|input| input.name() == to.name);
@@ -55,7 +65,9 @@ fn ends(ctx: &Ctx<'_>, handoff: &Handoff, maker: (usize, usize), reader: (usize,
     if from.shape_expr.is_some() || to.shape_expr.is_some() {
         return Err("its extents are free".to_owned());
     }
-    if (&from.dtype, &from.shape, from.bytes) != (&to.dtype, &to.shape, to.bytes) || handoff.bytes != from.bytes {
+    if (&from.dtype, &from.shape, from.bytes) != (&to.dtype, &to.shape, to.bytes)
+        || handoff.bytes != from.bytes
+    {
         return Err(format!(
             "types or sizes differ: {} {:?}, {} {:?}, {} B",
             from.dtype, from.shape, to.dtype, to.shape, handoff.bytes
@@ -70,7 +82,9 @@ fn ends(ctx: &Ctx<'_>, handoff: &Handoff, maker: (usize, usize), reader: (usize,
     match (made, read) {
         (Some(made), Some(read)) if made != read => Err("the reader takes it from another place".to_owned()),
         (None, Some(_)) => Err("the caller holds it, and the reader takes it from an arena".to_owned()),
-        (Some(_), None) if to.class == Class::State => Err("state outlives a run, and an arena does not".to_owned()),
+        (Some(_), None) if to.class == Class::State => {
+            Err("state outlives a run, and an arena does not".to_owned())
+        }
         _ => Ok(()),
     }
 }

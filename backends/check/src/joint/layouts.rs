@@ -52,7 +52,8 @@ fn moved(ctx: &Ctx<'_>, number: usize) -> Layout {
         }
     }
     // The limit of the member was that of its own arena; the joint arena has a size of its own.
-    let sizes: Vec<(String, u64)> = layout.arenas.iter().map(|arena| (arena.space.clone(), arena.size)).collect();
+    let sizes: Vec<(String, u64)> =
+        layout.arenas.iter().map(|arena| (arena.space.clone(), arena.size)).collect();
     layout.budget.retain(|space, limit| !sizes.iter().any(|(name, size)| name == space && size > limit));
     layout
 }

@@ -33,12 +33,20 @@ pub(super) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
             let spots = &ctx.spots[member];
             let until = if member == value.to.0 { value.until } else { u64::MAX };
             // Tensors that are the value itself: those of inputs that it fills.
-            let own: Vec<usize> =
-                values.iter().filter(|other| other.from == value.from && other.to.0 == member).map(|other| other.to.1).collect();
+            let own: Vec<usize> = values
+                .iter()
+                .filter(|other| other.from == value.from && other.to.0 == member)
+                .map(|other| other.to.1)
+                .collect();
             for (at, tensor) in spots.layout.tensors.iter().enumerate() {
                 let is_own = spots.root[at].is_some_and(|root| own.contains(&root));
-                let Some(spot) = spots.spot[at].filter(|spot| !is_own && spot.meets(&value.spot)) else { continue };
-                let Some((start, _)) = spots.live(at).find(|(start, end)| *start < until && start < end) else { continue };
+                let Some(spot) = spots.spot[at].filter(|spot| !is_own && spot.meets(&value.spot)) else {
+                    continue;
+                };
+                let Some((start, _)) = spots.live(at).find(|(start, end)| *start < until && start < end)
+                else {
+                    continue;
+                };
                 let made = &ctx.spots[value.from.0].layout.tensors[value.from.1].name;
                 let message = format!(
                     "`{}` of {} at [{},{}) in {} meets `{made}` of {}, which {} reads later",
@@ -50,7 +58,11 @@ pub(super) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
                     ctx.name(value.from.0),
                     ctx.name(value.to.0)
                 );
-                findings.add(Kind::HandoffMet, At::node(usize::try_from(start).unwrap_or(0), "").of(&tensor.name), message);
+                findings.add(
+                    Kind::HandoffMet,
+                    At::node(usize::try_from(start).unwrap_or(0), "").of(&tensor.name),
+                    message,
+                );
             }
         }
     }

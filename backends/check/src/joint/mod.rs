@@ -92,7 +92,12 @@ impl<'c> Ctx<'c> {
             joint,
             members,
             member: rows.map(|(at, member)| (member.name.as_str(), at)).collect(),
-            spots: joint.members.iter().zip(members).map(|(member, files)| Spots::of(member, &files.layout)).collect(),
+            spots: joint
+                .members
+                .iter()
+                .zip(members)
+                .map(|(member, files)| Spots::of(member, &files.layout))
+                .collect(),
         }
     }
 

@@ -12,7 +12,11 @@ use crate::findings::{At, Findings, exact};
 pub(super) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
     let mut compare = |what: String, stated: u64, found: u64| {
         if stated != found {
-            findings.add(Kind::JointNumber, At::default(), format!("{what} is {}, not {}", exact(found), exact(stated)));
+            findings.add(
+                Kind::JointNumber,
+                At::default(),
+                format!("{what} is {}, not {}", exact(found), exact(stated)),
+            );
         }
     };
     let sum = ctx.members.iter().fold(0_u64, |sum, files| sum.saturating_add(files.layout.weights));
@@ -21,9 +25,15 @@ pub(super) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
         let copies = (constant.uses.len() as u64).saturating_sub(1);
         saved.saturating_add(constant.bytes.saturating_mul(copies))
     });
-    compare("the sum of the weights with shared ones once".to_owned(), ctx.joint.weights_joint, sum.saturating_sub(saved));
+    compare(
+        "the sum of the weights with shared ones once".to_owned(),
+        ctx.joint.weights_joint,
+        sum.saturating_sub(saved),
+    );
     for arena in &ctx.joint.arenas {
-        let own = |layout: &memc_layout::Layout| layout.arenas.iter().find(|own| own.space == arena.space).map(|own| own.size);
+        let own = |layout: &memc_layout::Layout| {
+            layout.arenas.iter().find(|own| own.space == arena.space).map(|own| own.size)
+        };
         let sizes: Vec<u64> = ctx.members.iter().filter_map(|files| own(&files.layout)).collect();
         let padded = |size: &u64| size.checked_next_multiple_of(arena.alignment.max(1)).unwrap_or(u64::MAX);
         let sum = sizes.iter().map(padded).fold(0, u64::saturating_add);
@@ -58,7 +68,10 @@ fn bound(ctx: &Ctx<'_>, space: &str) -> u64 {
                 most = most.max(spots.layout.tensors[at].bytes);
             }
         }
-        for value in values.iter().filter(|value| value.spot.space == space && value.from.0 < number && number <= value.to.0) {
+        for value in values
+            .iter()
+            .filter(|value| value.spot.space == space && value.from.0 < number && number <= value.to.0)
+        {
             let until = if number == value.to.0 { value.until } else { spots.steps() };
             push(0, until, value.spot.low, value.spot.high);
         }

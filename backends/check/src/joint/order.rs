@@ -47,9 +47,15 @@ impl Chains {
 
     /// The earliest position of the other member that begins only after a position, in any period, has ended.
     fn behind(&self, member: usize, position: i64) -> i64 {
-        let (period, at) = (position.div_euclid(self.lengths[member]), position.rem_euclid(self.lengths[member]));
-        let found = usize::try_from(at).ok().and_then(|at| self.first[member].get(at)).copied().unwrap_or(NEVER);
-        if found >= NEVER / 2 { NEVER } else { found.saturating_add(period.saturating_mul(self.lengths[1 - member])) }
+        let (period, at) =
+            (position.div_euclid(self.lengths[member]), position.rem_euclid(self.lengths[member]));
+        let found =
+            usize::try_from(at).ok().and_then(|at| self.first[member].get(at)).copied().unwrap_or(NEVER);
+        if found >= NEVER / 2 {
+            NEVER
+        } else {
+            found.saturating_add(period.saturating_mul(self.lengths[1 - member]))
+        }
     }
 
     /// Whether each use of the first member and each use of the second one, in all periods, follow each
@@ -107,7 +113,11 @@ pub(super) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
     let chains = Chains::of(lengths, &waits);
     for (row, (member, after, before)) in ctx.joint.sync.iter().zip(&waits) {
         if chains.behind(1 - member, *before) <= *after {
-            add(format!("{} waits for {}, which waits for it: no run ends", words_of(&row.before), words_of(&row.after)));
+            add(format!(
+                "{} waits for {}, which waits for it: no run ends",
+                words_of(&row.before),
+                words_of(&row.after)
+            ));
             return;
         }
     }
@@ -115,14 +125,22 @@ pub(super) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
     let needed = uses((one, other), runs, |(first, use_of_one), (second, use_of_other)| {
         if !chains.orders(use_of_one, use_of_other) {
             let (a, b) = (&one.layout.tensors[first].name, &other.layout.tensors[second].name);
-            let message = format!("`{a}` of {} and `{b}` of {} meet, and no wait orders them", ctx.name(0), ctx.name(1));
+            let message = format!(
+                "`{a}` of {} and `{b}` of {} meet, and no wait orders them",
+                ctx.name(0),
+                ctx.name(1)
+            );
             findings.add(Kind::JointOrder, At::tensor(a), message);
         }
     });
     for (row, (member, after, before)) in ctx.joint.sync.iter().zip(&waits) {
         let place = before.rem_euclid(lengths[1 - member]);
         if !needed[*member].contains(&(*after, place)) {
-            let message = format!("{} waits for {}, and no bytes that meet need it", words_of(&row.before), words_of(&row.after));
+            let message = format!(
+                "{} waits for {}, and no bytes that meet need it",
+                words_of(&row.before),
+                words_of(&row.after)
+            );
             findings.add(Kind::JointOrder, At::default(), message);
         }
     }
@@ -149,17 +167,23 @@ fn uses(
     by_space.values_mut().for_each(|row| row.sort_unstable());
     let positions = |spots: &Spots<'_>, at: usize, runs: u64| {
         let steps = spots.steps();
-        let all = spots.live(at).map(move |(start, end)| (start, end.min(steps))).filter(|(start, end)| start < end);
+        let all = spots
+            .live(at)
+            .map(move |(start, end)| (start, end.min(steps)))
+            .filter(|(start, end)| start < end);
         let all: Vec<(u64, u64)> = all.collect();
         let of_run = move |run: u64| (run.saturating_mul(steps), all.clone());
-        let placed = (0..runs).map(of_run).flat_map(|(first, all)| all.into_iter().map(move |(s, e)| (first + s, first + e)));
+        let placed = (0..runs)
+            .map(of_run)
+            .flat_map(|(first, all)| all.into_iter().map(move |(s, e)| (first + s, first + e)));
         placed.map(|(start, end)| (start as i64, end as i64)).collect::<Vec<_>>()
     };
     for (at, spot) in one.spot.iter().enumerate() {
         let Some(spot) = spot.filter(|spot| spot.low < spot.high) else { continue };
         let Some(row) = by_space.get(spot.space) else { continue };
         let below = row.partition_point(|(low, ..)| *low < spot.high);
-        let meeting: Vec<usize> = row[..below].iter().filter(|(_, high, _)| *high > spot.low).map(|(.., at)| *at).collect();
+        let meeting: Vec<usize> =
+            row[..below].iter().filter(|(_, high, _)| *high > spot.low).map(|(.., at)| *at).collect();
         if meeting.is_empty() {
             continue;
         }
@@ -205,7 +229,9 @@ mod tests {
     /// Whether positions of both members follow each other in the closure of six periods.
     fn reaches(lengths: [i64; 2], waits: &[(usize, i64, i64)], periods: i64) -> Vec<Vec<bool>> {
         let count = ((lengths[0] + lengths[1]) * periods) as usize;
-        let at = |member: usize, position: i64| (if member == 0 { 0 } else { lengths[0] * periods } + position) as usize;
+        let at = |member: usize, position: i64| {
+            (if member == 0 { 0 } else { lengths[0] * periods } + position) as usize
+        };
         let mut edges = vec![vec![false; count]; count];
         for member in 0..2 {
             for position in 1..lengths[member] * periods {
@@ -213,7 +239,8 @@ mod tests {
             }
             for (_, after, before) in waits.iter().filter(|wait| wait.0 == member) {
                 for period in 0..periods {
-                    let (from, to) = (after + period * lengths[member], before + period * lengths[1 - member]);
+                    let (from, to) =
+                        (after + period * lengths[member], before + period * lengths[1 - member]);
                     if (0..lengths[1 - member] * periods).contains(&to) {
                         edges[at(member, from)][at(1 - member, to)] = true;
                     }
@@ -243,20 +270,27 @@ mod tests {
             let waits: Vec<(usize, i64, i64)> = (0..count)
                 .map(|_| {
                     let member = next(2) as usize;
-                    (member, next(lengths[member]), next(lengths[1 - member]) + (next(3) - 1) * lengths[1 - member])
+                    (
+                        member,
+                        next(lengths[member]),
+                        next(lengths[1 - member]) + (next(3) - 1) * lengths[1 - member],
+                    )
                 })
                 .collect();
             let chains = Chains::of(lengths, &waits);
             let periods = 9;
             let edges = reaches(lengths, &waits, periods);
             let is_stuck = (0..edges.len()).any(|at| edges[at][at]);
-            let found = waits.iter().any(|(member, after, before)| chains.behind(1 - member, *before) <= *after);
+            let found =
+                waits.iter().any(|(member, after, before)| chains.behind(1 - member, *before) <= *after);
             assert_eq!(found, is_stuck, "{lengths:?} {waits:?}");
             stuck += usize::from(is_stuck);
             if is_stuck {
                 continue;
             }
-            let at = |member: usize, position: i64| (if member == 0 { 0 } else { lengths[0] * periods } + position) as usize;
+            let at = |member: usize, position: i64| {
+                (if member == 0 { 0 } else { lengths[0] * periods } + position) as usize
+            };
             let one = (next(lengths[0]), lengths[0]);
             let other = (next(lengths[1]), lengths[1]);
             // Uses of the middle period of one member, and of all periods of the other.

@@ -49,7 +49,12 @@ pub(super) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
             let alignment = arenas.get(space.as_str()).map_or(1, |(_, alignment)| (*alignment).max(1));
             let is_own = spots.layout.arenas.iter().any(|arena| arena.space == *space);
             if !is_own || !base.is_multiple_of(alignment) {
-                add("", format!("base {base} in {space} is not that of an arena, or not a multiple of {alignment}"));
+                add(
+                    "",
+                    format!(
+                        "base {base} in {space} is not that of an arena, or not a multiple of {alignment}"
+                    ),
+                );
             }
         }
         for arena in &spots.layout.arenas {
@@ -58,7 +63,13 @@ pub(super) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
                 continue;
             };
             if !alignment.is_multiple_of(arena.alignment.max(1)) || !alignment.is_power_of_two() {
-                add("", format!("the arena of {} has alignment {alignment}; the member needs {}", arena.space, arena.alignment));
+                add(
+                    "",
+                    format!(
+                        "the arena of {} has alignment {alignment}; the member needs {}",
+                        arena.space, arena.alignment
+                    ),
+                );
             }
         }
         if is_guest {
@@ -69,21 +80,36 @@ pub(super) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
             let (size, alignment) = arenas.get(spot.space).copied().unwrap_or((0, 1));
             let highest = top.entry(spot.space).or_default();
             *highest = spot.high.max(*highest);
-            let own =
-                spots.layout.arenas.iter().find(|arena| arena.space == spot.space).map_or(1, |arena| arena.alignment.max(1));
+            let own = spots
+                .layout
+                .arenas
+                .iter()
+                .find(|arena| arena.space == spot.space)
+                .map_or(1, |arena| arena.alignment.max(1));
             if tensor.alias.is_none() && !spot.low.is_multiple_of(own.min(alignment.max(1))) {
-                add(&tensor.name, format!("`{}` begins at byte {}, not at a multiple of {own}", tensor.name, spot.low));
+                add(
+                    &tensor.name,
+                    format!("`{}` begins at byte {}, not at a multiple of {own}", tensor.name, spot.low),
+                );
             }
             if spot.high > size {
-                let message = format!("`{}` ends at {}, but the joint arena has {}", tensor.name, exact(spot.high), exact(size));
+                let message = format!(
+                    "`{}` ends at {}, but the joint arena has {}",
+                    tensor.name,
+                    exact(spot.high),
+                    exact(size)
+                );
                 add(&tensor.name, message);
             }
         }
     }
     for run in &ctx.joint.admissions {
-        let Some(guest) = ctx.member.get(run.guest.as_str()).and_then(|guest| ctx.spots.get(*guest)) else { continue };
+        let Some(guest) = ctx.member.get(run.guest.as_str()).and_then(|guest| ctx.spots.get(*guest)) else {
+            continue;
+        };
         for (space, base) in &run.bases {
-            let own = guest.layout.arenas.iter().find(|arena| arena.space == *space).map_or(0, |arena| arena.size);
+            let own =
+                guest.layout.arenas.iter().find(|arena| arena.space == *space).map_or(0, |arena| arena.size);
             if let Some((name, _)) = arenas.get_key_value(space.as_str()) {
                 let highest = top.entry(*name).or_default();
                 *highest = base.saturating_add(own).max(*highest);
@@ -91,16 +117,24 @@ pub(super) fn check(ctx: &Ctx<'_>, findings: &mut Findings) {
         }
     }
     for arena in &ctx.joint.arenas {
-        let own = ctx.members.iter().flat_map(|files| &files.layout.arenas).filter(|own| own.space == arena.space);
+        let own =
+            ctx.members.iter().flat_map(|files| &files.layout.arenas).filter(|own| own.space == arena.space);
         let alignment = own.map(|own| own.alignment.max(1)).max().unwrap_or(0);
         if arena.alignment != alignment {
-            let message = format!("the joint arena of {} has alignment {}, not {alignment}", arena.space, arena.alignment);
+            let message = format!(
+                "the joint arena of {} has alignment {}, not {alignment}",
+                arena.space, arena.alignment
+            );
             findings.add(Kind::JointPlace, At::default(), message);
         }
         let found = top.get(arena.space.as_str()).copied().unwrap_or(0);
         if arena.size != found {
-            let message =
-                format!("the joint arena of {} has {}; its last tensor ends at {}", arena.space, exact(arena.size), exact(found));
+            let message = format!(
+                "the joint arena of {} has {}; its last tensor ends at {}",
+                arena.space,
+                exact(arena.size),
+                exact(found)
+            );
             findings.add(Kind::JointPlace, At::default(), message);
         }
     }

@@ -43,7 +43,11 @@ impl<'c> Spots<'c> {
             root: Vec::new(),
             spot: Vec::new(),
             lost: Vec::new(),
-            moved: layout.transfers.iter().map(|row| (row.tensor.as_str(), row.load_step.saturating_add(1))).collect(),
+            moved: layout
+                .transfers
+                .iter()
+                .map(|row| (row.tensor.as_str(), row.load_step.saturating_add(1)))
+                .collect(),
         };
         spots.root = (0..layout.tensors.len()).map(|at| spots.walk(at)).collect();
         for (at, tensor) in layout.tensors.iter().enumerate() {

@@ -16,7 +16,13 @@ impl<'s> Numbering<'s> {
     }
 
     /// Notes the value behind a result, if it is a Cast to a type that has all its values.
-    pub(super) fn note_cast(&mut self, side: &Side<'s>, row: usize, value: Value, (number, part): (u32, &Part)) {
+    pub(super) fn note_cast(
+        &mut self,
+        side: &Side<'s>,
+        row: usize,
+        value: Value,
+        (number, part): (u32, &Part),
+    ) {
         let data = side.module.node(side.rows[row].node);
         let operand = data.inputs.first().copied().flatten().filter(|_| is_onnx(data, "Cast"));
         let element = |value: Value| Some(side.module.ty(value).tensor()?.element);
@@ -64,11 +70,20 @@ mod tests {
 
     #[test]
     fn types_have_all_values_of_narrower_ones() {
-        for (from, to) in [("bool", "i64"), ("bool", "u8"), ("bool", "f16"), ("u8", "i16"), ("i8", "f16"), ("i32", "f64")] {
+        for (from, to) in
+            [("bool", "i64"), ("bool", "u8"), ("bool", "f16"), ("u8", "i16"), ("i8", "f16"), ("i32", "f64")]
+        {
             assert!(named(from).zip(named(to)).is_some_and(|(from, to)| has_all(from, to)), "{from} {to}");
         }
-        let lacking =
-            [("i64", "f64"), ("i8", "u16"), ("u8", "i8"), ("i32", "f32"), ("f32", "f64"), ("i16", "f16"), ("u8", "bool")];
+        let lacking = [
+            ("i64", "f64"),
+            ("i8", "u16"),
+            ("u8", "i8"),
+            ("i32", "f32"),
+            ("f32", "f64"),
+            ("i16", "f16"),
+            ("u8", "bool"),
+        ];
         for (from, to) in lacking {
             assert!(named(from).zip(named(to)).is_some_and(|(from, to)| !has_all(from, to)), "{from} {to}");
         }

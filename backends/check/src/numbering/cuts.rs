@@ -114,7 +114,8 @@ impl<'s> Numbering<'s> {
         let by = by.and_then(|(row, part)| {
             let data = side.module.node(side.rows[row].node);
             let is_alone = data.results().count() == 1 || depends::has_equal_rows(data);
-            let result = data.outputs.iter().position(|result| *result == Some(value)).filter(|_| is_alone)?;
+            let result =
+                data.outputs.iter().position(|result| *result == Some(value)).filter(|_| is_alone)?;
             Some(By { side, row, part: part.clone(), result })
         });
         self.cuts.made.insert(number, Made { dims, by, raw: None });
@@ -171,17 +172,24 @@ impl<'s> Numbering<'s> {
                     let from = typed(element, &counts(&place, extents)?, extents)?;
                     return Some(self.reshape(cut, &from, &typed(element, &to, extents)?));
                 }
-                let counts = moved.iter().enumerate().all(|(index, other)| i64::try_from(index) == Ok(*other));
+                let counts =
+                    moved.iter().enumerate().all(|(index, other)| i64::try_from(index) == Ok(*other));
                 if own.len() == 1 && counts {
                     return Some(cut);
                 }
                 let indices = self.integers(own, &moved);
-                Some(self.intern(Key::Result { head: part.head, operands: vec![cut, indices], result: 0, instance: None }))
+                Some(self.intern(Key::Result {
+                    head: part.head,
+                    operands: vec![cut, indices],
+                    result: 0,
+                    instance: None,
+                }))
             }
             "GatherND" if data.int("batch_dims", 0) == 0 => {
                 let indices = data.inputs.get(1).copied().flatten()?;
                 let own = fixed(side, indices)?.dims.clone();
-                let count = usize::try_from(*own.last()?).ok().filter(|count| *count > 0 && *count <= from.len())?;
+                let count =
+                    usize::try_from(*own.last()?).ok().filter(|count| *count > 0 && *count <= from.len())?;
                 let all = elements(side, indices)?;
                 let (mut place, mut moved) = (whole(&from), vec![0; all.len()]);
                 for (axis, kept) in place.iter_mut().enumerate().take(count) {
@@ -192,11 +200,17 @@ impl<'s> Numbering<'s> {
                 }
                 let cut = self.select(number, &from, place, extents)?;
                 let indices = self.integers(&own, &moved);
-                Some(self.intern(Key::Result { head: part.head, operands: vec![cut, indices], result: 0, instance: None }))
+                Some(self.intern(Key::Result {
+                    head: part.head,
+                    operands: vec![cut, indices],
+                    result: 0,
+                    instance: None,
+                }))
             }
             "Concat" => {
                 let axis = normalize_axis(data.int("axis", 1), to.len())?;
-                self.joined(&part.operands, axis, extents).or_else(|| self.joined_results(&part.operands, axis))
+                self.joined(&part.operands, axis, extents)
+                    .or_else(|| self.joined_results(&part.operands, axis))
             }
             _ => None,
         }
@@ -214,7 +228,8 @@ impl<'s> Numbering<'s> {
     ) -> Option<(u32, Known)> {
         let extents = side.extents;
         let dims = dims(side, value)?;
-        let mut multiples = dims.iter().enumerate().filter_map(|(axis, extent)| Some((axis, extent.div_exact(batch)?)));
+        let mut multiples =
+            dims.iter().enumerate().filter_map(|(axis, extent)| Some((axis, extent.div_exact(batch)?)));
         let (axis, times) = multiples.find(|(axis, _)| dims[*axis].as_constant() != Some(0))?;
         multiples.next().is_none().then_some(())?;
         let mut place = whole(&dims);
@@ -236,7 +251,9 @@ impl<'s> Numbering<'s> {
         for operand in &operands[1..] {
             let (other, next) = self.cuts.parts.get(operand).filter(|(other, _)| *other == base)?;
             let is_beside = next.len() == place.len()
-                && (0..place.len()).all(|at| if at == axis { next[at].start == place[at].end } else { next[at] == place[at] });
+                && (0..place.len()).all(|at| {
+                    if at == axis { next[at].start == place[at].end } else { next[at] == place[at] }
+                });
             (is_beside && *other == base).then_some(())?;
             place[axis].end = next[axis].end.clone();
         }
@@ -247,7 +264,11 @@ impl<'s> Numbering<'s> {
     /// Returns the number of a constant of integers.
     fn integers(&mut self, dims: &[u64], numbers: &[i64]) -> u32 {
         let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
-        self.constant(Content::Raw(Raw { element: ElementType::Int64, dims: dims.to_vec(), bytes: bytes.into() }))
+        self.constant(Content::Raw(Raw {
+            element: ElementType::Int64,
+            dims: dims.to_vec(),
+            bytes: bytes.into(),
+        }))
     }
 
     /// Returns the number of positions of a value with these extents; `None` if an end has too many terms.
@@ -282,8 +303,10 @@ impl<'s> Numbering<'s> {
     /// Returns the number of positions of a value as what its node computes from positions of its operands.
     fn moved(&mut self, base: u32, place: &Place, extents: &Extents) -> Option<u32> {
         let made = self.cuts.made.get(&base)?.clone();
-        let is_some =
-            place.iter().zip(&made.dims).all(|(span, extent)| *span == Span::whole(extent) || span.is_some_of(extent, extents));
+        let is_some = place
+            .iter()
+            .zip(&made.dims)
+            .all(|(span, extent)| *span == Span::whole(extent) || span.is_some_of(extent, extents));
         (is_some && place.len() == made.dims.len()).then_some(())?;
         if let Some(raw) = &made.raw {
             let raw = cut_bytes(raw, place)?;
@@ -334,7 +357,8 @@ impl<'s> Numbering<'s> {
                 continue;
             }
             let (range, extent) = (span.known()?, dims[axis].as_constant()?);
-            let (start, end) = (i64::try_from(range.start).ok()? - begin, i64::try_from(range.end).ok()? - begin);
+            let (start, end) =
+                (i64::try_from(range.start).ok()? - begin, i64::try_from(range.end).ok()? - begin);
             let (first, last) = (start.clamp(0, extent), end.clamp(0, extent));
             let (before, after) = ((-start).max(0), (end - extent).max(0));
             (first < last && (is_constant || before + after == 0)).then_some(())?;
@@ -374,15 +398,21 @@ impl<'s> Numbering<'s> {
         };
         let mut reads: Vec<Option<Place>> = dims_of.iter().map(|dims| Some(whole((*dims)?))).collect();
         let (mut made, mut pads, mut stated) = (whole(result), None::<Vec<i64>>, None);
-        for (axis, span) in place.iter().enumerate().filter(|(axis, span)| **span != Span::whole(&result[*axis])) {
+        for (axis, span) in
+            place.iter().enumerate().filter(|(axis, span)| **span != Span::whole(&result[*axis]))
+        {
             let Some(found) = depends::need(&cut, axis, span) else { continue };
-            for (operand, own) in found.axes.iter().enumerate().filter_map(|(operand, own)| Some((operand, (*own)?))) {
+            for (operand, own) in
+                found.axes.iter().enumerate().filter_map(|(operand, own)| Some((operand, (*own)?)))
+            {
                 let under = found.window.as_ref().filter(|_| operand == 0).map(|(under, ..)| under);
                 *reads.get_mut(operand)?.as_mut()?.get_mut(own)? = under.unwrap_or(span).clone();
             }
             if let Some((_, before, after)) = found.window {
                 let (spatial, count) = (axis.checked_sub(2)?, result.len().checked_sub(2)?);
-                let all = pads.get_or_insert_with(|| data.ints("pads").map_or_else(|| vec![0; 2 * count], <[i64]>::to_vec));
+                let all = pads.get_or_insert_with(|| {
+                    data.ints("pads").map_or_else(|| vec![0; 2 * count], <[i64]>::to_vec)
+                });
                 *all.get_mut(spatial)? = before;
                 *all.get_mut(spatial + count)? = after;
             }
@@ -401,7 +431,8 @@ impl<'s> Numbering<'s> {
         let before = self.table.len() as u32;
         let number = if depends::reshapes(data) {
             let first = data.inputs.first().copied().flatten()?;
-            let from = typed(side.known[first].as_ref()?.element, &counts(reads[0].as_ref()?, extents)?, extents)?;
+            let from =
+                typed(side.known[first].as_ref()?.element, &counts(reads[0].as_ref()?, extents)?, extents)?;
             let to = typed(from.element, &counts(&made, extents)?, extents)?;
             self.reshape(operands[0], &from, &to)
         } else {
@@ -409,7 +440,9 @@ impl<'s> Numbering<'s> {
                 operands[position] = self.extents(counts(&made, extents)?)?;
             }
             let head = match pads {
-                Some(pads) => self.head_with(side, row, &["pads", "auto_pad"], ("pads", Attribute::Ints(pads))),
+                Some(pads) => {
+                    self.head_with(side, row, &["pads", "auto_pad"], ("pads", Attribute::Ints(pads)))
+                }
                 None => part.head,
             };
             self.result(side, (row, by.result), head, operands)
@@ -445,7 +478,13 @@ impl<'s> Numbering<'s> {
     }
 
     /// Returns the number of a row's operator and attributes, with another one in place of these.
-    pub(super) fn head_with(&mut self, side: &'s Side<'s>, row: usize, left_out: &[&str], (name, new): (&str, Attribute)) -> u32 {
+    pub(super) fn head_with(
+        &mut self,
+        side: &'s Side<'s>,
+        row: usize,
+        left_out: &[&str],
+        (name, new): (&str, Attribute),
+    ) -> u32 {
         let data = side.module.node(side.rows[row].node);
         let kept = |(name, _): &&(String, Attribute)| !left_out.contains(&name.as_str());
         let mut attributes: Vec<(String, Attribute)> = data.attributes.iter().filter(kept).cloned().collect();
@@ -467,15 +506,22 @@ fn spans(side: &Side<'_>, row: usize) -> Option<Place> {
     let (from, to) = (dims(side, inputs.first().copied().flatten()?)?, dims(side, data.results().next()?)?);
     let stated = |name: &str, operand: usize| match inputs.get(operand).copied().flatten() {
         Some(value) => elements(side, value).map(Some),
-        None => Some(data.ints(name).map(|numbers| numbers.iter().map(|number| DimExpr::constant(*number)).collect::<Vec<_>>())),
+        None => Some(
+            data.ints(name)
+                .map(|numbers| numbers.iter().map(|number| DimExpr::constant(*number)).collect::<Vec<_>>()),
+        ),
     };
     let starts = stated("starts", 1)??;
     let axes = match stated("axes", 3)? {
-        Some(axes) => axes.iter().map(|axis| normalize_axis(axis.as_constant()?, from.len())).collect::<Option<Vec<_>>>()?,
+        Some(axes) => axes
+            .iter()
+            .map(|axis| normalize_axis(axis.as_constant()?, from.len()))
+            .collect::<Option<Vec<_>>>()?,
         None => (0..starts.len()).collect(),
     };
     let is_one = |step: &DimExpr| step.as_constant() == Some(1);
-    (axes.len() == starts.len() && stated("steps", 4)?.is_none_or(|steps| steps.iter().all(is_one))).then_some(())?;
+    (axes.len() == starts.len() && stated("steps", 4)?.is_none_or(|steps| steps.iter().all(is_one)))
+        .then_some(())?;
     let mut place = whole(&from);
     for (axis, start) in axes.into_iter().zip(starts) {
         let extent = from.get(axis)?;
@@ -498,14 +544,17 @@ fn spans(side: &Side<'_>, row: usize) -> Option<Place> {
 fn hull(positions: &[DimExpr], extent: &DimExpr, extents: &Extents) -> Option<(Span, Vec<i64>)> {
     // Those that count from the end are negative: free positions must all count from one side.
     let from_end = |position: &DimExpr| position.as_constant().is_some_and(|position| position < 0);
-    let at = |position: &DimExpr| if from_end(position) { position.add(extent) } else { Some(position.clone()) };
+    let at =
+        |position: &DimExpr| if from_end(position) { position.add(extent) } else { Some(position.clone()) };
     let all: Vec<DimExpr> = positions.iter().map(at).collect::<Option<_>>()?;
     let first = all.first()?;
-    let distances: Vec<i64> = all.iter().map(|position| position.sub(first)?.as_constant()).collect::<Option<_>>()?;
+    let distances: Vec<i64> =
+        all.iter().map(|position| position.sub(first)?.as_constant()).collect::<Option<_>>()?;
     let (least, most) = (*distances.iter().min()?, *distances.iter().max()?);
     let start = first.add(&DimExpr::constant(least))?;
     let span = Span::from(start, &DimExpr::constant(most.checked_sub(least)?.checked_add(1)?), extents)?;
-    span.is_some_of(extent, extents).then(|| (span, distances.into_iter().map(|distance| distance - least).collect()))
+    span.is_some_of(extent, extents)
+        .then(|| (span, distances.into_iter().map(|distance| distance - least).collect()))
 }
 
 /// Returns the bytes of positions of a constant of whole bytes.

@@ -102,7 +102,8 @@ const BY_PLACE: [&str; 63] = [
     "Where",
 ];
 /// Operators that only move elements, so that a cut keeps every bit.
-const MOVES: [&str; 9] = ["Concat", "Expand", "Flatten", "Gather", "Identity", "Pad", "Reshape", "Squeeze", "Unsqueeze"];
+const MOVES: [&str; 9] =
+    ["Concat", "Expand", "Flatten", "Gather", "Identity", "Pad", "Reshape", "Squeeze", "Unsqueeze"];
 /// Operators that keep the elements in their order under other extents.
 const RESHAPES: [&str; 4] = ["Flatten", "Reshape", "Squeeze", "Unsqueeze"];
 /// Operators over all axes from the attribute `axis` on, each place of the other axes by itself.
@@ -126,7 +127,8 @@ pub(super) fn is_by_place(name: &str) -> bool {
 
 /// Returns whether a node only moves elements.
 pub(super) fn moves(node: &NodeData) -> bool {
-    node.operator.domain.is_empty() && (MOVES.contains(&&*node.operator.name) || &*node.operator.name == "Transpose")
+    node.operator.domain.is_empty()
+        && (MOVES.contains(&&*node.operator.name) || &*node.operator.name == "Transpose")
 }
 
 /// Returns whether a node keeps the elements in their order under other extents.
@@ -159,7 +161,8 @@ pub(super) fn need(cut: &Cut<'_>, axis: usize, range: &Span) -> Option<Need> {
             Some(Need { axes, window: None, stated: Some(1) })
         }
         "MatMul" => {
-            let [left, right] = [0, 1].map(|at| cut.operands.get(at).copied().flatten().map(<[DimExpr]>::len));
+            let [left, right] =
+                [0, 1].map(|at| cut.operands.get(at).copied().flatten().map(<[DimExpr]>::len));
             let (left, right) = (left.filter(|rank| *rank >= 2)?, right.filter(|rank| *rank >= 2)?);
             match rank - axis {
                 1 => plain(vec![None, Some(right - 1)]),
@@ -187,7 +190,8 @@ pub(super) fn need(cut: &Cut<'_>, axis: usize, range: &Span) -> Option<Need> {
         }
         name if NORMS.contains(&name) => {
             let own = normalize_axis(node.int("axis", -1), rank)?;
-            let others = cut.operands.iter().skip(1).all(|dims| dims.is_none_or(|dims| dims.len() <= rank - own));
+            let others =
+                cut.operands.iter().skip(1).all(|dims| dims.is_none_or(|dims| dims.len() <= rank - own));
             if axis < own && others { only_first(axis) } else { None }
         }
         "BatchNormalization" if node.int("training_mode", 0) == 0 && rank > 1 => match axis {
@@ -211,23 +215,32 @@ pub(super) fn need(cut: &Cut<'_>, axis: usize, range: &Span) -> Option<Need> {
         // Axes of images and of channels before the spatial ones, each pair by itself.
         "GlobalAveragePool" | "GlobalLpPool" | "GlobalMaxPool" if axis < 2 => only_first(axis),
         // Only images are apart: channels are joined or normalized together, or change places.
-        "ConvTranspose" | "DepthToSpace" | "GroupNormalization" | "InstanceNormalization" | "LRN" | "SpaceToDepth"
+        "ConvTranspose"
+        | "DepthToSpace"
+        | "GroupNormalization"
+        | "InstanceNormalization"
+        | "LRN"
+        | "SpaceToDepth"
             if axis == 0 =>
         {
             only_first(0)
         }
         "Resize" => {
-            let keeps =
-                node.string("coordinate_transformation_mode") != Some("tf_crop_and_resize") && node.ints("axes").is_none();
+            let keeps = node.string("coordinate_transformation_mode") != Some("tf_crop_and_resize")
+                && node.ints("axes").is_none();
             (keeps && *first()?.get(axis)? == cut.result[axis]).then_some(())?;
             let stated = cut.operands.get(3).copied().flatten().map(|_| 3);
             Some(Need { axes: cut.whole_but(0, axis), window: None, stated })
         }
-        name if name.starts_with("Reduce") || matches!(name, "ArgMax" | "ArgMin") => only_first(cut.unreduced(axis)?),
+        name if name.starts_with("Reduce") || matches!(name, "ArgMax" | "ArgMin") => {
+            only_first(cut.unreduced(axis)?)
+        }
         "Conv" | "AveragePool" | "MaxPool" | "LpPool" => match axis {
             0 => only_first(0),
             1 if &*node.operator.name != "Conv" => only_first(1),
-            1 if node.int("group", 1) == 1 => plain(vec![None, Some(0), Some(0)].into_iter().take(cut.operands.len()).collect()),
+            1 if node.int("group", 1) == 1 => {
+                plain(vec![None, Some(0), Some(0)].into_iter().take(cut.operands.len()).collect())
+            }
             1 => None,
             _ => {
                 let window = Some(cut.window(axis - 2, first()?, range)?);
@@ -242,7 +255,8 @@ impl Cut<'_> {
     /// Axis of each operand along an axis of rows of the results, for operators of ONNX Runtime's own domain.
     fn rows_of_runtime(&self, axis: usize) -> Option<Vec<Option<usize>>> {
         let (operator, rank) = (&self.node.operator, self.result.len());
-        let has_rank = |at: usize| self.operands.get(at).copied().flatten().is_some_and(|dims| dims.len() == rank);
+        let has_rank =
+            |at: usize| self.operands.get(at).copied().flatten().is_some_and(|dims| dims.len() == rank);
         (&*operator.domain == RUNTIME && axis + 1 < rank && has_rank(0)).then_some(())?;
         let mut axes = self.whole_but(0, axis);
         match &*operator.name {
@@ -284,7 +298,9 @@ impl Cut<'_> {
     /// and equally many elements in all axes before.
     fn kept_axis(&self, axis: usize) -> Option<usize> {
         let dims = (*self.operands.first()?)?;
-        let before = |dims: &[DimExpr]| dims.iter().try_fold(DimExpr::constant(1), |product, extent| product.mul(extent));
+        let before = |dims: &[DimExpr]| {
+            dims.iter().try_fold(DimExpr::constant(1), |product, extent| product.mul(extent))
+        };
         let (wanted, extent) = (before(&self.result[..axis])?, &self.result[axis]);
         (extent.as_constant() != Some(1)).then_some(())?;
         (0..dims.len()).find(|own| dims[*own] == *extent && before(&dims[..*own]).as_ref() == Some(&wanted))
@@ -319,7 +335,8 @@ impl Cut<'_> {
             None => Some(usual),
         };
         // Padding that the runtime computes, and windows that only begin inside, are not followed.
-        (node.string("auto_pad").unwrap_or("NOTSET") == "NOTSET" && node.int("ceil_mode", 0) == 0).then_some(())?;
+        (node.string("auto_pad").unwrap_or("NOTSET") == "NOTSET" && node.int("ceil_mode", 0) == 0)
+            .then_some(())?;
         let of_weights = || (*self.operands.get(1)?)?.get(spatial + 2)?.as_constant();
         let kernel = match &*node.operator.name {
             "Conv" => of_weights()?,
@@ -330,7 +347,8 @@ impl Cut<'_> {
         let end = node.ints("pads").map_or(Some(0), |pads| pads.get(spatial + count).copied())?;
         let extent = dims.get(spatial + 2)?.as_constant()?;
         (kernel > 0 && stride > 0 && dilation > 0 && begin >= 0 && end >= 0).then_some(())?;
-        let (first, last) = (i64::try_from(range.start).ok()?, i64::try_from(range.end).ok()?.checked_sub(1)?);
+        let (first, last) =
+            (i64::try_from(range.start).ok()?, i64::try_from(range.end).ok()?.checked_sub(1)?);
         let from = first.checked_mul(stride)?.checked_sub(begin)?;
         let reach = (kernel - 1).checked_mul(dilation)?.checked_add(1)?;
         let to = last.checked_mul(stride)?.checked_sub(begin)?.checked_add(reach)?;

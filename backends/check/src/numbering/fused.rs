@@ -24,17 +24,25 @@ impl<'s> Numbering<'s> {
             return None;
         }
         let activation = ACTIVATIONS.iter().find(|name| data.string("activation") == Some(**name))?;
-        let kept = |(name, _): &&(String, Attribute)| !matches!(name.as_str(), "activation" | "activation_params");
+        let kept =
+            |(name, _): &&(String, Attribute)| !matches!(name.as_str(), "activation" | "activation_params");
         let attributes: Vec<(String, Attribute)> = data.attributes.iter().filter(kept).cloned().collect();
         let head = self.head_of(side, data, "Conv", &attributes)?;
-        let conv = self.intern(Key::Result { head, operands: part.operands.clone(), result: 0, instance: None });
+        let conv =
+            self.intern(Key::Result { head, operands: part.operands.clone(), result: 0, instance: None });
         let head = self.head_of(side, data, activation, &[])?;
         Some(self.intern(Key::Result { head, operands: vec![conv], result: 0, instance: None }))
     }
 
     /// Returns the number of an ONNX operator in place of a node's own, with these attributes; `None` if the
     /// model does not import ONNX's operator set.
-    fn head_of(&mut self, side: &'s Side<'s>, data: &NodeData, name: &str, attributes: &[(String, Attribute)]) -> Option<u32> {
+    fn head_of(
+        &mut self,
+        side: &'s Side<'s>,
+        data: &NodeData,
+        name: &str,
+        attributes: &[(String, Attribute)],
+    ) -> Option<u32> {
         let version = *side.module.opsets.get("")?;
         let operator = Operator { domain: "".into(), name: name.into(), overload: "".into(), version };
         let info = lookup(&operator);

@@ -27,7 +27,8 @@ impl<'s> Numbering<'s> {
     /// Returns the number of the value that results of equal nodes make when they are joined along an axis;
     /// `None` if the nodes differ in more than the positions of operands that this axis needs.
     pub(super) fn joined_results(&mut self, results: &[u32], axis: usize) -> Option<u32> {
-        let makers: Vec<Maker<'s>> = results.iter().map(|number| self.maker(*number)).collect::<Option<_>>()?;
+        let makers: Vec<Maker<'s>> =
+            results.iter().map(|number| self.maker(*number)).collect::<Option<_>>()?;
         let first = makers.first().filter(|_| makers.len() > 1)?;
         let By { side, row, part, result } = &first.by;
         let (side, row) = (*side, *row);
@@ -44,10 +45,12 @@ impl<'s> Numbering<'s> {
         let integers = data.inputs.get(1).copied().flatten().and_then(|value| side.integers(value));
         let opset = side.module.opsets.get("").copied().unwrap_or(0);
         let needs = |maker: &Maker<'_>, range: &Range<u64>| {
-            let operands: Vec<_> = maker.operands.iter().map(|dims| dims.as_deref().map(expressions)).collect();
+            let operands: Vec<_> =
+                maker.operands.iter().map(|dims| dims.as_deref().map(expressions)).collect();
             let operands: Vec<_> = operands.iter().map(|dims| dims.as_deref()).collect();
             let dims = expressions(&maker.dims);
-            let cut = Cut { node: data, opset, operands: &operands, result: &dims, integers: integers.clone() };
+            let cut =
+                Cut { node: data, opset, operands: &operands, result: &dims, integers: integers.clone() };
             let need = depends::need(&cut, axis, &Span::fixed(range.clone()))
                 .filter(|need| need.window.is_none() && need.stated.is_none());
             need.map(|mut need| {
@@ -64,7 +67,10 @@ impl<'s> Numbering<'s> {
             let own: Vec<u32> = makers.iter().map(|maker| maker.by.part.operands[position]).collect();
             let along = match own.iter().all(|number| *number == own[0]) {
                 true => along_of.get(position).copied().flatten(),
-                false => Some(self.axis_of_parts(&own, &ranges).or_else(|| along_of.get(position).copied().flatten())?),
+                false => Some(
+                    self.axis_of_parts(&own, &ranges)
+                        .or_else(|| along_of.get(position).copied().flatten())?,
+                ),
             };
             let Some(along) = along else { continue };
             whole.by.part.operands[position] =
@@ -93,10 +99,14 @@ impl<'s> Numbering<'s> {
 
     /// Returns the number of constants joined along an axis before which all extents are 1.
     fn joined_bytes(&mut self, numbers: &[u32], axis: usize) -> Option<u32> {
-        let parts: Vec<&Raw> = numbers.iter().map(|number| self.cuts.made.get(number)?.raw.as_ref()).collect::<Option<_>>()?;
+        let parts: Vec<&Raw> =
+            numbers.iter().map(|number| self.cuts.made.get(number)?.raw.as_ref()).collect::<Option<_>>()?;
         let first = parts.first()?;
-        let is_like = |part: &&Raw| part.element == first.element && part.dims.get(axis + 1..) == first.dims.get(axis + 1..);
-        let is_flat = |part: &&Raw| part.dims.iter().take(axis).all(|extent| *extent == 1) && part.dims.len() > axis;
+        let is_like = |part: &&Raw| {
+            part.element == first.element && part.dims.get(axis + 1..) == first.dims.get(axis + 1..)
+        };
+        let is_flat =
+            |part: &&Raw| part.dims.iter().take(axis).all(|extent| *extent == 1) && part.dims.len() > axis;
         let has_bytes = |part: &&Raw| part.element.bits().is_some_and(|bits| bits % 8 == 0);
         parts.iter().all(|part| is_like(part) && is_flat(part) && has_bytes(part)).then_some(())?;
         let mut dims = first.dims.clone();
@@ -108,12 +118,14 @@ impl<'s> Numbering<'s> {
 
     /// Returns the axis along which values are parts of one value, with these numbers of positions each.
     fn axis_of_parts(&self, numbers: &[u32], ranges: &[Range<u64>]) -> Option<usize> {
-        let known = |number: &u32| self.cuts.parts.get(number)?.1.iter().map(Span::known).collect::<Option<Vec<_>>>();
+        let known =
+            |number: &u32| self.cuts.parts.get(number)?.1.iter().map(Span::known).collect::<Option<Vec<_>>>();
         let places: Vec<_> = numbers.iter().map(known).collect::<Option<_>>()?;
         let (first, second) = (places.first()?, places.get(1)?);
         let axis = (0..first.len()).find(|axis| second.get(*axis) != Some(&first[*axis]))?;
         let count = |range: &Range<u64>| range.end.saturating_sub(range.start);
-        let fits = places.iter().zip(ranges).all(|(place, range)| place.get(axis).map(count) == Some(count(range)));
+        let fits =
+            places.iter().zip(ranges).all(|(place, range)| place.get(axis).map(count) == Some(count(range)));
         fits.then_some(axis)
     }
 }

@@ -24,7 +24,10 @@ pub mod turned;
 
 use std::collections::HashMap;
 
-use memc_ir::{Attribute, Definition, DimExpr, ElementType, GraphId, Node, NodeData, Operator, SecondaryMap, Value, ValueType};
+use memc_ir::{
+    Attribute, Definition, DimExpr, ElementType, GraphId, Node, NodeData, Operator, SecondaryMap, Value,
+    ValueType,
+};
 use memc_ops::{OpInfo, View, lookup};
 use prost::Message as _;
 
@@ -201,7 +204,8 @@ impl<'s> Numbering<'s> {
         for (result, value) in data.outputs.iter().enumerate() {
             let Some(value) = *value else { continue };
             let computed = Computed { side, row, value, operands: &part.operands };
-            let seen_through = if instance.is_none() { self.seen_through(walk, row, value, &part) } else { None };
+            let seen_through =
+                if instance.is_none() { self.seen_through(walk, row, value, &part) } else { None };
             let decoded = seen_through.or_else(|| self.codec.decoded(computed));
             let number = decoded.unwrap_or_else(|| {
                 let (head, operands, instance) = (part.head, part.operands.clone(), instance.clone());
@@ -247,7 +251,9 @@ impl<'s> Numbering<'s> {
         if let Some(cut) = self.cut(side, row, value, part) {
             return Some(cut);
         }
-        if let Some(number) = self.fused(side, row, value, part).or_else(|| self.requantized(side, row, value, part)) {
+        if let Some(number) =
+            self.fused(side, row, value, part).or_else(|| self.requantized(side, row, value, part))
+        {
             return Some(number);
         }
         let info = side.rows[row].info?;
@@ -255,7 +261,8 @@ impl<'s> Numbering<'s> {
         if let ([], [(_, Attribute::Tensor(id))]) = (data.inputs.as_slice(), data.attributes.as_slice()) {
             return Some(self.constant(content(side, walk.model, *id)));
         }
-        let operand = data.inputs.first().copied().flatten().filter(|_| data.outputs.first() == Some(&Some(value)))?;
+        let operand =
+            data.inputs.first().copied().flatten().filter(|_| data.outputs.first() == Some(&Some(value)))?;
         let is_only = data.results().count() == 1;
         let is_turned = || side.known[operand].as_ref().is_some_and(|from| moves_only_ones(side, row, from));
         if !matches!(info.view, View::Reshape | View::SameType) && !is_turned() {
@@ -268,7 +275,10 @@ impl<'s> Numbering<'s> {
             }
             // If extents are unknown, pass the number on only if the node has one operand, no
             // attributes, and keeps the type.
-            _ if side.module.ty(operand) == side.module.ty(value) && data.inputs.len() == 1 && data.attributes.is_empty() => {
+            _ if side.module.ty(operand) == side.module.ty(value)
+                && data.inputs.len() == 1
+                && data.attributes.is_empty() =>
+            {
                 let open = match side.module.ty(value) {
                     ValueType::Unknown => true,
                     ty => ty.tensor().is_some_and(|ty| ty.rank().is_none()),
@@ -337,10 +347,16 @@ impl<'s> Numbering<'s> {
     fn attribute(&mut self, walk: &mut Walk<'_>, value: &Attribute, depth: usize, text: &mut Text) {
         match value {
             Attribute::Int(value) => text.list(0, &[*value], |text, value| text.number(*value)),
-            Attribute::Float(value) => text.list(1, &[*value], |text, value| text.number(i64::from(value.to_bits()))),
-            Attribute::String(value) => text.list(2, std::slice::from_ref(value), |text, value| text.bytes(value)),
+            Attribute::Float(value) => {
+                text.list(1, &[*value], |text, value| text.number(i64::from(value.to_bits())))
+            }
+            Attribute::String(value) => {
+                text.list(2, std::slice::from_ref(value), |text, value| text.bytes(value))
+            }
             Attribute::Ints(values) => text.list(3, values, |text, value| text.number(*value)),
-            Attribute::Floats(values) => text.list(4, values, |text, value| text.number(i64::from(value.to_bits()))),
+            Attribute::Floats(values) => {
+                text.list(4, values, |text, value| text.number(i64::from(value.to_bits())))
+            }
             Attribute::Strings(values) => text.list(5, values, |text, value| text.bytes(value)),
             Attribute::Type(ty) => text.list(6, &[ty.to_string()], |text, ty| text.bytes(ty.as_bytes())),
             Attribute::Opaque { kind, message } => {
@@ -352,8 +368,10 @@ impl<'s> Numbering<'s> {
                 text.list(8, &[number], |text, number| text.number(i64::from(*number)));
             }
             Attribute::Tensors(ids) => {
-                let numbers: Vec<u32> =
-                    ids.iter().map(|id| self.intern(Key::Constant(content(walk.side, walk.model, *id)))).collect();
+                let numbers: Vec<u32> = ids
+                    .iter()
+                    .map(|id| self.intern(Key::Constant(content(walk.side, walk.model, *id))))
+                    .collect();
                 text.list(9, &numbers, |text, number| text.number(i64::from(*number)));
             }
             Attribute::Graph(_) | Attribute::Graphs(_) => {
@@ -380,13 +398,15 @@ impl<'s> Numbering<'s> {
             let data = side.module.node(*node);
             let part = self.part(walk, *node, lookup(&data.operator), depth);
             let first = data.results().next();
-            let instance = side.node_unrepeatable(*node).then(|| first.map_or("", |value| side.name(value)).to_owned());
+            let instance =
+                side.node_unrepeatable(*node).then(|| first.map_or("", |value| side.name(value)).to_owned());
             for value in data.results() {
                 let Definition::Result(_, result) = side.module.value(value).definition else { continue };
                 let same = is_identity(&data.operator).then(|| part.operands.first().copied()).flatten();
                 let (head, operands, instance) = (part.head, part.operands.clone(), instance.clone());
-                let number =
-                    same.unwrap_or_else(|| self.intern(Key::Result { head, operands, result: result as usize, instance }));
+                let number = same.unwrap_or_else(|| {
+                    self.intern(Key::Result { head, operands, result: result as usize, instance })
+                });
                 walk.values.set(value, number);
             }
         }

@@ -28,7 +28,13 @@ pub(super) struct Integers {
 
 impl<'s> Numbering<'s> {
     /// Returns the number of the integers that a QuantizeLinear gives back; `None` for other results.
-    pub(super) fn requantized(&mut self, side: &'s Side<'s>, row: usize, value: Value, part: &Part) -> Option<u32> {
+    pub(super) fn requantized(
+        &mut self,
+        side: &'s Side<'s>,
+        row: usize,
+        value: Value,
+        part: &Part,
+    ) -> Option<u32> {
         let data = side.module.node(side.rows[row].node);
         let by = scale(side, data, "QuantizeLinear", part)?;
         let known = self.integers_behind.get(part.operands.first()?)?;
@@ -37,7 +43,13 @@ impl<'s> Numbering<'s> {
     }
 
     /// Notes the integers behind a result, if it is dequantized or moves dequantized numbers.
-    pub(super) fn note_integers(&mut self, side: &'s Side<'s>, row: usize, value: Value, (number, part): (u32, &Part)) {
+    pub(super) fn note_integers(
+        &mut self,
+        side: &'s Side<'s>,
+        row: usize,
+        value: Value,
+        (number, part): (u32, &Part),
+    ) {
         if self.integers_behind.contains_key(&number) {
             return;
         }
@@ -58,11 +70,13 @@ impl<'s> Numbering<'s> {
         let known = self.integers_behind.get(&first)?.clone();
         let is_only = data.results().count() == 1 && data.operator.domain.is_empty();
         if is_only && MOVES.contains(&&*data.operator.name) {
-            let operands = std::iter::once(known.number).chain(part.operands.iter().skip(1).copied()).collect();
+            let operands =
+                std::iter::once(known.number).chain(part.operands.iter().skip(1).copied()).collect();
             let number = self.result(side, (row, 0), part.head, operands);
             return Some(Integers { number, ..known });
         }
-        let is_view = is_only && matches!(&*data.operator.name, "Flatten" | "Reshape" | "Squeeze" | "Unsqueeze");
+        let is_view =
+            is_only && matches!(&*data.operator.name, "Flatten" | "Reshape" | "Squeeze" | "Unsqueeze");
         let (from, to) = side.known[operand].as_ref().zip(side.known[value].as_ref()).filter(|_| is_view)?;
         let of = |known_type: &Known| Known { element: known.element, free: None, ..known_type.clone() };
         let is_fixed = from.free.is_none() && to.free.is_none();

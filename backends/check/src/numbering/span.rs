@@ -66,7 +66,9 @@ impl Span {
         if self == other {
             return Some(Some(self.clone()));
         }
-        if extents.plainly_in_order(&self.end, &other.start) || extents.plainly_in_order(&other.end, &self.start) {
+        if extents.plainly_in_order(&self.end, &other.start)
+            || extents.plainly_in_order(&other.end, &self.start)
+        {
             return Some(None);
         }
         let later = |a: &DimExpr, b: &DimExpr| match extents.plainly_in_order(a, b) {

@@ -22,14 +22,26 @@ const MOST_BYTES: usize = 1 << 26;
 
 impl<'s> Numbering<'s> {
     /// Returns the number of a node's first result from the numbers of its operands.
-    pub(super) fn result(&mut self, side: &'s Side<'s>, (row, result): (usize, usize), head: u32, operands: Vec<u32>) -> u32 {
+    pub(super) fn result(
+        &mut self,
+        side: &'s Side<'s>,
+        (row, result): (usize, usize),
+        head: u32,
+        operands: Vec<u32>,
+    ) -> u32 {
         let placed = if result == 0 { self.placed(side, row, head, &operands) } else { None };
         placed.unwrap_or_else(|| self.intern(Key::Result { head, operands, result, instance: None }))
     }
 
     /// Returns the number of a transposition, or of a node's first result if a transposition or a reshape of
     /// its operands counts after it; `None` for other nodes.
-    pub(super) fn placed(&mut self, side: &'s Side<'s>, row: usize, head: u32, operands: &[u32]) -> Option<u32> {
+    pub(super) fn placed(
+        &mut self,
+        side: &'s Side<'s>,
+        row: usize,
+        head: u32,
+        operands: &[u32],
+    ) -> Option<u32> {
         let data = side.module.node(side.rows[row].node);
         let is_onnx = data.operator.domain.is_empty();
         let name = &*data.operator.name;
@@ -37,23 +49,31 @@ impl<'s> Numbering<'s> {
             let order = order(data, self.rank(*operands.first()?)?)?;
             return self.turned(*operands.first()?, &order);
         }
-        if operands.len() == 1 && (if is_onnx { depends::is_by_place(name) } else { is_contributed(&data.operator) }) {
+        if operands.len() == 1
+            && (if is_onnx { depends::is_by_place(name) } else { is_contributed(&data.operator) })
+        {
             let reshaped = self.reshaped(side, row, head, operands[0]);
             if reshaped.is_some() {
                 return reshaped;
             }
         }
-        let order = operands.iter().find_map(|number| self.turned.get(number)).map(|(_, order)| order.clone())?;
+        let order =
+            operands.iter().find_map(|number| self.turned.get(number)).map(|(_, order)| order.clone())?;
         match name {
             name if is_onnx && PLACELESS.contains(&name) => {
-                let operands = operands.iter().map(|number| self.turned_back(*number, &order)).collect::<Option<_>>()?;
+                let operands =
+                    operands.iter().map(|number| self.turned_back(*number, &order)).collect::<Option<_>>()?;
                 let number = self.intern(Key::Result { head, operands, result: 0, instance: None });
                 self.turned(number, &order)
             }
             "Concat" if is_onnx => {
                 let axis = *order.get(normalize_axis(data.int("axis", 1), order.len())?)?;
-                let all = operands.iter().map(|number| self.base_of(*number, &order)).collect::<Option<Vec<u32>>>()?;
-                let head = self.head_with(side, row, &["axis"], ("axis", Attribute::Int(i64::try_from(axis).ok()?)));
+                let all = operands
+                    .iter()
+                    .map(|number| self.base_of(*number, &order))
+                    .collect::<Option<Vec<u32>>>()?;
+                let head =
+                    self.head_with(side, row, &["axis"], ("axis", Attribute::Int(i64::try_from(axis).ok()?)));
                 let number = self.intern(Key::Result { head, operands: all, result: 0, instance: None });
                 self.turned(number, &order)
             }
@@ -62,7 +82,8 @@ impl<'s> Numbering<'s> {
                 let axis = *order.get(normalize_axis(data.int("axis", -1), order.len())?)?;
                 let base = self.base_of(*operands.first()?, &order).filter(|_| axis + 1 == order.len())?;
                 let head = self.head_with(side, row, &["axis"], ("axis", Attribute::Int(-1)));
-                let number = self.intern(Key::Result { head, operands: vec![base], result: 0, instance: None });
+                let number =
+                    self.intern(Key::Result { head, operands: vec![base], result: 0, instance: None });
                 self.turned(number, &order)
             }
             _ => None,
@@ -73,7 +94,9 @@ impl<'s> Numbering<'s> {
     /// differ.
     pub(super) fn turned(&mut self, number: u32, order: &[usize]) -> Option<u32> {
         let (base, order) = match self.turned.get(&number) {
-            Some((base, held)) => (*base, order.iter().map(|axis| held.get(*axis).copied()).collect::<Option<Vec<usize>>>()?),
+            Some((base, held)) => {
+                (*base, order.iter().map(|axis| held.get(*axis).copied()).collect::<Option<Vec<usize>>>()?)
+            }
             None => (number, order.to_vec()),
         };
         if order.is_sorted() {
@@ -151,7 +174,8 @@ pub(super) fn order(data: &NodeData, rank: usize) -> Option<Vec<usize>> {
 fn turned_bytes(raw: &Raw, order: &[usize]) -> Option<Raw> {
     let bits = raw.element.bits().filter(|bits| bits % 8 == 0)?;
     let size = usize::try_from(bits / 8).ok().filter(|size| *size > 0 && raw.bytes.len() <= MOST_BYTES)?;
-    let extents: Vec<usize> = raw.dims.iter().map(|extent| usize::try_from(*extent).ok()).collect::<Option<_>>()?;
+    let extents: Vec<usize> =
+        raw.dims.iter().map(|extent| usize::try_from(*extent).ok()).collect::<Option<_>>()?;
     let count = extents.iter().try_fold(1usize, |count, extent| count.checked_mul(*extent))?;
     (order.len() == extents.len() && count.checked_mul(size)? == raw.bytes.len()).then_some(())?;
     let mut strides = vec![1usize; extents.len()];
@@ -162,9 +186,11 @@ fn turned_bytes(raw: &Raw, order: &[usize]) -> Option<Raw> {
     let mut starts = vec![0usize];
     for axis in order {
         let (extent, stride) = (extents[*axis], strides[*axis]);
-        starts = starts.into_iter().flat_map(|start| (0..extent).map(move |at| start + at * stride)).collect();
+        starts =
+            starts.into_iter().flat_map(|start| (0..extent).map(move |at| start + at * stride)).collect();
     }
-    let bytes: Vec<u8> = starts.iter().flat_map(|start| &raw.bytes[start * size..][..size]).copied().collect();
+    let bytes: Vec<u8> =
+        starts.iter().flat_map(|start| &raw.bytes[start * size..][..size]).copied().collect();
     let dims = order.iter().map(|axis| raw.dims[*axis]).collect();
     Some(Raw { element: raw.element, dims, bytes: bytes.into() })
 }

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use fixture::*;
 use memc_check::{Kind, Options, Report};
 use memc_layout::{
-    AddedOutput, Alias, AliasKind, Class, EncodedWeight, Fetch, Io, LastRow, LiveRange, Rewrite, RewrittenValue, StateUpdate,
-    Stated, StatedBy, Unplanned,
+    AddedOutput, Alias, AliasKind, Class, EncodedWeight, Fetch, Io, LastRow, LiveRange, Rewrite,
+    RewrittenValue, StateUpdate, Stated, StatedBy, Unplanned,
 };
 use memc_onnx_proto::onnx::OperatorSetIdProto;
 
@@ -129,13 +129,19 @@ const ENTRIES: &[Damage] = &[
         copy.name = "ghost".into();
         c.layout().tensors.push(copy);
     }),
-    (Kind::ExtraTensor, "a workspace of no node", |c| c.tensor("scratch:choose:body").name = "scratch:nobody:0".into()),
+    (Kind::ExtraTensor, "a workspace of no node", |c| {
+        c.tensor("scratch:choose:body").name = "scratch:nobody:0".into()
+    }),
     (Kind::Unplanned, "a known size", |c| {
         c.layout().tensors.retain(|tensor| tensor.name != "d");
         c.layout().unplanned.push(Unplanned { name: "d".into(), reason: "?".into(), ..Unplanned::default() });
     }),
     (Kind::Unplanned, "no value", |c| {
-        c.layout().unplanned.push(Unplanned { name: "ghost".into(), reason: "?".into(), ..Unplanned::default() })
+        c.layout().unplanned.push(Unplanned {
+            name: "ghost".into(),
+            reason: "?".into(),
+            ..Unplanned::default()
+        })
     }),
     (Kind::Unplanned, "planned as well", |c| {
         c.layout().unplanned.push(Unplanned { name: "d".into(), reason: "?".into(), ..Unplanned::default() })
@@ -175,7 +181,9 @@ const ENTRIES: &[Damage] = &[
         (copy.name, copy.step, copy.live) = ("scratch:hold:body".into(), Some(step), live(step, step + 1));
         c.layout().tensors.push(copy);
     }),
-    (Kind::Body, "no workspace", |c| c.layout().tensors.retain(|tensor| tensor.name != "scratch:choose:body")),
+    (Kind::Body, "no workspace", |c| {
+        c.layout().tensors.retain(|tensor| tensor.name != "scratch:choose:body")
+    }),
     (Kind::Body, "too small a workspace", |c| c.layout().subgraphs[1].arena_bytes = 256),
     (Kind::Body, "a body that is not listed", |c| {
         c.layout().subgraphs.pop();
@@ -199,8 +207,10 @@ const ENTRIES: &[Damage] = &[
     (Kind::LiveForm, "an empty range", |c| c.tensor("d").live[0].end = 0),
     (Kind::LiveForm, "two ranges of a placed tensor", |c| {
         let range = c.tensor("d").live[0];
-        c.tensor("d").live =
-            vec![LiveRange { start: range.start, end: range.end - 1 }, LiveRange { start: range.end - 1, end: range.end }];
+        c.tensor("d").live = vec![
+            LiveRange { start: range.start, end: range.end - 1 },
+            LiveRange { start: range.end - 1, end: range.end },
+        ];
     }),
     (Kind::LiveForm, "ranges that overlap", |c| {
         c.tensor("w").live = vec![LiveRange { start: 0, end: 5 }, LiveRange { start: 4, end: 20 }];
@@ -294,7 +304,11 @@ const ALIASES: &[Damage] = &[
             graph.node.iter_mut().find(|node| node.name() == "part").unwrap().input.push("axis1".into());
             graph.output[1] = info("v", FLOAT, &[8, 2]);
         });
-        c.shapes.extend([("axis1", (INT64, vec![1])), ("t", (FLOAT, vec![8, 2])), ("v", (FLOAT, vec![8, 2]))]);
+        c.shapes.extend([
+            ("axis1", (INT64, vec![1])),
+            ("t", (FLOAT, vec![8, 2])),
+            ("v", (FLOAT, vec![8, 2])),
+        ]);
     }),
     (Kind::ViewOffset, "a slice that begins elsewhere", |c| {
         c.aliases.insert("t", ("k", AliasKind::View, 64));
@@ -315,7 +329,13 @@ const ALIASES: &[Damage] = &[
     }),
     (Kind::InPlaceOperator, "another shape of as many elements", |c| {
         c.graph().initializer.extend([ints("long", &[32]), floats("one", &[1, 1], 1.0)]);
-        c.insert("hold", [node("flatten", "Reshape", &["s1", "long"], &["q"]), node("lift", "Add", &["q", "one"], &["lifted"])]);
+        c.insert(
+            "hold",
+            [
+                node("flatten", "Reshape", &["s1", "long"], &["q"]),
+                node("lift", "Add", &["q", "one"], &["lifted"]),
+            ],
+        );
         c.shapes.extend([
             ("long", (INT64, vec![1])),
             ("one", (FLOAT, vec![1, 1])),
@@ -336,7 +356,11 @@ const ALIASES: &[Damage] = &[
             *last = node("last", "Add", &["k", "t"], &["v"]);
             graph.output[1] = info("v", FLOAT, &[8, 16]);
         });
-        c.shapes.extend([("fourth", (INT64, vec![1])), ("t", (FLOAT, vec![1, 16])), ("v", (FLOAT, vec![8, 16]))]);
+        c.shapes.extend([
+            ("fourth", (INT64, vec![1])),
+            ("t", (FLOAT, vec![1, 16])),
+            ("v", (FLOAT, vec![8, 16])),
+        ]);
         c.aliases.insert("v", ("k", AliasKind::InPlace, 0));
     }),
     (Kind::InPlaceCaller, "a graph input", |c| {
@@ -376,7 +400,9 @@ const MEANING: &[Damage] = &[
         c.layout().target.links.pop();
     }),
     (Kind::TransferBytes, "another size", |c| c.layout().transfers[0].bytes += 1),
-    (Kind::TransferReader, "a reader in between", |c| c.insert("left", [node("late", "Neg", &["d"], &["dn"])])),
+    (Kind::TransferReader, "a reader in between", |c| {
+        c.insert("left", [node("late", "Neg", &["d"], &["dn"])])
+    }),
     (Kind::TransferReader, "a reader of a view in between", |c| {
         c.graph().initializer.push(ints("long", &[64]));
         c.insert("noise", [node("other", "Reshape", &["d", "long"], &["dv"])]);
@@ -386,7 +412,9 @@ const MEANING: &[Damage] = &[
     }),
     (Kind::TransferLive, "kept all the same", |c| c.tensor("d").live[0].end += 1),
     (Kind::TransferMissing, "no row", |c| c.layout().transfers.clear()),
-    (Kind::TransferFunction, "a function that computes", |c| c.out.functions[0] = transfer_function("SwapOut", "Neg")),
+    (Kind::TransferFunction, "a function that computes", |c| {
+        c.out.functions[0] = transfer_function("SwapOut", "Neg")
+    }),
     (Kind::RecomputeOp, "another operator", |c| c.node("again").op_type = Some("Tanh".into())),
     (Kind::RecomputeOp, "another attribute", |c| {
         c.both(|graph| graph.node[0].op_type = Some("Elu".into()));
@@ -436,11 +464,15 @@ const NUMBERS: &[Damage] = &[
         c.layout().peak.remove("host");
     }),
     (Kind::PeakOverArena, "an arena below the peak", |c| c.layout().arenas[0].size = 512),
-    (Kind::LowerBound, "over the arena", |c| c.layout().lower_bound.get_mut("device").unwrap().placement = 1 << 40),
+    (Kind::LowerBound, "over the arena", |c| {
+        c.layout().lower_bound.get_mut("device").unwrap().placement = 1 << 40
+    }),
     (Kind::LowerBound, "a proof of another size", |c| {
         c.layout().lower_bound.get_mut("device").unwrap().placement_proved = true;
     }),
-    (Kind::LowerBound, "a proof without a bound", |c| c.layout().lower_bound.get_mut("host").unwrap().order_proved = true),
+    (Kind::LowerBound, "a proof without a bound", |c| {
+        c.layout().lower_bound.get_mut("host").unwrap().order_proved = true
+    }),
     (Kind::LowerBound, "a proof of the order although something moved", |c| {
         let peak = c.layout().peak["device"].bytes;
         let bound = c.layout().lower_bound.get_mut("device").unwrap();
@@ -488,7 +520,11 @@ const NUMBERS: &[Damage] = &[
         c.layout().rewrites.push(Rewrite { window: 1, rules: BTreeMap::from([("rule".into(), 1)]), outputs });
     }),
     (Kind::Rewrite, "a fragment of another number", |c| {
-        c.layout().rewrites.push(Rewrite { window: 2, rules: BTreeMap::from([("rule".into(), 1)]), outputs: Vec::new() });
+        c.layout().rewrites.push(Rewrite {
+            window: 2,
+            rules: BTreeMap::from([("rule".into(), 1)]),
+            outputs: Vec::new(),
+        });
     }),
     (Kind::Rewrite, "values of two types", |c| {
         let outputs = vec![RewrittenValue { given: "a".into(), written: "k".into() }];
@@ -517,7 +553,16 @@ const NUMBERS: &[Damage] = &[
     (Kind::Fetch, "a constant that a product reads too", |c| {
         let step = c.step("back");
         let [tensor, result, from, to] = ["w", "z", "host", "device"].map(str::to_owned);
-        c.layout().fetches.push(Fetch { tensor, result, from, to, step, bytes: 1024, part: None, rows: None });
+        c.layout().fetches.push(Fetch {
+            tensor,
+            result,
+            from,
+            to,
+            step,
+            bytes: 1024,
+            part: None,
+            rows: None,
+        });
     }),
 ];
 
@@ -533,7 +578,8 @@ fn every_damage_is_caught_by_its_own_kind() {
         damage(&mut case);
         let report = case.report();
         if !report.violations.iter().any(|violation| violation.kind == *kind) {
-            let found: Vec<String> = report.violations.iter().map(|violation| violation.diagnostic.to_string()).collect();
+            let found: Vec<String> =
+                report.violations.iter().map(|violation| violation.diagnostic.to_string()).collect();
             missed.push(format!("{} ({what}): {found:#?}", kind.name()));
         }
     }
@@ -557,12 +603,22 @@ fn a_plan_that_was_just_made_is_checked_for_all_violations() {
 #[test]
 fn every_kind_has_a_damage() {
     let covered: BTreeSet<&str> = all().map(|(kind, ..)| kind.name()).collect();
-    let left: Vec<&str> = memc_check::codes::all().map(|entry| entry.name).filter(|name| !covered.contains(name)).collect();
+    let left: Vec<&str> =
+        memc_check::codes::all().map(|entry| entry.name).filter(|name| !covered.contains(name)).collect();
     // Other tests cover these: `json-form` belongs to another function, a rewriting is not damage, and
     // this plan has no encoded values, no caches and no free dimensions.
-    let elsewhere = ["json-form", "rewritten", "encoding", "encoding-unproven", "encoding-lossy", "encoding-early"];
-    let of_ranges_and_caches =
-        ["extents", "cache", "cache-place", "cache-twice", "expression", "upper-bound", "formula", "empty-part"];
+    let elsewhere =
+        ["json-form", "rewritten", "encoding", "encoding-unproven", "encoding-lossy", "encoding-early"];
+    let of_ranges_and_caches = [
+        "extents",
+        "cache",
+        "cache-place",
+        "cache-twice",
+        "expression",
+        "upper-bound",
+        "formula",
+        "empty-part",
+    ];
     // The tests of `memc split` damage manifests.
     let manifests = [
         "section-part",
@@ -594,7 +650,10 @@ fn every_kind_has_a_damage() {
     let engines = ["engine", "engine-order", "race"];
     // The tests of steps with parts on several devices damage their manifests.
     let collectives = ["collective"];
-    assert_eq!(left, [&elsewhere[..], &of_ranges_and_caches, &manifests, &joint, &engines, &collectives].concat());
+    assert_eq!(
+        left,
+        [&elsewhere[..], &of_ranges_and_caches, &manifests, &joint, &engines, &collectives].concat()
+    );
 }
 
 #[test]

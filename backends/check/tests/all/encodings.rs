@@ -11,7 +11,8 @@ use memc_layout::Encoding;
 use memc_onnx_proto::onnx::attribute_proto::AttributeType;
 use memc_onnx_proto::onnx::{AttributeProto, NodeProto};
 
-const EXACT: Options = Options { equivalence: true, exact: true, one_folder: true, hashes: true, is_new: false };
+const EXACT: Options =
+    Options { equivalence: true, exact: true, one_folder: true, hashes: true, is_new: false };
 const WEIGHTS: [u8; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 
 /// A pool with its operand; every list has one entry for each spatial axis.
@@ -28,12 +29,21 @@ struct Pool {
 impl Pool {
     fn usual() -> Self {
         let two = |value: i64| vec![value, value];
-        Self { images: [2, 3], extents: vec![8, 8], kernel: two(3), strides: two(2), pads: two(1), dilations: two(1) }
+        Self {
+            images: [2, 3],
+            extents: vec![8, 8],
+            kernel: two(3),
+            strides: two(2),
+            pads: two(1),
+            dilations: two(1),
+        }
     }
     /// Returns the windows along each axis.
     fn windows(&self) -> Vec<u64> {
         let along = |axis: usize| {
-            let whole = self.extents[axis] as i64 + 2 * self.pads[axis] - (self.kernel[axis] - 1) * self.dilations[axis] - 1;
+            let whole = self.extents[axis] as i64 + 2 * self.pads[axis]
+                - (self.kernel[axis] - 1) * self.dilations[axis]
+                - 1;
             (whole / self.strides[axis] + 1) as u64
         };
         (0..self.extents.len()).map(along).collect()
@@ -42,13 +52,16 @@ impl Pool {
         self.extents[axis + 1..].iter().product::<u64>() as i64
     }
     fn span(&self) -> i64 {
-        (0..self.extents.len()).map(|axis| (self.kernel[axis] - 1) * self.dilations[axis] * self.inner(axis)).sum()
+        (0..self.extents.len())
+            .map(|axis| (self.kernel[axis] - 1) * self.dilations[axis] * self.inner(axis))
+            .sum()
     }
     fn places(&self) -> Vec<i64> {
         let mut places = vec![0];
         for (axis, windows) in self.windows().into_iter().enumerate() {
             let at = |window: u64| (window as i64 * self.strides[axis] - self.pads[axis]) * self.inner(axis);
-            places = places.iter().flat_map(|place| (0..windows).map(move |window| place + at(window))).collect();
+            places =
+                places.iter().flat_map(|place| (0..windows).map(move |window| place + at(window))).collect();
         }
         places
     }
@@ -111,13 +124,17 @@ fn case(mask: u64, width: u64, pool: &Pool) -> Case {
     let signed: Vec<i64> = dims.iter().map(|extent| *extent as i64).collect();
     let image: Vec<i64> = pool.images.iter().chain(&pool.extents).map(|extent| *extent as i64).collect();
     let plane: u64 = pool.extents.iter().product();
-    let images: Vec<i64> = (0..(pool.images[0] * pool.images[1]) as i64).map(|index| index * plane as i64).collect();
+    let images: Vec<i64> =
+        (0..(pool.images[0] * pool.images[1]) as i64).map(|index| index * plane as i64).collect();
     let ones = vec![1; pool.extents.len()];
     let (by_image, by_place) = ([pool.images.to_vec(), ones].concat(), [vec![1, 1], pool.windows()].concat());
     let low = |numbers: &[i64]| numbers.iter().map(|number| (number & 255) as u8).collect::<Vec<u8>>();
-    let wide = |numbers: &[i64]| numbers.iter().flat_map(|number| (*number as i32).to_le_bytes()).collect::<Vec<u8>>();
+    let wide = |numbers: &[i64]| {
+        numbers.iter().flat_map(|number| (*number as i32).to_le_bytes()).collect::<Vec<u8>>()
+    };
     let mut case = Case::same(nodes(pool), |graph| {
-        graph.input = vec![info("x", FLOAT, &signed), info("img", FLOAT, &image), info("wide", FLOAT, &[3, 200])];
+        graph.input =
+            vec![info("x", FLOAT, &signed), info("img", FLOAT, &image), info("wide", FLOAT, &[3, 200])];
         graph.output = ["l", "z1", "z4"].map(|name| info(name, FLOAT, &signed)).to_vec();
         let dims: Vec<i64> = pool.dims().iter().map(|extent| *extent as i64).collect();
         graph.output.extend([info("z2", INT64, &dims), info("z3", INT64, &[3, 1])]);
@@ -177,8 +194,16 @@ fn case(mask: u64, width: u64, pool: &Pool) -> Case {
     case.shapes.extend(["il", "in", "ie"].map(|name| (name, (UINT8, pool.dims()))));
     case.shapes.extend(["iw", "ix", "iy"].map(|name| (name, (INT32, pool.dims()))));
     case.shapes.extend(["a", "a2", "z3"].map(|name| (name, (INT64, vec![3, 1]))));
-    case.shapes.extend([("ae", (UINT8, vec![3, 1])), ("wide", (FLOAT, vec![3, 200])), ("zero", (FLOAT, vec![]))]);
-    case.shapes.extend([("weights", (UINT8, vec![1, 8])), ("factors", (UINT8, vec![8, 1])), ("half", (UINT8, vec![]))]);
+    case.shapes.extend([
+        ("ae", (UINT8, vec![3, 1])),
+        ("wide", (FLOAT, vec![3, 200])),
+        ("zero", (FLOAT, vec![])),
+    ]);
+    case.shapes.extend([
+        ("weights", (UINT8, vec![1, 8])),
+        ("factors", (UINT8, vec![8, 1])),
+        ("half", (UINT8, vec![])),
+    ]);
     case.shapes.extend([("eight", (INT64, vec![2])), ("shape", (INT64, vec![2]))]);
     case.shapes.extend([("low_images", (UINT8, by_image.clone())), ("images", (INT32, by_image))]);
     case.shapes.extend([("low_places", (UINT8, by_place.clone())), ("places", (INT32, by_place))]);
@@ -230,10 +255,17 @@ fn every_form_is_proven_and_rounded_outputs_are_named() {
         assert_eq!(shown(&report), [""; 0], "{opset}");
         assert_eq!((report.summary.encoded, report.summary.rounded), (4, 1));
         assert_eq!(report.summary.rewritten_outputs, ["z4"]);
-        assert!(report.remarks.contains(&"computed from rounded values: needs numeric comparison: `z4`".to_owned()));
+        assert!(
+            report
+                .remarks
+                .contains(&"computed from rounded values: needs numeric comparison: `z4`".to_owned())
+        );
         assert!(!report.remarks.iter().any(|text| text.starts_with("rewritten")), "{:?}", report.remarks);
         // An exact plan may not round.
-        assert_eq!(shown(&case.report_with(EXACT)), ["rewritten: not provably equal to the input model's outputs: `z4`"]);
+        assert_eq!(
+            shown(&case.report_with(EXACT)),
+            ["rewritten: not provably equal to the input model's outputs: `z4`"]
+        );
     }
 }
 
@@ -270,7 +302,14 @@ fn positions_of_random_pools_return_if_their_windows_fit_a_byte() {
         let mut draw = |least: i64, most: i64| least + next(&mut state, (most - least + 1) as u64) as i64;
         let rank = draw(1, 3) as usize;
         let images = [draw(1, 3) as u64, draw(1, 4) as u64];
-        let mut pool = Pool { images, extents: vec![], kernel: vec![], strides: vec![], pads: vec![], dilations: vec![] };
+        let mut pool = Pool {
+            images,
+            extents: vec![],
+            kernel: vec![],
+            strides: vec![],
+            pads: vec![],
+            dilations: vec![],
+        };
         for _ in 0..rank {
             let (kernel, dilation) = (draw(1, 4), if draw(0, 3) == 0 { 2 } else { 1 });
             pool.kernel.push(kernel);
@@ -316,11 +355,17 @@ fn transfers_of_a_code_are_seen_through() {
         // The decoding is behind the transfer.
         case.insert("late_top", [cast("a_late", "ag", "a3", INT64)]);
         case.node("late_top").input = vec!["a3".into(), "a3".into()];
-        case.shapes.extend([("af", (UINT8, vec![3, 1])), ("ag", (UINT8, vec![3, 1])), ("a3", (INT64, vec![3, 1]))]);
+        case.shapes.extend([
+            ("af", (UINT8, vec![3, 1])),
+            ("ag", (UINT8, vec![3, 1])),
+            ("a3", (INT64, vec![3, 1])),
+        ]);
         case.far.push("af");
-        let operators = memc_onnx_proto::onnx::OperatorSetIdProto { domain: Some("ai.memc".into()), version: Some(1) };
+        let operators =
+            memc_onnx_proto::onnx::OperatorSetIdProto { domain: Some("ai.memc".into()), version: Some(1) };
         case.out.opset_import.push(operators);
-        case.out.functions = vec![transfer_function("SwapOut", "Identity"), transfer_function("SwapIn", "Identity")];
+        case.out.functions =
+            vec![transfer_function("SwapOut", "Identity"), transfer_function("SwapIn", "Identity")];
     });
     case.layout().encodings[2] = row("a", &["ae"], "a3", "narrow", true);
     assert_eq!(shown(&case.report()), [""; 0]);
@@ -409,8 +454,12 @@ const MUTANTS: &[Mutant] = &[
     (Kind::EncodingUnproven, "a low byte off by one", |c| add(c, "low_places", 7, 255)),
     (Kind::EncodingUnproven, "a low byte of an image off", |c| add(c, "low_images", 2, 64)),
     (Kind::EncodingUnproven, "positions off by a multiple of 256", |c| add(c, "places", 21, 1)),
-    (Kind::EncodingUnproven, "a sum in place of a difference", |c| c.node("i_code").op_type = Some("Add".into())),
-    (Kind::EncodingUnproven, "a difference in place of a sum", |c| c.node("i_places").op_type = Some("Sub".into())),
+    (Kind::EncodingUnproven, "a sum in place of a difference", |c| {
+        c.node("i_code").op_type = Some("Add".into())
+    }),
+    (Kind::EncodingUnproven, "a difference in place of a sum", |c| {
+        c.node("i_places").op_type = Some("Sub".into())
+    }),
     (Kind::EncodingUnproven, "the constant minus the code", |c| c.node("i_code").input.reverse()),
     (Kind::EncodingUnproven, "one constant twice", |c| c.node("i_images").input[1] = "places".into()),
     (Kind::EncodingUnproven, "positions by columns", |c| {
@@ -486,7 +535,9 @@ const FAULTS: &[Mutant] = &[
     (Kind::Encoding, "its own code", |c| c.layout().encodings[0].code = vec!["m".into()]),
     (Kind::Encoding, "the code of another row", |c| c.layout().encodings[0].code = vec!["ie".into()]),
     (Kind::Encoding, "a code that nothing reads", |c| c.layout().encodings[0].code.push("ae".into())),
-    (Kind::Encoding, "a code that the decoding does not read", |c| c.layout().encodings[0].code.push("mb".into())),
+    (Kind::Encoding, "a code that the decoding does not read", |c| {
+        c.layout().encodings[0].code.push("mb".into())
+    }),
     (Kind::Encoding, "a decoded value of another shape", |c| c.layout().encodings[0].decoded = "mg".into()),
     (Kind::Encoding, "a value of another type", |c| c.layout().encodings[0].of = "a".into()),
     (Kind::Encoding, "decoded twice", |c| {
@@ -517,7 +568,8 @@ fn every_wrong_row_is_found() {
 
 #[test]
 fn rows_with_any_names_are_answered() {
-    let names: Vec<String> = edited(|_| {}).layout().tensors.iter().map(|tensor| tensor.name.clone()).collect();
+    let names: Vec<String> =
+        edited(|_| {}).layout().tensors.iter().map(|tensor| tensor.name.clone()).collect();
     for at in 0..4 {
         for name in &names {
             let mut case = edited(|_| {});
@@ -525,13 +577,16 @@ fn rows_with_any_names_are_answered() {
             for place in 0..3 {
                 let mut wrong = rows.clone();
                 let row = &mut wrong[at];
-                let right = std::mem::replace([&mut row.of, &mut row.code[0], &mut row.decoded][place], name.clone());
+                let right =
+                    std::mem::replace([&mut row.of, &mut row.code[0], &mut row.decoded][place], name.clone());
                 case.layout().encodings = wrong;
                 let report = case.report();
                 // Another value on the path between the two is a code as well.
-                let between = ["mr", "mb", "ms", "md", "mg", "il", "in", "iw", "ix", "iy"].contains(&name.as_str());
+                let between =
+                    ["mr", "mb", "ms", "md", "mg", "il", "in", "iw", "ix", "iy"].contains(&name.as_str());
                 // A rounded value of an earlier value leads to other outputs.
-                let is_found = !shown(&report).is_empty() || report.remarks.iter().any(|text| text.starts_with("rewritten"));
+                let is_found = !shown(&report).is_empty()
+                    || report.remarks.iter().any(|text| text.starts_with("rewritten"));
                 assert!(right == *name || between || is_found, "{at}, {place}: {name} for {right}");
             }
         }
@@ -556,7 +611,11 @@ fn by_rows(edit: impl FnOnce(&mut Case)) -> Case {
     let mut case = edited(|case| {
         let at = case.graph().node.iter().position(|node| node.name() == "r_code").unwrap();
         case.graph().node.remove(at);
-        case.graph().initializer.extend([floats("tiny", &[], 1e-30), floats("steps", &[], 126.0), floats("middle", &[], 0.5)]);
+        case.graph().initializer.extend([
+            floats("tiny", &[], 1e-30),
+            floats("steps", &[], 126.0),
+            floats("middle", &[], 0.5),
+        ]);
         case.insert(
             "m_spread",
             [
@@ -602,7 +661,12 @@ fn a_code_may_consist_of_several_tensors() {
     // Another operator behind the decoded value is a rewriting.
     let mut case = by_rows(|case| case.node("late_up").op_type = Some("Exp".into()));
     let report = case.report();
-    assert_eq!(report.remarks.iter().filter(|text| text.starts_with("rewritten")).count(), 1, "{:?}", report.remarks);
+    assert_eq!(
+        report.remarks.iter().filter(|text| text.starts_with("rewritten")).count(),
+        1,
+        "{:?}",
+        report.remarks
+    );
 }
 
 #[test]
@@ -636,7 +700,15 @@ fn an_early_reader_gets_the_wide_value() {
     let mut case = edited(|case| {
         case.insert("late_up", [node("loss_again", "Exp", &["r2"], &["l2"])]);
         case.node("late_up").input[0] = "l2".into();
-        case.given.graph.as_mut().unwrap().node.iter_mut().find(|node| node.name() == "late_up").unwrap().input[0] = "l".into();
+        case.given
+            .graph
+            .as_mut()
+            .unwrap()
+            .node
+            .iter_mut()
+            .find(|node| node.name() == "late_up")
+            .unwrap()
+            .input[0] = "l".into();
         case.recomputed.insert("l2", "l");
         case.shapes.insert("l2", (FLOAT, vec![4, 16]));
     });

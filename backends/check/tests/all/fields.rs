@@ -75,19 +75,32 @@ fn damages(value: &Value) -> Vec<Value> {
             None => vec![(number.as_f64().unwrap() * 1.5 + 1.0).into()],
         },
         Value::String(text) => {
-            let words = ["constant", "transient", "view", "in_place", "file", "user", "arena", "external", "device", ""];
+            let words = [
+                "constant",
+                "transient",
+                "view",
+                "in_place",
+                "file",
+                "user",
+                "arena",
+                "external",
+                "device",
+                "",
+            ];
             words.iter().map(|word| Value::from(*word)).chain([format!("{text}x").into()]).collect()
         }
         Value::Array(items) if items.is_empty() => vec![Value::from(vec![7])],
         Value::Array(items) => {
-            let shorter = [items[1..].to_vec(), items[..items.len() - 1].to_vec(), Vec::new()].map(Value::Array);
-            let others = items.iter().enumerate().filter(|(_, item)| !item.is_object()).flat_map(|(at, item)| {
-                damages(item).into_iter().map(move |item| {
-                    let mut items = items.clone();
-                    items[at] = item;
-                    Value::Array(items)
-                })
-            });
+            let shorter =
+                [items[1..].to_vec(), items[..items.len() - 1].to_vec(), Vec::new()].map(Value::Array);
+            let others =
+                items.iter().enumerate().filter(|(_, item)| !item.is_object()).flat_map(|(at, item)| {
+                    damages(item).into_iter().map(move |item| {
+                        let mut items = items.clone();
+                        items[at] = item;
+                        Value::Array(items)
+                    })
+                });
             shorter.into_iter().chain(others).collect()
         }
         Value::Object(keys) => {
@@ -147,9 +160,16 @@ fn a_damage_of_each_verified_key_is_refused() {
             }
         }
     }
-    let unseen: Vec<&Key> = wanted.difference(&seen).filter(|key| !ELSEWHERE.contains(&key.as_str())).collect();
-    let passes =
-        |key: &&Key| seen.contains(*key) && !refused.contains_key(*key) && ![PARTIAL, ELSEWHERE].concat().contains(&key.as_str());
+    let unseen: Vec<&Key> =
+        wanted.difference(&seen).filter(|key| !ELSEWHERE.contains(&key.as_str())).collect();
+    let passes = |key: &&Key| {
+        seen.contains(*key)
+            && !refused.contains_key(*key)
+            && ![PARTIAL, ELSEWHERE].concat().contains(&key.as_str())
+    };
     let passed: Vec<&Key> = wanted.iter().filter(passes).collect();
-    assert!(unseen.is_empty() && passed.is_empty(), "no plan has {unseen:?}; every damage passes of {passed:?}");
+    assert!(
+        unseen.is_empty() && passed.is_empty(),
+        "no plan has {unseen:?}; every damage passes of {passed:?}"
+    );
 }

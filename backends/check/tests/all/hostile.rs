@@ -159,7 +159,9 @@ proptest! {
 fn unrelated_models_are_told_apart() {
     let mut case = Case::default();
     let layout = case.layout().clone();
-    let other = Case::same(vec![node("only", "Relu", &["x"], &["z"])], |graph| graph.output = vec![info("z", FLOAT, &[4, 16])]);
+    let other = Case::same(vec![node("only", "Relu", &["x"], &["z"])], |graph| {
+        graph.output = vec![info("z", FLOAT, &[4, 16])]
+    });
     let given = ModelFile::from_bytes(other.given.encode_to_vec()).unwrap();
     let out = ModelFile::from_bytes(case.out.encode_to_vec()).unwrap();
     assert!(!check(&given, &out, &layout, Options::default()).holds());

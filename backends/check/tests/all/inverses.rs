@@ -15,7 +15,14 @@ const ERROR: f64 = 4.2e-8;
 
 fn row(of: &str, decoded: &str, error: Option<f64>) -> Encoding {
     let exact = error.is_none();
-    Encoding { of: of.into(), code: Vec::new(), decoded: decoded.into(), form: "inverse".into(), exact, error }
+    Encoding {
+        of: of.into(),
+        code: Vec::new(),
+        decoded: decoded.into(),
+        form: "inverse".into(),
+        exact,
+        error,
+    }
 }
 
 /// Returns a plan with all inverses: exact ones of integers, negated and transposed numbers, and rounded ones
@@ -64,7 +71,8 @@ fn case() -> Case {
         case.node(&format!("late_{late}")).input[0] = back.into();
     }
     let wide = || vec![4, 8];
-    let numbers = ["x", "r", "n", "p", "q", "s", "d", "h", "l", "r2", "q2", "s2", "d2", "z3", "z4", "z5", "z6"];
+    let numbers =
+        ["x", "r", "n", "p", "q", "s", "d", "h", "l", "r2", "q2", "s2", "d2", "z3", "z4", "z5", "z6"];
     case.shapes.extend(numbers.map(|name| (name, (FLOAT, wide()))));
     case.shapes.extend(["k", "i", "j", "o", "i2", "j2", "z1", "z2"].map(|name| (name, (INT64, wide()))));
     case.shapes.extend(["t", "z7"].map(|name| (name, (FLOAT, vec![8, 4]))));

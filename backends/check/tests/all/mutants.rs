@@ -37,7 +37,8 @@ fn count() -> u64 {
 
 /// Draws a number near another one.
 fn other(draws: &mut Draws, number: u64) -> u64 {
-    [number + 1, number.saturating_sub(1), number + 64, number.saturating_sub(64), number * 2, number / 2, 0][draws.below(7)]
+    [number + 1, number.saturating_sub(1), number + 64, number.saturating_sub(64), number * 2, number / 2, 0]
+        [draws.below(7)]
 }
 
 /// What a change of a layout must keep to be right.
@@ -113,7 +114,11 @@ fn is_apart(layout: &Layout, right: &Layout) -> bool {
         let owner = |name: &str| {
             let mut name = name.to_owned();
             for _ in 0..layout.tensors.len() {
-                let alias = layout.tensors.iter().find(|tensor| tensor.name == name).and_then(|tensor| tensor.alias.as_ref());
+                let alias = layout
+                    .tensors
+                    .iter()
+                    .find(|tensor| tensor.name == name)
+                    .and_then(|tensor| tensor.alias.as_ref());
                 let Some(alias) = alias else { break };
                 name.clone_from(&alias.of);
             }
@@ -130,8 +135,9 @@ fn is_apart(layout: &Layout, right: &Layout) -> bool {
         })
     });
     let covered = layout.tensors.iter().zip(&right.tensors).all(|(tensor, right)| {
-        let within =
-            right.live.iter().all(|needed| tensor.live.iter().any(|live| live.start <= needed.start && needed.end <= live.end));
+        let within = right.live.iter().all(|needed| {
+            tensor.live.iter().any(|live| live.start <= needed.start && needed.end <= live.end)
+        });
         let in_owner = tensor.alias.is_none() || tensor.offset == right.offset;
         within && in_owner && tensor.offset.is_some() == right.offset.is_some()
     });
@@ -208,7 +214,8 @@ fn meaning(model: &ModelProto) -> Vec<Option<u64>> {
         };
         for (at, output) in node.output.iter().enumerate().filter(|(_, output)| !output.is_empty()) {
             let parts = [own.encode_to_vec(), at.to_le_bytes().to_vec()].concat();
-            let number = if passes { operands.first().copied().flatten() } else { Some(hash(&parts, &operands)) };
+            let number =
+                if passes { operands.first().copied().flatten() } else { Some(hash(&parts, &operands)) };
             known.extend(number.map(|number| (output.clone(), number)));
         }
     }
@@ -286,33 +293,47 @@ fn changed_parts(model: &ModelProto, right: &ModelProto) -> String {
     let [of, other] = [model, right].map(|model| model.graph.as_ref().unwrap());
     let nodes = of.node.iter().filter(|node| !other.node.contains(node)).map(|node| format!("{node:?}"));
     let constants = of.initializer.iter().filter(|tensor| !other.initializer.contains(tensor));
-    nodes.chain(constants.map(|tensor| format!("constant {:?}", tensor.name()))).collect::<Vec<_>>().join("; ")
+    nodes
+        .chain(constants.map(|tensor| format!("constant {:?}", tensor.name())))
+        .collect::<Vec<_>>()
+        .join("; ")
 }
 
 #[test]
 fn workspaces_below_the_needs_of_kernels_are_refused() {
     let (plans, mut draws) = (plans(), Draws::new());
     // The player's rows are the formulas themselves; other runtimes round them up.
-    let plans: Vec<&Plan> = plans.iter().filter(|plan| ["player", "branches", "by hand"].contains(&plan.name)).collect();
+    let plans: Vec<&Plan> =
+        plans.iter().filter(|plan| ["player", "branches", "by hand"].contains(&plan.name)).collect();
     let mut kinds = BTreeSet::new();
     let mut wrong = Vec::new();
     for number in 0..count() {
         let plan = plans[draws.below(plans.len())];
-        let rows: Vec<usize> =
-            (0..plan.layout.tensors.len()).filter(|at| plan.layout.tensors[*at].class == Class::Scratch).collect();
+        let rows: Vec<usize> = (0..plan.layout.tensors.len())
+            .filter(|at| plan.layout.tensors[*at].class == Class::Scratch)
+            .collect();
         let mut layout = plan.layout.clone();
         let row = &mut layout.tensors[rows[draws.below(rows.len())]];
-        let small =
-            [row.bytes - 1, row.bytes / 2, 1, 0][draws.below(4)].min(draws.below(usize::try_from(row.bytes).unwrap()) as u64);
+        let small = [row.bytes - 1, row.bytes / 2, 1, 0][draws.below(4)]
+            .min(draws.below(usize::try_from(row.bytes).unwrap()) as u64);
         (row.bytes, row.shape) = (small, vec![small]);
         kinds.insert(row.name.clone());
         let name = row.name.clone();
         if let Some(node) = name.strip_prefix("scratch:").and_then(|name| name.strip_suffix(":body")) {
-            layout.subgraphs.iter_mut().filter(|body| body.node == node).for_each(|body| body.arena_bytes = small);
+            layout
+                .subgraphs
+                .iter_mut()
+                .filter(|body| body.node == node)
+                .for_each(|body| body.arena_bytes = small);
         }
         if plan.accepts(&plan.check(&layout)) {
             wrong.push(format!("{number}: {} {name} {small}", plan.name));
         }
     }
-    assert!(kinds.len() > 4 && wrong.is_empty(), "{kinds:?}; accepted and wrong: {}\n{}", wrong.len(), wrong.join("\n"));
+    assert!(
+        kinds.len() > 4 && wrong.is_empty(),
+        "{kinds:?}; accepted and wrong: {}\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
 }

@@ -19,8 +19,15 @@ type Shapes = &'static [(&'static str, &'static str)];
 /// Alias of a tensor: its target, kind, and first byte as an expression.
 type Shares = &'static [(&'static str, (&'static str, AliasKind, &'static str))];
 
-const SHAPES: Shapes =
-    &[("k", "2*batch,16"), ("g", "2*batch,16"), ("f", "2,16"), ("l", "2,16"), ("h", "2,16"), ("z", "2,16"), ("y", "2,16")];
+const SHAPES: Shapes = &[
+    ("k", "2*batch,16"),
+    ("g", "2*batch,16"),
+    ("f", "2,16"),
+    ("l", "2,16"),
+    ("h", "2,16"),
+    ("z", "2,16"),
+    ("y", "2,16"),
+];
 
 const SHARES: Shares = &[
     ("c", ("k", AliasKind::View, "64*batch")),
@@ -52,14 +59,16 @@ fn expr(text: &str) -> DimExpr {
 }
 
 fn at_most(of: &DimExpr) -> u64 {
-    let value = |batch: u64| of.bind(&BTreeMap::from([("batch".to_owned(), batch)])).unwrap().as_constant().unwrap();
+    let value =
+        |batch: u64| of.bind(&BTreeMap::from([("batch".to_owned(), batch)])).unwrap().as_constant().unwrap();
     (1..=4).map(value).max().unwrap() as u64
 }
 
 /// Returns the case of some nodes with a plan for `batch` from 1 to 4.
 fn planned(nodes: Vec<NodeProto>, shapes: Shapes, shares: Shares) -> Case {
     let mut case = Case::same(nodes, |graph| {
-        graph.initializer = vec![ints("zero", &[0]), ints("two", &[2]), ints("minus", &[-2]), ints("end", &[i64::MAX])];
+        graph.initializer =
+            vec![ints("zero", &[0]), ints("two", &[2]), ints("minus", &[-2]), ints("end", &[i64::MAX])];
         graph.input = vec![info("x", FLOAT, &[-1, 16])];
         graph.output = vec![info("v", FLOAT, &[-1, 16])];
         graph.output.extend(["z", "y"].map(|name| info(name, FLOAT, &[2, 16])));
@@ -147,7 +156,9 @@ const DAMAGES: &[Damage] = &[
     (Kind::Extents, "a bound dimension with a range", |c| {
         c.layout().model.dims.insert("batch".into(), 4);
     }),
-    (Kind::Extents, "a limit on no expression", |c| c.layout().model.limits.push(Limit { of: "batch*".into(), most: 4 })),
+    (Kind::Extents, "a limit on no expression", |c| {
+        c.layout().model.limits.push(Limit { of: "batch*".into(), most: 4 })
+    }),
     (Kind::Extents, "too many limits", |c| {
         c.layout().model.limits = vec![Limit { of: "batch".into(), most: 4 }; 65];
     }),
@@ -160,7 +171,9 @@ const DAMAGES: &[Damage] = &[
     (Kind::Model, "a range of a dimension that the model does not have", |c| {
         c.layout().model.ranges.insert("rows".into(), Extents { min: 1, max: 2, step: 1 });
     }),
-    (Kind::Model, "limits that no extents keep", |c| c.layout().model.limits.push(Limit { of: "batch".into(), most: 0 })),
+    (Kind::Model, "limits that no extents keep", |c| {
+        c.layout().model.limits.push(Limit { of: "batch".into(), most: 0 })
+    }),
     (Kind::Model, "an input that is bound", |c| {
         c.layout();
         c.graph().input[0] = info("x", FLOAT, &[4, 16]);
@@ -168,7 +181,9 @@ const DAMAGES: &[Damage] = &[
     (Kind::Expression, "no shape", |c| c.tensor("k").shape_expr = None),
     (Kind::Expression, "no size", |c| c.tensor("k").bytes_expr = None),
     (Kind::Expression, "another size", |c| c.tensor("k").bytes_expr = Some("64*batch+256".into())),
-    (Kind::Expression, "another shape", |c| c.tensor("k").shape_expr = Some(vec!["batch+4".into(), "16".into()])),
+    (Kind::Expression, "another shape", |c| {
+        c.tensor("k").shape_expr = Some(vec!["batch+4".into(), "16".into()])
+    }),
     (Kind::Expression, "a size of a fixed tensor", |c| c.tensor("h").bytes_expr = Some("32*batch".into())),
     (Kind::Expression, "another text of the size", |c| c.tensor("k").bytes_expr = Some("batch*128".into())),
     (Kind::UpperBound, "an extent that is too small", |c| c.tensor("k").shape[0] = 7),
@@ -183,7 +198,9 @@ const DAMAGES: &[Damage] = &[
     (Kind::ViewOffset, "a first byte that is right at the largest extents", |c| {
         c.tensor("c").alias.as_mut().unwrap().alias_offset_expr = Some("64*batch-0*batch+0".into());
     }),
-    (Kind::ViewOffset, "a fixed first byte", |c| c.tensor("c").alias.as_mut().unwrap().alias_offset_expr = None),
+    (Kind::ViewOffset, "a fixed first byte", |c| {
+        c.tensor("c").alias.as_mut().unwrap().alias_offset_expr = None
+    }),
     (Kind::ViewOffset, "a first byte of a fixed view", |c| {
         c.tensor("a").alias.as_mut().unwrap().alias_offset_expr = Some("4-batch".into());
     }),
@@ -202,8 +219,12 @@ const DAMAGES: &[Damage] = &[
         let (space, offset) = (c.tensor("f").space.clone(), c.tensor("f").offset);
         let over = c.tensor("h");
         (over.space, over.offset) = (space, offset);
-        over.alias =
-            Some(memc_layout::Alias { of: "f".into(), kind: AliasKind::InPlace, alias_offset: 0, alias_offset_expr: None });
+        over.alias = Some(memc_layout::Alias {
+            of: "f".into(),
+            kind: AliasKind::InPlace,
+            alias_offset: 0,
+            alias_offset_expr: None,
+        });
     }),
 ];
 
@@ -248,14 +269,20 @@ fn workspace_over_free_dimensions_is_proven() {
     };
     let both = |text| kinds(Some(text), Some(text));
     assert!(kinds(None, None).is_empty());
-    assert!(both("64*batch").is_empty() && both("64*min(3,batch)").is_empty() && both("256*floor(batch/4)").is_empty());
+    assert!(
+        both("64*batch").is_empty()
+            && both("64*min(3,batch)").is_empty()
+            && both("256*floor(batch/4)").is_empty()
+    );
     for beyond in ["65*batch", "64*batch+1", "17*batch*batch", "rows", "max(256,65*batch)"] {
         assert_eq!(both(beyond), [Kind::UpperBound.name()], "{beyond}");
     }
     for wrong in ["batch*64", "256", "64*", ""] {
         assert_eq!(both(wrong), [Kind::Expression.name()], "{wrong}");
     }
-    for (shape, bytes) in [(Some("64*batch"), None), (None, Some("64*batch")), (Some("32*batch"), Some("64*batch"))] {
+    for (shape, bytes) in
+        [(Some("64*batch"), None), (None, Some("64*batch")), (Some("32*batch"), Some("64*batch"))]
+    {
         assert_eq!(kinds(shape, bytes), [Kind::Expression.name()]);
     }
 }
@@ -288,7 +315,11 @@ fn columns_are_no_views_beside_several_rows() {
     assert!(apart.report().holds(), "{:#?}", told(&apart.report()));
     let mut joined = planned(nodes(), SHAPES, &[("a", ("k", AliasKind::View, "0"))]);
     joined.both(|graph| graph.output[0] = info("v", FLOAT, &[-1, 32]));
-    assert!(joined.report().violations.iter().any(|violation| violation.kind == Kind::View), "{:#?}", told(&joined.report()));
+    assert!(
+        joined.report().violations.iter().any(|violation| violation.kind == Kind::View),
+        "{:#?}",
+        told(&joined.report())
+    );
 }
 
 #[test]
@@ -298,13 +329,21 @@ fn numbers_that_hold_at_the_largest_extents_are_refused() {
     // A shape with eight rows in place of all rows.
     case.graph().initializer.push(ints("eight", &[8, 16]));
     *case.node("gate") = node("gate", "Reshape", &["k", "eight"], &["g"]);
-    assert!(case.report().violations.iter().any(|violation| violation.kind == Kind::Model), "{:#?}", told(&case.report()));
+    assert!(
+        case.report().violations.iter().any(|violation| violation.kind == Kind::Model),
+        "{:#?}",
+        told(&case.report())
+    );
     // The first eight rows in place of all: the type of the result shows it.
     let mut case = self::case();
     case.layout();
     case.graph().initializer.push(ints("seven", &[7]));
     *case.node("gate") = node("gate", "Slice", &["k", "zero", "seven"], &["g"]);
-    assert!(case.report().violations.iter().any(|violation| violation.kind == Kind::Expression), "{:#?}", told(&case.report()));
+    assert!(
+        case.report().violations.iter().any(|violation| violation.kind == Kind::Expression),
+        "{:#?}",
+        told(&case.report())
+    );
 }
 
 #[test]
@@ -319,8 +358,11 @@ fn a_part_may_be_overwritten_beside_a_moving_one() {
         node("back", "Abs", &["c"], &["y"]),
     ];
     const SHAPES: Shapes = &[("k", "2*batch,16"), ("v", "2*batch,16")];
-    const SHARES: Shares =
-        &[("a", ("k", AliasKind::View, "0")), ("c", ("k", AliasKind::View, "64*batch")), ("h", ("a", AliasKind::InPlace, "0"))];
+    const SHARES: Shares = &[
+        ("a", ("k", AliasKind::View, "0")),
+        ("c", ("k", AliasKind::View, "64*batch")),
+        ("h", ("a", AliasKind::InPlace, "0")),
+    ];
     let mut case = planned(nodes, SHAPES, SHARES);
     let outputs = ["v", "z", "y"].map(|name| info(name, FLOAT, &[-1, 16]));
     // The number of rows of `v` is no extent of the input.
@@ -348,7 +390,11 @@ fn outputs_of_other_texts_are_compared_for_all_extents() {
             node("front", "Abs", &["all"], &["v"]),
         ];
         let report = case.report();
-        let found = report.violations.iter().find(|violation| violation.kind == Kind::Interface).map(|violation| violation.kind);
+        let found = report
+            .violations
+            .iter()
+            .find(|violation| violation.kind == Kind::Interface)
+            .map(|violation| violation.kind);
         assert_eq!(found, kind, "{from}: {:#?}", told(&report));
     }
 }

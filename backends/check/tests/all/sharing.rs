@@ -25,21 +25,34 @@ fn flag(name: &str, value: u8) -> TensorProto {
 
 /// Returns a case around one node. Other nodes compute `x` and `q` before it and read `y` after it.
 /// Constants are initializers.
-fn around(item: &NodeProto, shapes: &[(&'static str, &[u64])], constants: &[TensorProto], opset: i64) -> Case {
+fn around(
+    item: &NodeProto,
+    shapes: &[(&'static str, &[u64])],
+    constants: &[TensorProto],
+    opset: i64,
+) -> Case {
     let dims = |name: &str| -> Vec<i64> {
         let found = shapes.iter().find(|(other, _)| *other == name).map_or(&[4, 16][..], |(_, dims)| dims);
         found.iter().map(|extent| *extent as i64).collect()
     };
     let constant = |name: &str| constants.iter().any(|tensor| tensor.name() == name);
-    let operands: Vec<&'static str> =
-        ["x", "q", "p"].into_iter().filter(|name| item.input.iter().any(|input| input == name) && !constant(name)).collect();
-    let given: Vec<&'static str> =
-        ["b", "e", "s"].into_iter().filter(|name| item.input.iter().any(|input| input == name) && !constant(name)).collect();
-    let mut nodes: Vec<NodeProto> =
-        operands.iter().map(|name| node(&format!("make_{name}"), "Abs", &[&format!("{name}0")], &[name])).collect();
+    let operands: Vec<&'static str> = ["x", "q", "p"]
+        .into_iter()
+        .filter(|name| item.input.iter().any(|input| input == name) && !constant(name))
+        .collect();
+    let given: Vec<&'static str> = ["b", "e", "s"]
+        .into_iter()
+        .filter(|name| item.input.iter().any(|input| input == name) && !constant(name))
+        .collect();
+    let mut nodes: Vec<NodeProto> = operands
+        .iter()
+        .map(|name| node(&format!("make_{name}"), "Abs", &[&format!("{name}0")], &[name]))
+        .collect();
     nodes.push(item.clone());
     let results: Vec<&String> = item.output.iter().filter(|name| !name.is_empty()).collect();
-    nodes.extend(results.iter().map(|name| node(&format!("use_{name}"), "Abs", &[name], &[&format!("{name}_out")])));
+    nodes.extend(
+        results.iter().map(|name| node(&format!("use_{name}"), "Abs", &[name], &[&format!("{name}_out")])),
+    );
     // Equal input and output models, with shapes for all values.
     let mut case = Case::same(nodes, |graph| {
         graph.initializer = constants.to_vec();
@@ -85,23 +98,57 @@ fn as_view(case: &mut Case, part: &'static str, whole: &'static str, offset: u64
         (owner.space.clone(), owner.offset.unwrap())
     };
     let tensor = case.tensor(part);
-    tensor.alias =
-        Some(memc_layout::Alias { of: whole.into(), kind: AliasKind::View, alias_offset: offset, alias_offset_expr: None });
+    tensor.alias = Some(memc_layout::Alias {
+        of: whole.into(),
+        kind: AliasKind::View,
+        alias_offset: offset,
+        alias_offset_expr: None,
+    });
     (tensor.space, tensor.offset) = (space, Some(base + offset));
     let report = case.report();
-    let ours = [Kind::View, Kind::ViewOffset, Kind::Type, Kind::Model, Kind::Class, Kind::MissingTensor, Kind::Overlap];
+    let ours = [
+        Kind::View,
+        Kind::ViewOffset,
+        Kind::Type,
+        Kind::Model,
+        Kind::Class,
+        Kind::MissingTensor,
+        Kind::Overlap,
+    ];
     report.violations.iter().map(|violation| violation.kind).filter(|kind| ours.contains(kind)).collect()
 }
 
-type Row = (&'static str, NodeProto, Vec<(&'static str, &'static [u64])>, Vec<TensorProto>, &'static [u64], i64);
+type Row =
+    (&'static str, NodeProto, Vec<(&'static str, &'static [u64])>, Vec<TensorProto>, &'static [u64], i64);
 
 fn rows() -> Vec<Row> {
     let slice = |inputs: &[&str]| node("it", "Slice", inputs, &["y"]);
     let x: (&'static str, &'static [u64]) = ("x", &[4, 16]);
     vec![
-        ("rows", slice(&["x", "b", "e"]), vec![x, ("y", &[2, 16])], vec![ints("b", &[1]), ints("e", &[3])], &[64], 17),
-        ("last rows", slice(&["x", "b", "e"]), vec![x, ("y", &[2, 16])], vec![ints("b", &[-2]), ints("e", &[9])], &[128], 17),
-        ("clamped", slice(&["x", "b", "e"]), vec![x, ("y", &[2, 16])], vec![ints("b", &[-9]), ints("e", &[2])], &[0], 17),
+        (
+            "rows",
+            slice(&["x", "b", "e"]),
+            vec![x, ("y", &[2, 16])],
+            vec![ints("b", &[1]), ints("e", &[3])],
+            &[64],
+            17,
+        ),
+        (
+            "last rows",
+            slice(&["x", "b", "e"]),
+            vec![x, ("y", &[2, 16])],
+            vec![ints("b", &[-2]), ints("e", &[9])],
+            &[128],
+            17,
+        ),
+        (
+            "clamped",
+            slice(&["x", "b", "e"]),
+            vec![x, ("y", &[2, 16])],
+            vec![ints("b", &[-9]), ints("e", &[2])],
+            &[0],
+            17,
+        ),
         (
             "every other row",
             slice(&["x", "b", "e", "axes", "s"]),
@@ -158,8 +205,22 @@ fn rows() -> Vec<Row> {
             &[],
             17,
         ),
-        ("reshape", node("it", "Reshape", &["x", "flat"], &["y"]), vec![x, ("y", &[64])], vec![ints("flat", &[64])], &[0], 17),
-        ("squeeze", node("it", "Squeeze", &["x"], &["y"]), vec![("x", &[1, 16]), ("y", &[16])], vec![], &[0], 17),
+        (
+            "reshape",
+            node("it", "Reshape", &["x", "flat"], &["y"]),
+            vec![x, ("y", &[64])],
+            vec![ints("flat", &[64])],
+            &[0],
+            17,
+        ),
+        (
+            "squeeze",
+            node("it", "Squeeze", &["x"], &["y"]),
+            vec![("x", &[1, 16]), ("y", &[16])],
+            vec![],
+            &[0],
+            17,
+        ),
         ("identity", node("it", "Identity", &["x"], &["y"]), vec![x], vec![], &[0], 17),
         ("cast to itself", with(node("it", "Cast", &["x"], &["y"]), int("to", 1)), vec![x], vec![], &[0], 17),
         (
@@ -230,11 +291,19 @@ fn overwrites_in(opset: i64, item: &NodeProto, operand: &'static str, constants:
         (owner.space.clone(), owner.offset)
     };
     let tensor = case.tensor("y");
-    tensor.alias =
-        Some(memc_layout::Alias { of: operand.into(), kind: AliasKind::InPlace, alias_offset: 0, alias_offset_expr: None });
+    tensor.alias = Some(memc_layout::Alias {
+        of: operand.into(),
+        kind: AliasKind::InPlace,
+        alias_offset: 0,
+        alias_offset_expr: None,
+    });
     (tensor.space, tensor.offset) = (space, offset);
     let report = case.report();
-    assert!(report.violations.iter().all(|violation| violation.kind != Kind::Model), "{:?}", report.violations);
+    assert!(
+        report.violations.iter().all(|violation| violation.kind != Kind::Model),
+        "{:?}",
+        report.violations
+    );
     !report.violations.iter().any(|violation| violation.kind == Kind::InPlaceOperator)
 }
 

@@ -11,11 +11,16 @@ use memc_check::{Kind, Options, Report};
 use memc_layout::{AliasKind, Class, Io, LowerBound, Unplanned};
 use memc_onnx_proto::onnx::{AttributeProto, NodeProto, OperatorSetIdProto, TensorProto};
 
-const EXACT: Options = Options { equivalence: true, exact: true, one_folder: true, hashes: true, is_new: false };
+const EXACT: Options =
+    Options { equivalence: true, exact: true, one_folder: true, hashes: true, is_new: false };
 
 /// Formats all violations, so that a failure shows them.
 fn shown(report: &Report) -> Vec<String> {
-    report.violations.iter().map(|violation| format!("{}: {}", violation.kind.name(), violation.diagnostic.message)).collect()
+    report
+        .violations
+        .iter()
+        .map(|violation| format!("{}: {}", violation.kind.name(), violation.diagnostic.message))
+        .collect()
 }
 
 /// Formats the violations, except for numbers that the hand-made plan does not update.
@@ -34,7 +39,8 @@ fn a_right_plan_passes_with_every_io() {
         // Recomputation and transfers may go below the lower bound of any order.
         case.layout().lower_bound.get_mut("device").unwrap().order = Some(peak + 1);
         let report = case.report_with(EXACT);
-        let found: Vec<String> = shown(&report).into_iter().filter(|text| !text.starts_with("baseline")).collect();
+        let found: Vec<String> =
+            shown(&report).into_iter().filter(|text| !text.starts_with("baseline")).collect();
         assert_eq!(found, [""; 0], "{io:?}");
         let summary = report.summary;
         assert_eq!((summary.views, summary.in_place, summary.transfers, summary.anchors), (6, 3, 1, 1));
@@ -110,7 +116,8 @@ fn another_body_is_another_graph() {
 
 /// Returns a Constant node with this tensor.
 fn constant(name: &str, tensor: TensorProto) -> NodeProto {
-    let value = AttributeProto { name: Some("value".into()), r#type: Some(4), t: Some(tensor), ..Default::default() };
+    let value =
+        AttributeProto { name: Some("value".into()), r#type: Some(4), t: Some(tensor), ..Default::default() };
     with(node(&format!("make_{name}"), "Constant", &[], &[name]), value)
 }
 
@@ -120,7 +127,10 @@ fn constants_identities_and_idle_reshapes_do_not_change_the_meaning() {
     // Edits of the output model: an initializer becomes a Constant node, a reshape to the operand's
     // shape and an Identity are inserted, and a reshape becomes two.
     case.graph().initializer.retain(|tensor| tensor.name() != "flat");
-    case.insert("fold", [constant("flat", ints("", &[2, 32])), node("idle", "Reshape", &["c", "square"], &["c2"])]);
+    case.insert(
+        "fold",
+        [constant("flat", ints("", &[2, 32])), node("idle", "Reshape", &["c", "square"], &["c2"])],
+    );
     case.insert("fold", [node("turn", "Reshape", &["c2", "long"], &["c3"])]);
     case.graph().initializer.extend([ints("square", &[4, 16]), ints("long", &[64])]);
     case.node("fold").input[0] = "c3".into();
@@ -142,16 +152,23 @@ fn constants_identities_and_idle_reshapes_do_not_change_the_meaning() {
 
 #[test]
 fn a_transpose_that_moves_extents_of_one_keeps_the_order_of_elements() {
-    let reshape = |from: &str, shape: &str, to: &str| node(&format!("make_{to}"), "Reshape", &[from, shape], &[to]);
+    let reshape =
+        |from: &str, shape: &str, to: &str| node(&format!("make_{to}"), "Reshape", &[from, shape], &[to]);
     let turned = |axes: &[i64]| {
-        let perm = AttributeProto { name: Some("perm".into()), r#type: Some(7), ints: axes.to_vec(), ..Default::default() };
+        let perm = AttributeProto {
+            name: Some("perm".into()),
+            r#type: Some(7),
+            ints: axes.to_vec(),
+            ..Default::default()
+        };
         with(node("turn", "Transpose", &["a"], &["b"]), perm)
     };
     let shapes = |graph: &mut memc_onnx_proto::onnx::GraphProto| {
         graph.initializer = vec![ints("deep", &[4, 1, 1, 16]), ints("flat", &[2, 32])];
         graph.output = vec![info("z", FLOAT, &[2, 32])];
     };
-    for (axes, dims, is_equal) in [([1, 0, 2, 3], [1, 4, 1, 16], true), ([2, 3, 0, 1], [1, 16, 4, 1], false)] {
+    for (axes, dims, is_equal) in [([1, 0, 2, 3], [1, 4, 1, 16], true), ([2, 3, 0, 1], [1, 16, 4, 1], false)]
+    {
         let mut case = Case::same(vec![reshape("x", "flat", "z")], shapes);
         let nodes = vec![reshape("x", "deep", "a"), turned(&axes), reshape("b", "flat", "z")];
         case.given = Case::same(nodes, shapes).given;
@@ -209,7 +226,8 @@ fn a_folded_shape_equals_its_computation_unless_a_caller_may_change_it() {
             ("z", (FLOAT, vec![2, 16])),
             ("flag", (BOOL, vec![])),
         ]);
-        let rewritten = case.report_with(EXACT).violations.iter().any(|violation| violation.kind == Kind::Rewritten);
+        let rewritten =
+            case.report_with(EXACT).violations.iter().any(|violation| violation.kind == Kind::Rewritten);
         assert_eq!(rewritten, overridable);
     }
 }
@@ -303,7 +321,12 @@ fn a_bound_of_orders_that_no_single_step_shows_is_a_remark() {
     case.shapes.extend(["b", "d", "z"].map(|name| (name, (FLOAT, vec![1, 1]))));
     let peak = 4 + 256 + 4;
     case.layout().baseline.file_order_peak.insert("device".into(), peak);
-    let claim = |order| LowerBound { placement: peak, order: Some(order), order_proved: order == peak, placement_proved: false };
+    let claim = |order| LowerBound {
+        placement: peak,
+        order: Some(order),
+        order_proved: order == peak,
+        placement_proved: false,
+    };
     for (order, remark) in [
         (264, Some("264 B is not verified; the check derives a bound of 260 B")),
         (260, None),
@@ -321,14 +344,19 @@ fn a_bound_of_orders_that_no_single_step_shows_is_a_remark() {
 
 #[test]
 fn the_order_bound_counts_bytes_overwritten_in_place_once() {
-    let bound = |nodes: Vec<NodeProto>, shapes: &[(&'static str, Vec<u64>)], views: &[(&'static str, u64)]| {
-        let mut case = Case::same(nodes, |graph| graph.output = vec![info("z", FLOAT, &[-1, -1])]);
-        case.shapes.extend([("w", (FLOAT, vec![16, 16])), ("flag", (BOOL, vec![]))]);
-        case.shapes.extend([("flat", (INT64, vec![2])), ("from", (INT64, vec![1])), ("to", (INT64, vec![1]))]);
-        case.shapes.extend(shapes.iter().map(|(name, shape)| (*name, (FLOAT, shape.clone()))));
-        case.aliases.extend(views.iter().map(|(name, at)| (*name, ("a", AliasKind::View, *at))));
-        case.report().summary.spaces["device"].order_bound
-    };
+    let bound =
+        |nodes: Vec<NodeProto>, shapes: &[(&'static str, Vec<u64>)], views: &[(&'static str, u64)]| {
+            let mut case = Case::same(nodes, |graph| graph.output = vec![info("z", FLOAT, &[-1, -1])]);
+            case.shapes.extend([("w", (FLOAT, vec![16, 16])), ("flag", (BOOL, vec![]))]);
+            case.shapes.extend([
+                ("flat", (INT64, vec![2])),
+                ("from", (INT64, vec![1])),
+                ("to", (INT64, vec![1])),
+            ]);
+            case.shapes.extend(shapes.iter().map(|(name, shape)| (*name, (FLOAT, shape.clone()))));
+            case.aliases.extend(views.iter().map(|(name, at)| (*name, ("a", AliasKind::View, *at))));
+            case.report().summary.spaces["device"].order_bound
+        };
     let up = || node("up", "MatMul", &["x", "w"], &["a"]);
     // The result of `bend` may overwrite the 256 bytes of `a`. At `down`, 4 more bytes are live.
     let nodes = vec![up(), node("bend", "Relu", &["a"], &["b"]), node("down", "ReduceMax", &["b"], &["z"])];
@@ -341,7 +369,14 @@ fn the_order_bound_counts_bytes_overwritten_in_place_once() {
         node("join", "Sub", &["s1", "r"], &["z"]),
     ];
     let half = || vec![2, 16];
-    assert_eq!(bound(nodes, &[("s0", half()), ("s1", half()), ("r", half()), ("z", half())], &[("s0", 0), ("s1", 128)]), 256);
+    assert_eq!(
+        bound(
+            nodes,
+            &[("s0", half()), ("s1", half()), ("r", half()), ("z", half())],
+            &[("s0", 0), ("s1", 128)]
+        ),
+        256
+    );
 }
 
 /// Returns a chain of `count` nodes with long skips, and a plan that reuses each freed slot for the
@@ -350,7 +385,11 @@ fn chain(count: usize) -> Case {
     let name = |index: usize| format!("v{index}");
     let skip = |index: usize| name((index - 1).saturating_sub((index * 7) % 97));
     let mut nodes = vec![node("n0", "Relu", &["x"], &["v0"])];
-    nodes.extend((1..count).map(|index| node(&format!("n{index}"), "Max", &[&name(index - 1), &skip(index)], &[&name(index)])));
+    nodes.extend(
+        (1..count).map(|index| {
+            node(&format!("n{index}"), "Max", &[&name(index - 1), &skip(index)], &[&name(index)])
+        }),
+    );
     let last = name(count - 1);
     let mut case = Case::same(nodes, |graph| {
         graph.output = vec![info(&last, FLOAT, &[4, 16])];

@@ -4,8 +4,8 @@
 mod types;
 
 pub use types::{
-    Carried, Collective, CollectiveKind, Copied, Crossing, DeviceMemory, Equal, Event, Join, Joined, Manifest, Order, Path,
-    Phase, Pipeline, Prepared, Repeated, Schedule, Section, Source, Updated, VERSION,
+    Carried, Collective, CollectiveKind, Copied, Crossing, DeviceMemory, Equal, Event, Join, Joined,
+    Manifest, Order, Path, Phase, Pipeline, Prepared, Repeated, Schedule, Section, Source, Updated, VERSION,
 };
 
 use crate::json::{ReadError, WriteError};
@@ -55,7 +55,9 @@ mod tests {
     #[test]
     fn manifests_of_other_formats_are_refused() {
         let of = |schema: &str| format!("{{\"schema\": \"{schema}\"}}");
-        assert!(is_manifest(&of("memc.devices/7")) && !is_manifest(&of("memc.layout/1")) && !is_manifest("{"));
+        assert!(
+            is_manifest(&of("memc.devices/7")) && !is_manifest(&of("memc.layout/1")) && !is_manifest("{")
+        );
         published::refuses_others(read, VERSION);
     }
 }

@@ -70,11 +70,16 @@ fn write_header(joint: &Joint, text: &mut String) -> std::fmt::Result {
 }
 
 fn write_tables(joint: &Joint, text: &mut String) -> std::fmt::Result {
-    let member = |name: &str| joint.members.iter().position(|member| member.name == name).unwrap_or(joint.members.len());
+    let member = |name: &str| {
+        joint.members.iter().position(|member| member.name == name).unwrap_or(joint.members.len())
+    };
     let names: Vec<String> = joint.members.iter().map(|member| c_string(&member.name)).collect();
     writeln!(text, "static const char *const memc_joint_members[] = {{{}}};", names.join(", "))?;
     if !joint.admissions.is_empty() {
-        writeln!(text, "static const struct {{ unsigned guest, space; unsigned long long first, last, base; }}")?;
+        writeln!(
+            text,
+            "static const struct {{ unsigned guest, space; unsigned long long first, last, base; }}"
+        )?;
         writeln!(text, "    memc_joint_admissions[] = {{")?;
         for run in &joint.admissions {
             let [first, last] = run.after;
@@ -87,11 +92,22 @@ fn write_tables(joint: &Joint, text: &mut String) -> std::fmt::Result {
     }
     if !joint.sync.is_empty() {
         writeln!(text, "struct memc_joint_moment {{ unsigned member; unsigned long long run, step; }};")?;
-        writeln!(text, "static const struct {{ struct memc_joint_moment after, before; long periods_later; }}")?;
+        writeln!(
+            text,
+            "static const struct {{ struct memc_joint_moment after, before; long periods_later; }}"
+        )?;
         writeln!(text, "    memc_joint_waits[] = {{")?;
-        let moment = |moment: &Moment| format!("{{{}, {}ULL, {}ULL}}", member(&moment.member), moment.run, moment.step);
+        let moment = |moment: &Moment| {
+            format!("{{{}, {}ULL, {}ULL}}", member(&moment.member), moment.run, moment.step)
+        };
         for row in &joint.sync {
-            writeln!(text, "    {{{}, {}, {}L}},", moment(&row.after), moment(&row.before), row.periods_later)?;
+            writeln!(
+                text,
+                "    {{{}, {}, {}L}},",
+                moment(&row.after),
+                moment(&row.before),
+                row.periods_later
+            )?;
         }
         writeln!(text, "}};")?;
     }

@@ -7,7 +7,9 @@ mod types;
 
 pub use c_header::to_c_header;
 pub use placed::{PlaceError, placed};
-pub use types::{Admission, Handoff, Item, Joint, JointArena, JointSync, Member, Mode, Moment, SharedConstant, VERSION};
+pub use types::{
+    Admission, Handoff, Item, Joint, JointArena, JointSync, Member, Mode, Moment, SharedConstant, VERSION,
+};
 
 use crate::json::{ReadError, WriteError};
 

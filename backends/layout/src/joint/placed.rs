@@ -44,7 +44,12 @@ pub enum PlaceError {
 ///
 /// # Errors
 /// The joint file lacks a place, or states an impossible one.
-pub fn placed(layout: &Layout, joint: &Joint, member: &Member, bases: &BTreeMap<String, u64>) -> Result<Layout, PlaceError> {
+pub fn placed(
+    layout: &Layout,
+    joint: &Joint,
+    member: &Member,
+    bases: &BTreeMap<String, u64>,
+) -> Result<Layout, PlaceError> {
     let mut moved = layout.clone();
     for arena in &mut moved.arenas {
         let found = joint.arenas.iter().find(|joint| joint.space == arena.space);
@@ -52,7 +57,8 @@ pub fn placed(layout: &Layout, joint: &Joint, member: &Member, bases: &BTreeMap<
         (arena.size, arena.alignment) = (found.size, found.alignment.max(arena.alignment));
     }
     let before = &layout.tensors;
-    let names: BTreeMap<&str, usize> = before.iter().enumerate().map(|(at, tensor)| (tensor.name.as_str(), at)).collect();
+    let names: BTreeMap<&str, usize> =
+        before.iter().enumerate().map(|(at, tensor)| (tensor.name.as_str(), at)).collect();
     for (at, tensor) in moved.tensors.iter_mut().enumerate() {
         let (Some(space), Some(offset)) = (&tensor.space, tensor.offset) else { continue };
         let far = || PlaceError::TooFar { tensor: tensor.name.clone() };
@@ -60,14 +66,20 @@ pub fn placed(layout: &Layout, joint: &Joint, member: &Member, bases: &BTreeMap<
             offset.checked_add(bases.get(space).copied().unwrap_or(0))
         } else {
             // An alias keeps its distance from its owner.
-            let owner = owner(layout, &names, at).ok_or_else(|| PlaceError::NoOwner { tensor: tensor.name.clone() })?;
+            let owner = owner(layout, &names, at)
+                .ok_or_else(|| PlaceError::NoOwner { tensor: tensor.name.clone() })?;
             let name = &before[owner].name;
             let to = member.offsets.get(name).ok_or_else(|| PlaceError::NoOffset { tensor: name.clone() })?;
-            before[owner].offset.and_then(|from| offset.checked_sub(from)).and_then(|inside| to.checked_add(inside))
+            before[owner]
+                .offset
+                .and_then(|from| offset.checked_sub(from))
+                .and_then(|inside| to.checked_add(inside))
         };
         tensor.offset = Some(shifted.ok_or_else(far)?);
     }
-    for handoff in joint.handoffs.iter().filter(|handoff| handoff.to.member == member.name && handoff.space.is_some()) {
+    for handoff in
+        joint.handoffs.iter().filter(|handoff| handoff.to.member == member.name && handoff.space.is_some())
+    {
         if let Some(at) = names.get(handoff.to.tensor.as_str()) {
             let tensor = &mut moved.tensors[*at];
             (tensor.space, tensor.offset) = (handoff.space.clone(), handoff.offset);

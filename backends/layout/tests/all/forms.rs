@@ -51,7 +51,8 @@ fn long() -> Layout {
     let mut layout = wired();
     for (index, tensor) in layout.tensors.iter_mut().enumerate() {
         let middle = if index % 3 == 0 { "same".to_owned() } else { format!("block.{index}") };
-        tensor.name = format!("/model/{}/{middle}/{}/output_0", "encoder/".repeat(12), "attention/".repeat(9));
+        tensor.name =
+            format!("/model/{}/{middle}/{}/output_0", "encoder/".repeat(12), "attention/".repeat(9));
         tensor.alias = None;
     }
     layout
@@ -62,7 +63,8 @@ fn c_compilers() -> Vec<(&'static str, &'static [&'static str], &'static str)> {
     const C: &[&str] = &["-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror", "-fsyntax-only"];
     const CPP: &[&str] = &["-Wall", "-Wextra", "-pedantic", "-Werror", "-fsyntax-only"];
     let all = [("gcc", C, "c"), ("cc", C, "c"), ("g++", CPP, "cpp"), ("c++", CPP, "cpp")];
-    let is_here = |name: &str| Command::new(name).arg("--version").output().is_ok_and(|ran| ran.status.success());
+    let is_here =
+        |name: &str| Command::new(name).arg("--version").output().is_ok_and(|ran| ran.status.success());
     all.into_iter().filter(|(name, ..)| is_here(name)).collect()
 }
 
@@ -108,8 +110,14 @@ fn hostile_names_stay_inside_comments_and_identifiers() {
         assert!(line.ends_with("*/") && line.is_ascii(), "{line}");
     }
     assert!(!header.contains("??/"));
-    assert!(header.lines().filter(|line| line.contains("/*")).all(|line| line.contains("_NAME ") || !line.contains('\\')));
-    let defined: Vec<&str> = header.lines().filter_map(|line| line.strip_prefix("#define ")?.split([' ', '(']).next()).collect();
+    assert!(
+        header
+            .lines()
+            .filter(|line| line.contains("/*"))
+            .all(|line| line.contains("_NAME ") || !line.contains('\\'))
+    );
+    let defined: Vec<&str> =
+        header.lines().filter_map(|line| line.strip_prefix("#define ")?.split([' ', '(']).next()).collect();
     assert_eq!(defined.iter().collect::<BTreeSet<_>>().len(), defined.len());
     assert!(defined.contains(&"MEMC_TENSOR_X_Y_3_OFFSET"), "{defined:?}");
     let rows = to_minimalloc_csv(&layout, "device");
@@ -139,7 +147,11 @@ fn the_header_compiles_as_c99_and_as_cpp() {
             for text in [format!("#include \"{name}.h\"\nint nothing;\n"), program] {
                 std::fs::write(&source, text).unwrap();
                 let output = Command::new(compiler).args(*options).arg(&source).output().unwrap();
-                assert!(output.status.success(), "{compiler} {name}: {}", String::from_utf8_lossy(&output.stderr));
+                assert!(
+                    output.status.success(),
+                    "{compiler} {name}: {}",
+                    String::from_utf8_lossy(&output.stderr)
+                );
             }
         }
     }
@@ -148,7 +160,8 @@ fn the_header_compiles_as_c99_and_as_cpp() {
 #[test]
 fn identifiers_are_short_unique_and_stable_across_plans() {
     let header = to_c_header(&long());
-    let defined: Vec<&str> = header.lines().filter_map(|line| line.strip_prefix("#define ")?.split([' ', '(']).next()).collect();
+    let defined: Vec<&str> =
+        header.lines().filter_map(|line| line.strip_prefix("#define ")?.split([' ', '(']).next()).collect();
     assert_eq!(defined.iter().collect::<BTreeSet<_>>().len(), defined.len());
     assert!(defined.iter().all(|name| name.len() <= 60), "{defined:?}");
     let mut fewer = long();
@@ -157,7 +170,11 @@ fn identifiers_are_short_unique_and_stable_across_plans() {
     let lost = |name: &&&str| !kept.contains(&format!("#define {name} "));
     // The removed tensor loses its size and perhaps its offset. Identifiers of names that are unique
     // without a number stay.
-    assert!(defined.iter().filter(lost).count() <= 6, "{:?}", defined.iter().filter(lost).collect::<Vec<_>>());
+    assert!(
+        defined.iter().filter(lost).count() <= 6,
+        "{:?}",
+        defined.iter().filter(lost).collect::<Vec<_>>()
+    );
 }
 
 #[test]
@@ -166,8 +183,12 @@ fn a_step_lists_the_tensors_it_accesses_and_its_workspace() {
     let header = to_c_header(&layout);
     let table = header.split_once("memc_step_tensors[] = {").unwrap().1.split_once("};").unwrap().0;
     let count = |text: &str| table.matches(text).count();
-    let named =
-        layout.schedule.iter().flat_map(|row| row.reads.iter().chain(&row.writes)).filter(|name| !name.is_empty()).count();
+    let named = layout
+        .schedule
+        .iter()
+        .flat_map(|row| row.reads.iter().chain(&row.writes))
+        .filter(|name| !name.is_empty())
+        .count();
     let scratch = layout.tensors.iter().filter(|tensor| tensor.step.is_some()).count();
     // `MEMC_NO_TENSOR` stands for the omitted operand and for the end of the table.
     assert_eq!((count("UL"), count("MEMC_NO_TENSOR")), (named + scratch, 2));
@@ -224,7 +245,10 @@ fn identifiers_are_those_of_the_header() {
                 continue;
             };
             assert!(text.contains(&format!("#define MEMC_TENSOR_{name}_SIZE {}UL", tensor.bytes)), "{name}");
-            let place = text.contains(&format!("#define MEMC_TENSOR_{name}_OFFSET {}UL", tensor.offset.unwrap_or(u64::MAX)));
+            let place = text.contains(&format!(
+                "#define MEMC_TENSOR_{name}_OFFSET {}UL",
+                tensor.offset.unwrap_or(u64::MAX)
+            ));
             assert_eq!(place, tensor.offset.is_some(), "{name}");
         }
         for (arena, name) in layout.arenas.iter().zip(&names.arenas) {

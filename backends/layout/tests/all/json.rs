@@ -131,5 +131,8 @@ fn the_schema_requires_the_keys_of_the_contract() {
     assert_eq!(top, keys);
     let tensor = required("/$defs/Tensor");
     assert!(tensor.contains(&"offset".to_owned()) && !tensor.contains(&"alias".to_owned()), "{tensor:?}");
-    assert_eq!(schema.pointer("/$defs/Tensor/properties/offset/type"), Some(&serde_json::json!(["integer", "null"])));
+    assert_eq!(
+        schema.pointer("/$defs/Tensor/properties/offset/type"),
+        Some(&serde_json::json!(["integer", "null"]))
+    );
 }

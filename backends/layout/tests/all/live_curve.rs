@@ -12,12 +12,18 @@ fn block() -> Layout {
 fn the_live_curve_agrees_with_peak_and_arena_of_the_fixture() {
     let layout = block();
     let profile = LiveCurve::of(&layout);
-    assert_eq!(profile.spaces.iter().map(|space| space.space.as_str()).collect::<Vec<_>>(), ["device", "host"]);
+    assert_eq!(
+        profile.spaces.iter().map(|space| space.space.as_str()).collect::<Vec<_>>(),
+        ["device", "host"]
+    );
     for space in &profile.spaces {
         let claimed = layout.peak[&space.space];
         assert_eq!((space.peak, space.peak_step), (claimed.bytes, claimed.step));
         let top = space.owners.iter().map(|owner| owner.offset + owner.bytes).max();
-        assert_eq!(top, layout.arenas.iter().find(|arena| arena.space == space.space).map(|arena| arena.size));
+        assert_eq!(
+            top,
+            layout.arenas.iter().find(|arena| arena.space == space.space).map(|arena| arena.size)
+        );
     }
 }
 
@@ -29,9 +35,19 @@ fn owners_live_at_the_peak_are_listed() {
     let alive: Vec<_> = device
         .alive_at(device.peak_step)
         .into_iter()
-        .map(|owner| (layout.tensors[owner.tensor].name.as_str(), owner.bytes >> 10, owner.producer, owner.aliases.len()))
+        .map(|owner| {
+            (
+                layout.tensors[owner.tensor].name.as_str(),
+                owner.bytes >> 10,
+                owner.producer,
+                owner.aliases.len(),
+            )
+        })
         .collect();
-    assert_eq!(alive, [("/conv3/out", 256, Some(6), 1), ("cat", 192, Some(4), 2), ("scratch:conv3:0", 96, Some(6), 0)]);
+    assert_eq!(
+        alive,
+        [("/conv3/out", 256, Some(6), 1), ("cat", 192, Some(4), 2), ("scratch:conv3:0", 96, Some(6), 0)]
+    );
     assert_eq!(alive.iter().map(|row| row.1).sum::<u64>() << 10, device.peak);
 }
 
@@ -39,7 +55,8 @@ fn owners_live_at_the_peak_are_listed() {
 fn an_owner_is_live_from_its_first_written_sub_view() {
     let layout = block();
     let profile = LiveCurve::of(&layout);
-    let cat = profile.spaces[0].owners.iter().find(|owner| layout.tensors[owner.tensor].name == "cat").unwrap();
+    let cat =
+        profile.spaces[0].owners.iter().find(|owner| layout.tensors[owner.tensor].name == "cat").unwrap();
     assert_eq!((cat.start(), cat.end(), cat.producer), (2, 7, Some(4)));
 }
 
@@ -58,11 +75,14 @@ fn adjacent_live_ranges_are_merged() {
 fn alias_cycles_unknown_owners_and_distant_steps_are_ignored() {
     let mut layout = block();
     layout.tensors.truncate(9);
-    let alias = |of: &str| Some(Alias { of: of.to_owned(), kind: AliasKind::View, alias_offset: 0, alias_offset_expr: None });
+    let alias = |of: &str| {
+        Some(Alias { of: of.to_owned(), kind: AliasKind::View, alias_offset: 0, alias_offset_expr: None })
+    };
     layout.tensors[3].alias = alias("/relu1/out");
     layout.tensors[4].alias = alias("scratch:conv1:0");
     layout.tensors[6].alias = alias("nobody");
-    layout.tensors[8].live = vec![LiveRange { start: 4, end: u64::MAX }, LiveRange { start: u64::MAX, end: 3 }];
+    layout.tensors[8].live =
+        vec![LiveRange { start: 4, end: u64::MAX }, LiveRange { start: u64::MAX, end: 3 }];
     layout.tensors[8].bytes = u64::MAX;
     let profile = LiveCurve::of(&layout);
     let owners = &profile.space("device").unwrap().owners;

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::process::Command;
 
 use memc_layout::{
-    Alias, AliasKind, Arena, Bucket, Class, Expr, Extents, Layout, Limit, LiveRange, Placement, PlacementError, Rule, Tensor,
-    formula, read, to_c_header, to_rust,
+    Alias, AliasKind, Arena, Bucket, Class, Expr, Extents, Layout, Limit, LiveRange, Placement,
+    PlacementError, Rule, Tensor, formula, read, to_c_header, to_rust,
 };
 
 /// Deterministic pseudo-random numbers.
@@ -47,7 +47,8 @@ fn points(layout: &Layout) -> Vec<Point> {
     let mut all = vec![Point::new()];
     for (name, range) in &layout.model.ranges {
         let extents = (range.min..=range.max).step_by(usize::try_from(range.step).unwrap());
-        let with = |point: &Point, extent| point.clone().into_iter().chain([(name.clone(), extent)]).collect();
+        let with =
+            |point: &Point, extent| point.clone().into_iter().chain([(name.clone(), extent)]).collect();
         all = extents.flat_map(|extent| all.iter().map(move |point| with(point, extent))).collect();
     }
     let keeps = |point: &Point| {
@@ -63,16 +64,15 @@ fn first_fit(tensors: &[Tensor], sizes: &[u64], alignment: u64) -> Vec<u64> {
     let mut offsets: Vec<u64> = Vec::new();
     for (at, tensor) in tensors.iter().enumerate() {
         let meets = |other: &usize| {
-            tensors[*other].live[0].start < tensor.live[0].end && tensor.live[0].start < tensors[*other].live[0].end
+            tensors[*other].live[0].start < tensor.live[0].end
+                && tensor.live[0].start < tensors[*other].live[0].end
         };
         let mut taken: Vec<(u64, u64)> =
             (0..at).filter(meets).map(|other| (offsets[other], offsets[other] + sizes[other])).collect();
         taken.sort_unstable();
-        let fit =
-            taken.iter().fold(
-                0u64,
-                |start, (low, high)| if start + sizes[at] <= *low { start } else { start.max(high.next_multiple_of(alignment)) },
-            );
+        let fit = taken.iter().fold(0u64, |start, (low, high)| {
+            if start + sizes[at] <= *low { start } else { start.max(high.next_multiple_of(alignment)) }
+        });
         offsets.push(fit);
     }
     offsets
@@ -110,7 +110,8 @@ fn plan(seed: u64) -> Layout {
     let mut tensors: Vec<Tensor> = (0..30)
         .map(|at| {
             let start = random.below(steps);
-            let mut tensor = tensor(format!("t{at}"), LiveRange { start, end: (start + 1 + random.below(5)).min(steps) });
+            let mut tensor =
+                tensor(format!("t{at}"), LiveRange { start, end: (start + 1 + random.below(5)).min(steps) });
             if let Some(text) = SIZES.get(random.below(12) as usize) {
                 (tensor.bytes, tensor.bytes_expr) = (most(text), Some((*text).to_owned()));
                 (tensor.shape, tensor.shape_expr) = (vec![most(text)], Some(vec![(*text).to_owned()]));
@@ -124,7 +125,13 @@ fn plan(seed: u64) -> Layout {
     let offsets = first_fit(&tensors, &sizes, 16);
     let arena = |sizes: &[u64], offsets: &[u64]| Arena {
         space: "device".to_owned(),
-        size: sizes.iter().zip(offsets).filter(|(size, _)| **size > 0).map(|(size, offset)| size + offset).max().unwrap(),
+        size: sizes
+            .iter()
+            .zip(offsets)
+            .filter(|(size, _)| **size > 0)
+            .map(|(size, offset)| size + offset)
+            .max()
+            .unwrap(),
         alignment: 16,
     };
     layout.arenas = vec![arena(&sizes, &offsets)];
@@ -135,21 +142,29 @@ fn plan(seed: u64) -> Layout {
         .map(|largest| {
             let held: Vec<&Point> = all.iter().filter(|point| point["seq"] <= largest).collect();
             let size = |tensor: &Tensor| {
-                tensor
-                    .bytes_expr
-                    .as_ref()
-                    .map_or(tensor.bytes, |text| held.iter().map(|point| expr_value(text, point)).max().unwrap())
+                tensor.bytes_expr.as_ref().map_or(tensor.bytes, |text| {
+                    held.iter().map(|point| expr_value(text, point)).max().unwrap()
+                })
             };
             let sizes: Vec<u64> = tensors.iter().map(size).collect();
             let offsets = first_fit(&tensors, &sizes, 16);
             let arenas = vec![arena(&sizes, &offsets)];
             let dims = BTreeMap::from([("seq".to_owned(), largest)]);
-            Bucket { dims, arenas, offsets: tensors.iter().map(|tensor| tensor.name.clone()).zip(offsets).collect() }
+            Bucket {
+                dims,
+                arenas,
+                offsets: tensors.iter().map(|tensor| tensor.name.clone()).zip(offsets).collect(),
+            }
         })
         .into();
     // A chain of aliases that begins after its owner: order and offsets must follow it.
     let of = |of: &str, text: Option<&str>, at: u64| {
-        Some(Alias { of: of.to_owned(), kind: AliasKind::View, alias_offset: at, alias_offset_expr: text.map(str::to_owned) })
+        Some(Alias {
+            of: of.to_owned(),
+            kind: AliasKind::View,
+            alias_offset: at,
+            alias_offset_expr: text.map(str::to_owned),
+        })
     };
     for (name, alias) in [("v1", of("v2", None, 0)), ("v2", of("t0", Some("floor(seq/3)"), 4))] {
         let mut view = tensor(name.to_owned(), tensors[0].live[0]);
@@ -169,10 +184,15 @@ fn plan(seed: u64) -> Layout {
 /// Refuses a placement in which two owners share a byte, or one lies outside its arena.
 fn assert_disjoint(layout: &Layout, placement: &Placement, point: &Point) {
     let owners: Vec<usize> = (0..layout.tensors.len())
-        .filter(|at| layout.tensors[*at].alias.is_none() && placement.offsets[*at].is_some() && placement.bytes[*at] > 0)
+        .filter(|at| {
+            layout.tensors[*at].alias.is_none()
+                && placement.offsets[*at].is_some()
+                && placement.bytes[*at] > 0
+        })
         .collect();
     for (at, left) in owners.iter().enumerate() {
-        let place = |at: usize| placement.offsets[at].unwrap()..placement.offsets[at].unwrap() + placement.bytes[at];
+        let place =
+            |at: usize| placement.offsets[at].unwrap()..placement.offsets[at].unwrap() + placement.bytes[at];
         assert!(place(*left).end <= placement.arenas[0] && place(*left).start % 16 == 0, "{point:?}: {left}");
         for right in &owners[at + 1..] {
             let live = |at: usize| layout.tensors[at].live[0];
@@ -194,8 +214,11 @@ fn no_bytes_are_shared_at_any_extents() {
             assert_disjoint(&layout, &formula, &point);
             assert_disjoint(&layout, &fixed, &point);
             assert!(formula.arenas[0] <= layout.arenas[0].size, "{seed} {point:?}");
-            for (tensor, offset) in
-                layout.tensors.iter().zip(&formula.offsets).filter(|(tensor, _)| tensor.alias.is_none() && tensor.bytes > 0)
+            for (tensor, offset) in layout
+                .tensors
+                .iter()
+                .zip(&formula.offsets)
+                .filter(|(tensor, _)| tensor.alias.is_none() && tensor.bytes > 0)
             {
                 assert!(*offset <= tensor.offset, "{seed} {point:?}: {}", tensor.name);
             }
@@ -247,8 +270,14 @@ fn extents_outside_the_plan_are_refused() {
     assert!(matches!(with("x.2", 0), Err(PlacementError::Extent { min: 1, .. })));
     let mut broken = point.clone();
     broken.extend([("seq".to_owned(), 12), ("x.2".to_owned(), 4)]);
-    assert!(matches!(Placement::at(&layout, &broken, Rule::Fixed), Err(PlacementError::Limit { most: 40, .. })));
-    assert!(matches!(Placement::at(&layout, &Point::new(), Rule::Fixed), Err(PlacementError::Missing { .. })));
+    assert!(matches!(
+        Placement::at(&layout, &broken, Rule::Fixed),
+        Err(PlacementError::Limit { most: 40, .. })
+    ));
+    assert!(matches!(
+        Placement::at(&layout, &Point::new(), Rule::Fixed),
+        Err(PlacementError::Missing { .. })
+    ));
     let mut wrong = layout.clone();
     wrong.formula.get_mut("device").unwrap().reverse();
     assert!(matches!(Placement::at(&wrong, &point, Rule::Formula), Err(PlacementError::Tensor { .. })));
@@ -290,11 +319,14 @@ fn the_c_functions_compute_the_placement() {
     for (compiler, extension, standard) in compilers.into_iter().filter(|(compiler, ..)| is_here(compiler)) {
         for seed in [3, 4] {
             let layout = plan(seed);
-            let (header, source) = (format!("ranges{seed}.h"), folder.join(format!("ranges{seed}.{extension}")));
+            let (header, source) =
+                (format!("ranges{seed}.h"), folder.join(format!("ranges{seed}.{extension}")));
             std::fs::write(folder.join(&header), to_c_header(&layout)).unwrap();
             let rows: Vec<String> = sample(&layout)
                 .iter()
-                .map(|point| format!("{{ {} }}", point.values().map(u64::to_string).collect::<Vec<_>>().join(", ")))
+                .map(|point| {
+                    format!("{{ {} }}", point.values().map(u64::to_string).collect::<Vec<_>>().join(", "))
+                })
                 .collect();
             let text = format!(
                 "#include <stdio.h>\n#include \"{header}\"\nstatic const memc_extents all[] = {{ {} }};\n\
@@ -324,8 +356,11 @@ fn the_rust_functions_compute_the_placement() {
         let layout = plan(seed);
         let fields = ["dim_for", "dim_seq", "dim_two_words", "dim_x_2"];
         let row = |point: &Point| {
-            let fields: Vec<String> =
-                fields.iter().zip(point.values()).map(|(field, extent)| format!("{field}: {extent}")).collect();
+            let fields: Vec<String> = fields
+                .iter()
+                .zip(point.values())
+                .map(|(field, extent)| format!("{field}: {extent}"))
+                .collect();
             format!("plan::Extents {{ {} }}", fields.join(", "))
         };
         let rows: Vec<String> = sample(&layout).iter().map(row).collect();
@@ -339,7 +374,8 @@ fn the_rust_functions_compute_the_placement() {
             rows.join(", "),
             rows[0]
         );
-        let (source, output) = (folder.join(format!("ranges{seed}.rs")), folder.join(format!("ranges_rust{seed}")));
+        let (source, output) =
+            (folder.join(format!("ranges{seed}.rs")), folder.join(format!("ranges_rust{seed}")));
         std::fs::write(&source, program).unwrap();
         let compiler = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
         let (source, output) = (source.to_str().unwrap(), output.to_str().unwrap());

@@ -6,7 +6,10 @@ use crate::models;
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use memc_ir::{Attribute, ConstData, ConstOrigin, ElementType, NewNode, Operator, Origin, Payload, Rewriter, TensorType, Value};
+use memc_ir::{
+    Attribute, ConstData, ConstOrigin, ElementType, NewNode, Operator, Origin, Payload, Rewriter, TensorType,
+    Value,
+};
 use memc_ir::{Module, Node};
 use memc_onnx_export::{ExportError, ExportOptions, Interface, TensorDefect, export, file_order};
 use memc_onnx_proto::ModelFile;
@@ -143,9 +146,11 @@ fn initializers_go_come_and_are_renamed() {
         ],
         &["out"],
     );
-    main.node[1].attribute.push(attribute("value", memc_onnx_proto::onnx::attribute_proto::AttributeType::Tensor, |made| {
-        made.t = Some(text_tensor("inner name"))
-    }));
+    main.node[1].attribute.push(attribute(
+        "value",
+        memc_onnx_proto::onnx::attribute_proto::AttributeType::Tensor,
+        |made| made.t = Some(text_tensor("inner name")),
+    ));
     main.input.push(info("d", &[2]));
     main.initializer = vec![tensor("unused", &[9.0]), tensor("w", &[1.0, 2.0]), tensor("d", &[0.0, 0.0])];
     let mut model = model_of(main);
@@ -154,7 +159,9 @@ fn initializers_go_come_and_are_renamed() {
     let mut module = read(&file);
     let (from_initializer, from_attribute) = (value_named(&module, "a"), value_named(&module, "b"));
     let weight = module.constant_of(value_named(&module, "w")).unwrap();
-    let Some(Attribute::Tensor(text)) = module.node(node_named(&module, "constant")).attribute("value").cloned() else {
+    let Some(Attribute::Tensor(text)) =
+        module.node(node_named(&module, "constant")).attribute("value").cloned()
+    else {
         panic!()
     };
     let outside = ConstData {
@@ -181,7 +188,10 @@ fn initializers_go_come_and_are_renamed() {
     assert_eq!(names, ["d", "a", "b", "new"], "the default of an input stays");
     assert_eq!(main.initializer[1].raw_data(), file.graph().initializer[1].raw_data());
     assert_eq!(main.initializer[2].string_data, text_tensor("").string_data);
-    assert_eq!(main.initializer[3].external_data, entries(&[("location", "w.bin"), ("offset", "16"), ("length", "8")]));
+    assert_eq!(
+        main.initializer[3].external_data,
+        entries(&[("location", "w.bin"), ("offset", "16"), ("length", "8")])
+    );
     assert_eq!(main.node[0].input, strings(&["new", "a", "b", "d"]));
 }
 
@@ -244,7 +254,11 @@ fn a_new_node_is_encoded_with_attributes_of_every_kind() {
 fn a_tensor_without_elements_is_refused_by_name() {
     let file = open(&everything());
     let mut module = read(&file);
-    let text = ConstData { ty: TensorType::fixed(ElementType::String, &[2]), payload: Payload::Elided, origin: ConstOrigin::New };
+    let text = ConstData {
+        ty: TensorType::fixed(ElementType::String, &[2]),
+        payload: Payload::Elided,
+        origin: ConstOrigin::New,
+    };
     edit(&mut module, |rewriter| {
         let constant = rewriter.constant(text);
         let new = NewNode {
@@ -258,7 +272,11 @@ fn a_tensor_without_elements_is_refused_by_name() {
         rewriter.insert(main, None, new, &[Some(("words".into(), Default::default()))]);
     });
     let error = export(&file, &module, &plain()).unwrap_err();
-    let expected = ExportError::Attribute { node: "words".into(), attribute: "value".into(), defect: TensorDefect::Elided };
+    let expected = ExportError::Attribute {
+        node: "words".into(),
+        attribute: "value".into(),
+        defect: TensorDefect::Elided,
+    };
     assert_eq!(error, expected);
 }
 
@@ -269,7 +287,8 @@ fn an_edit_of_the_interface_is_refused() {
     let (y, z) = (value_named(&module, "y"), value_named(&module, "z"));
     edit(&mut module, |rewriter| rewriter.replace_uses(y, z));
     let error = export(&file, &module, &plain()).unwrap_err();
-    let expected = ExportError::Interface { what: "output", position: 1, expected: "y".into(), found: "z".into() };
+    let expected =
+        ExportError::Interface { what: "output", position: 1, expected: "y".into(), found: "z".into() };
     assert_eq!(error, expected);
 }
 
@@ -331,7 +350,8 @@ fn a_stated_change_of_the_interface_is_written() {
         let (exported, decoded) = written(&file, &module, &options);
         assert_eq!(exported.ir_version, ir_version.max(4), "an input with a default");
         let main = decoded.graph.as_ref().unwrap();
-        let of = |infos: &[ValueInfoProto]| infos.iter().map(|info| info.name().to_owned()).collect::<Vec<_>>();
+        let of =
+            |infos: &[ValueInfoProto]| infos.iter().map(|info| info.name().to_owned()).collect::<Vec<_>>();
         assert_eq!(of(&main.input), strings(&["x", "w", "lr"]));
         assert_eq!(of(&main.output), strings(&["a", "new.w"]));
         assert_eq!(of(&main.value_info), strings(&[]), "outputs are described once");
@@ -355,7 +375,8 @@ fn a_change_of_the_interface_that_is_not_stated_is_refused() {
     };
     let refused = |interface: Interface, what: &'static str, position, expected: &str, found: &str| {
         let error = export(&file, &module, &ExportOptions { interface, ..plain() }).unwrap_err();
-        let wanted = ExportError::Interface { what, position, expected: expected.into(), found: found.into() };
+        let wanted =
+            ExportError::Interface { what, position, expected: expected.into(), found: found.into() };
         assert_eq!(error, wanted);
     };
     refused(Interface::default(), "input", 1, "", "w");
@@ -407,7 +428,10 @@ fn a_newer_operator_set_replaces_an_older_one_only_if_that_is_stated() {
     assert_eq!(decoded.opset_import, [opset("", 18)]);
     assert_eq!(exported.opset_imports, [(String::new(), 18)]);
     module.opsets.insert(String::new(), 16);
-    assert!(export(&file, &module, &ExportOptions { raises_opsets: true, ..plain() }).is_err(), "never an older one");
+    assert!(
+        export(&file, &module, &ExportOptions { raises_opsets: true, ..plain() }).is_err(),
+        "never an older one"
+    );
 }
 
 #[test]
@@ -442,7 +466,8 @@ fn transfers_bring_functions_for_runtimes_without_them() {
     let mut module = read(&file);
     let input = value_named(&module, "x");
     let domain = std::sync::Arc::from("ai.memc");
-    let operator = |name: &str| Operator { domain: std::sync::Arc::clone(&domain), ..Operator::onnx(name, 1) };
+    let operator =
+        |name: &str| Operator { domain: std::sync::Arc::clone(&domain), ..Operator::onnx(name, 1) };
     edit(&mut module, |rewriter| {
         let main = rewriter.module().main();
         let new = NewNode {
@@ -457,7 +482,10 @@ fn transfers_bring_functions_for_runtimes_without_them() {
     let (exported, decoded) = written(&file, &module, &plain());
     assert_eq!(decoded.functions.len(), 1);
     let function = &decoded.functions[0];
-    assert_eq!((function.domain(), function.name(), &function.attribute), ("ai.memc", "SwapOut", &strings(&["to"])));
+    assert_eq!(
+        (function.domain(), function.name(), &function.attribute),
+        ("ai.memc", "SwapOut", &strings(&["to"]))
+    );
     assert_eq!(function.node[0].op_type(), "Identity");
     assert!(exported.opset_imports.contains(&("ai.memc".to_owned(), 1)));
     assert_eq!(decoded.ir_version(), 8);

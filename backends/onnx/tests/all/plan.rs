@@ -5,10 +5,12 @@ use crate::models;
 
 use memc_ir::verify::verify;
 use memc_ir::{
-    Alias, AliasKind, ArenaSize, Bytes, Dim, ElementType, Module, Rewriter, SpaceData, Storage, TensorType, ValueType,
+    Alias, AliasKind, ArenaSize, Bytes, Dim, ElementType, Module, Rewriter, SpaceData, Storage, TensorType,
+    ValueType,
 };
 use memc_onnx_export::{
-    AnchorKind, Anchored, ExportOptions, add_anchor, add_anchors, default_order, default_order_of, file_order, is_anchor,
+    AnchorKind, Anchored, ExportOptions, add_anchor, add_anchors, default_order, default_order_of,
+    file_order, is_anchor,
 };
 use memc_onnx_import::{ImportOptions, import};
 use memc_onnx_proto::onnx::{GraphProto, ModelProto, ValueInfoProto};
@@ -60,8 +62,16 @@ fn metadata_states_the_decisions_of_the_plan() {
     let main = decoded.graph.unwrap();
     assert_eq!(pairs(&main.node[1].metadata_props), [("namespace", "top"), ("memc.step", "1")]);
     assert_eq!(pairs(&main.node[2].metadata_props), [("memc.step", "2"), ("memc.recompute_of", "add")]);
-    assert_eq!(pairs(&find(&main.output, "y").metadata_props), [("memc.space", "device"), ("memc.offset", "128")]);
-    let aliased = [("memc.space", "device"), ("memc.offset", "132"), ("memc.alias_of", "y"), ("memc.alias_kind", "view")];
+    assert_eq!(
+        pairs(&find(&main.output, "y").metadata_props),
+        [("memc.space", "device"), ("memc.offset", "128")]
+    );
+    let aliased = [
+        ("memc.space", "device"),
+        ("memc.offset", "132"),
+        ("memc.alias_of", "y"),
+        ("memc.alias_kind", "view"),
+    ];
     assert_eq!(pairs(&find(&main.value_info, "b").metadata_props), aliased);
     assert_eq!(pairs(&find(&main.value_info, "z").metadata_props), [("note", "kept")], "an old offset goes");
     assert!(find(&main.output, "out").metadata_props.is_empty());
@@ -104,19 +114,22 @@ fn types_are_added_refined_and_corrected() {
     assert_eq!(find(&main.value_info, "vague").doc_string(), "kept");
 
     let (_, decoded) = written(&file, &module, &plain());
-    let names: Vec<String> = decoded.graph.unwrap().value_info.into_iter().map(|info| info.name.unwrap()).collect();
+    let names: Vec<String> =
+        decoded.graph.unwrap().value_info.into_iter().map(|info| info.name.unwrap()).collect();
     assert_eq!(names, ["vague", "elsewhere", "wrong"], "only what is wrong is replaced");
 
     // With a bound symbol, an entry that leaves only extents open keeps its place and its other bytes.
     module.dims.insert("N".into(), 2);
     let (_, decoded) = written(&file, &module, &options);
-    let names: Vec<String> = decoded.graph.unwrap().value_info.into_iter().map(|info| info.name.unwrap()).collect();
+    let names: Vec<String> =
+        decoded.graph.unwrap().value_info.into_iter().map(|info| info.name.unwrap()).collect();
     assert_eq!(names, ["vague", "elsewhere", "new", "wrong"]);
 }
 
 #[test]
 fn bound_dimensions_become_numbers_and_free_ones_stay() {
-    let mut main = graph(vec![node("neg", "Neg", &["x"], &["a"]), node("abs", "Abs", &["a"], &["out"])], &["out"]);
+    let mut main =
+        graph(vec![node("neg", "Neg", &["x"], &["a"]), node("abs", "Abs", &["a"], &["out"])], &["out"]);
     main.input = vec![symbolic("x", "N"), symbolic("free", "M"), info("fixed", &[2])];
     main.output = vec![symbolic("out", "N")];
     main.value_info = vec![symbolic("a", "N")];
@@ -125,15 +138,22 @@ fn bound_dimensions_become_numbers_and_free_ones_stay() {
     }
     let file = open(&model_of(main.clone()));
     let dims = [("N".to_owned(), 4)].into_iter().collect();
-    let module = import(&file, &ImportOptions { dims, allow_unbound: true, ..ImportOptions::default() }).unwrap().module;
-    let (_, decoded) = written(&file, &module, &ExportOptions { metadata: false, ..ExportOptions::default() });
-    let bound = |stated: &ValueInfoProto| ValueInfoProto { doc_string: stated.doc_string.clone(), ..info(stated.name(), &[4]) };
+    let module = import(&file, &ImportOptions { dims, allow_unbound: true, ..ImportOptions::default() })
+        .unwrap()
+        .module;
+    let (_, decoded) =
+        written(&file, &module, &ExportOptions { metadata: false, ..ExportOptions::default() });
+    let bound = |stated: &ValueInfoProto| ValueInfoProto {
+        doc_string: stated.doc_string.clone(),
+        ..info(stated.name(), &[4])
+    };
     main.input[0] = bound(&main.input[0]);
     main.output[0] = bound(&main.output[0]);
     main.value_info[0] = info("a", &[4]);
     assert_eq!(decoded.graph, Some(main));
     // Without a binding, inferred output extents are not written.
-    let (_, decoded) = written(&file, &read(&file), &ExportOptions { metadata: false, ..ExportOptions::default() });
+    let (_, decoded) =
+        written(&file, &read(&file), &ExportOptions { metadata: false, ..ExportOptions::default() });
     assert_eq!(decoded.graph.as_ref(), Some(file.graph()));
 }
 
@@ -156,9 +176,11 @@ fn dag(reads: &[Vec<usize>]) -> ModelProto {
 /// Returns the names of the written model's nodes in default order, without anchors and without the node
 /// `without`.
 fn simulated(model: &ModelProto, without: Option<&str>) -> Vec<String> {
-    let nodes: Vec<_> = model.graph.as_ref().unwrap().node.iter().filter(|node| Some(node.name()) != without).collect();
+    let nodes: Vec<_> =
+        model.graph.as_ref().unwrap().node.iter().filter(|node| Some(node.name()) != without).collect();
     let producer = |name: &String| nodes.iter().position(|node| node.output.contains(name));
-    let reads: Vec<Vec<usize>> = nodes.iter().map(|node| node.input.iter().filter_map(producer).collect()).collect();
+    let reads: Vec<Vec<usize>> =
+        nodes.iter().map(|node| node.input.iter().filter_map(producer).collect()).collect();
     let order = default_order(&reads).into_iter().filter(|index| nodes[*index].op_type() != "Shape");
     order.map(|index| nodes[index].name().to_owned()).collect()
 }
@@ -187,9 +209,13 @@ fn anchors_stand_at_the_end_and_run_behind_their_nodes() {
     let main = decoded.graph.as_ref().unwrap();
     let names: Vec<&str> = main.node.iter().map(|node| node.name()).collect();
     assert_eq!(names, ["n0", "n1", "n2", "n3", "n4", "n5", "n3.anchor", "n1.anchor"]);
-    assert_eq!(file_order(&module).iter().map(|node| exported.node_names[*node].as_str()).collect::<Vec<_>>(), names);
+    assert_eq!(
+        file_order(&module).iter().map(|node| exported.node_names[*node].as_str()).collect::<Vec<_>>(),
+        names
+    );
     assert_eq!((main.node[7].op_type(), &main.node[7].input), ("Shape", &strings(&["v1"])));
-    let window: Vec<_> = main.node[7].attribute.iter().map(|attribute| (attribute.name(), attribute.i())).collect();
+    let window: Vec<_> =
+        main.node[7].attribute.iter().map(|attribute| (attribute.name(), attribute.i())).collect();
     assert_eq!(window, [("start", 0), ("end", 0)]);
     assert_eq!(pairs(&main.node[7].metadata_props), [("memc.step", "2")]);
     assert_eq!(pairs(&main.node[4].metadata_props), [("memc.step", "6")]);
@@ -281,13 +307,17 @@ fn names_of_anchors_are_taken_by_nothing_else() {
     assert_eq!(add_anchors(&mut module, AnchorKind::Shape).added, 1);
     let (_, decoded) = written(&file, &module, &plain());
     let anchor = decoded.graph.unwrap().node.pop().unwrap();
-    assert_eq!((anchor.name(), &anchor.input, &anchor.output), ("Sum_0.anchor.2", &strings(&["v1"]), &strings(&["v1.anchor.2"])));
+    assert_eq!(
+        (anchor.name(), &anchor.input, &anchor.output),
+        ("Sum_0.anchor.2", &strings(&["v1"]), &strings(&["v1.anchor.2"]))
+    );
 }
 
 #[test]
 fn a_result_that_others_read_is_pinned_before_a_dead_one() {
     let split = node("split", "Split", &["x"], &["dead", "read"]);
-    let nodes = vec![split, node("apart", "Neg", &["x"], &["a"]), node("join", "Add", &["read", "a"], &["out"])];
+    let nodes =
+        vec![split, node("apart", "Neg", &["x"], &["a"]), node("join", "Add", &["read", "a"], &["out"])];
     let mut main = graph(nodes, &["out"]);
     main.value_info = vec![info("dead", &[1]), info("read", &[1]), info("a", &[2])];
     let file = open(&model_of(main));

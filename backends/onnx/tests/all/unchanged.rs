@@ -26,7 +26,8 @@ fn an_unedited_model_keeps_every_byte() {
     let mut streamed = Vec::new();
     exported.write_to(&mut streamed).unwrap();
     assert!(streamed == bytes);
-    let names: Vec<&str> = file_order(&module).iter().map(|node| exported.node_names[*node].as_str()).collect();
+    let names: Vec<&str> =
+        file_order(&module).iter().map(|node| exported.node_names[*node].as_str()).collect();
     assert_eq!(names, ["add", "kinds", "call", "if", "sum"]);
 }
 
@@ -50,7 +51,8 @@ fn every_node_gets_a_name_of_its_own() {
     let (exported, decoded) = written(&file, &module, &plain());
     let names: Vec<String> = decoded.graph.unwrap().node.into_iter().map(|node| node.name.unwrap()).collect();
     assert_eq!(names, ["Neg_1", "n", "n.3", "n.2", "Neg_0", "Neg_2"]);
-    let reported: Vec<&String> = module.graph(module.main()).nodes.iter().map(|node| &exported.node_names[*node]).collect();
+    let reported: Vec<&String> =
+        module.graph(module.main()).nodes.iter().map(|node| &exported.node_names[*node]).collect();
     assert_eq!(reported, names.iter().collect::<Vec<_>>());
 }
 
@@ -74,7 +76,14 @@ fn a_call_that_was_inlined_brings_its_operator_sets() {
     let imports: Vec<(&str, i64)> =
         decoded.opset_import.iter().map(|set: &OperatorSetIdProto| (set.domain(), set.version())).collect();
     assert_eq!(imports, [("", 17), ("test", 1), ("local", 1), ("extra", 3)]);
-    assert_eq!(exported.opset_imports.iter().map(|(domain, version)| (domain.as_str(), *version)).collect::<Vec<_>>(), imports);
+    assert_eq!(
+        exported
+            .opset_imports
+            .iter()
+            .map(|(domain, version)| (domain.as_str(), *version))
+            .collect::<Vec<_>>(),
+        imports
+    );
 }
 
 /// A generated node: the earlier values that it reads, whether it has a name, and whether it has a body.
@@ -84,7 +93,8 @@ fn model_from(drawn: &[Drawn]) -> memc_onnx_proto::onnx::ModelProto {
     let mut values = vec!["x".to_owned()];
     let mut nodes = Vec::new();
     for (number, (reads, named, has_body)) in drawn.iter().enumerate() {
-        let inputs: Vec<&str> = reads.iter().map(|index| values[index.index(values.len())].as_str()).collect();
+        let inputs: Vec<&str> =
+            reads.iter().map(|index| values[index.index(values.len())].as_str()).collect();
         let output = format!("v{number}");
         let name = if *named { format!("node {}", number / 2) } else { String::new() };
         nodes.push(match has_body {

@@ -91,7 +91,10 @@ unsafe extern "system" fn one(_: *const sys::OrtCustomOp) -> usize {
     1
 }
 
-unsafe extern "system" fn required(_: *const sys::OrtCustomOp, _: usize) -> sys::OrtCustomOpInputOutputCharacteristic {
+unsafe extern "system" fn required(
+    _: *const sys::OrtCustomOp,
+    _: usize,
+) -> sys::OrtCustomOpInputOutputCharacteristic {
     sys::OrtCustomOpInputOutputCharacteristic::INPUT_OUTPUT_REQUIRED
 }
 
@@ -147,7 +150,10 @@ unsafe extern "system" fn destroy(kernel: *mut c_void) {
     }
 }
 
-unsafe extern "system" fn compute(kernel: *mut c_void, context: *mut sys::OrtKernelContext) -> sys::OrtStatusPtr {
+unsafe extern "system" fn compute(
+    kernel: *mut c_void,
+    context: *mut sys::OrtKernelContext,
+) -> sys::OrtStatusPtr {
     // SAFETY: `create` made the kernel; the context lives through the call.
     let outcome = unsafe {
         let kernel = &*kernel.cast::<Kernel>();
@@ -197,10 +203,15 @@ impl Kernel {
         // SAFETY: the caller guarantees the context; the operand lives through the call.
         let (operand, bytes) = unsafe {
             let operand = self.operand(context)?;
-            let bytes: &[u8] = if operand.bytes == 0 { &[] } else { std::slice::from_raw_parts(operand.start, operand.bytes) };
+            let bytes: &[u8] = if operand.bytes == 0 {
+                &[]
+            } else {
+                std::slice::from_raw_parts(operand.start, operand.bytes)
+            };
             (Kept::new(bytes, operand.shape.clone()), bytes.len())
         };
-        let kept = operand.map_err(|error| Failure::Text(format!("{bytes} bytes cannot be stored: {error}")))?;
+        let kept =
+            operand.map_err(|error| Failure::Text(format!("{bytes} bytes cannot be stored: {error}")))?;
         let number = store::keep(kept);
         // Forget earlier tensors of this node that were brought back.
         let mut own = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -236,21 +247,27 @@ impl Kernel {
         // overlap.
         unsafe {
             let operand = self.operand(context)?;
-            let bytes: &[u8] = if operand.bytes == 0 { &[] } else { std::slice::from_raw_parts(operand.start, operand.bytes) };
+            let bytes: &[u8] = if operand.bytes == 0 {
+                &[]
+            } else {
+                std::slice::from_raw_parts(operand.start, operand.bytes)
+            };
             let Some(number) = number(&operand.shape, bytes) else {
                 let target = self.result(context, &operand.shape)?;
                 ptr::copy_nonoverlapping(operand.start, target.start, operand.bytes.min(target.bytes));
                 return Ok(());
             };
-            let kept = store::find(number)
-                .ok_or_else(|| Failure::Text("the token is unknown: its tensor was loaded before or never stored".to_owned()))?;
+            let kept = store::find(number).ok_or_else(|| {
+                Failure::Text("the token is unknown: its tensor was loaded before or never stored".to_owned())
+            })?;
             let target = self.result(context, &kept.shape)?;
             let target: &mut [u8] = match target.bytes {
                 0 => &mut [],
                 bytes => std::slice::from_raw_parts_mut(target.start, bytes),
             };
             let size = kept.size();
-            kept.load(target).map_err(|error| Failure::Text(format!("{size} bytes cannot be loaded: {error}")))
+            kept.load(target)
+                .map_err(|error| Failure::Text(format!("{size} bytes cannot be loaded: {error}")))
         }
     }
 
@@ -291,8 +308,8 @@ impl Kernel {
             (api.ReleaseTensorTypeAndShapeInfo)(info);
             described?;
             check((api.GetTensorMutableData)(value, &mut data))?;
-            let bytes =
-                bytes(element, &shape).ok_or_else(|| Failure::Text(format!("element type {element} has no fixed size")))?;
+            let bytes = bytes(element, &shape)
+                .ok_or_else(|| Failure::Text(format!("element type {element} has no fixed size")))?;
             Ok(Tensor { shape, start: data.cast(), bytes })
         }
     }
@@ -300,7 +317,8 @@ impl Kernel {
 
 /// Returns the number in a token; `None` for any other tensor.
 fn number(shape: &[i64], bytes: &[u8]) -> Option<u64> {
-    let content = bytes.get(..TOKEN_BYTES).filter(|content| shape == [TOKEN] && content.starts_with(&MARK))?;
+    let content =
+        bytes.get(..TOKEN_BYTES).filter(|content| shape == [TOKEN] && content.starts_with(&MARK))?;
     let digits: [u8; 8] = content.get(MARK.len()..)?.try_into().ok()?;
     Some(u64::from_le_bytes(digits))
 }
@@ -317,7 +335,9 @@ fn bytes(element: i32, shape: &[i64]) -> Option<usize> {
         21..=23 => 4,
         _ => return None,
     };
-    let elements = shape.iter().try_fold(1usize, |product, extent| product.checked_mul(usize::try_from(*extent).ok()?))?;
+    let elements = shape
+        .iter()
+        .try_fold(1usize, |product, extent| product.checked_mul(usize::try_from(*extent).ok()?))?;
     Some(elements.checked_mul(bits)?.div_ceil(8))
 }
 

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use memc_onnx_proto::ModelFile;
 use memc_onnx_proto::onnx::type_proto::{Tensor, Value};
 use memc_onnx_proto::onnx::{
-    FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorShapeProto, TypeProto, ValueInfoProto,
-    tensor_shape_proto,
+    FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorShapeProto, TypeProto,
+    ValueInfoProto, tensor_shape_proto,
 };
 use memc_ort::{Array, Element, Error, Runtime, SessionOptions, Whole, digest, library, views};
 use prost::Message as _;
@@ -100,7 +100,9 @@ fn model(element: Element, functions: bool) -> ModelFile {
 
 fn runtime() -> Runtime {
     let path = library::find(None).unwrap_or_else(|error| {
-        panic!("{error}\nThese tests run sessions: run them with `cargo xtask test`, which sets up ONNX Runtime")
+        panic!(
+            "{error}\nThese tests run sessions: run them with `cargo xtask test`, which sets up ONNX Runtime"
+        )
     });
     Runtime::load(&path).unwrap()
 }
@@ -117,15 +119,22 @@ fn same_bits() {
     for name in ["float", "int64", "bool", "float16"] {
         let element = Element::from_name(name).unwrap();
         let set = inputs(element);
-        let expected = Whole::new(&runtime, &model(element, true), SessionOptions::PLAIN).unwrap().run(&set).unwrap().0;
+        let expected =
+            Whole::new(&runtime, &model(element, true), SessionOptions::PLAIN).unwrap().run(&set).unwrap().0;
         for optimize in [false, true] {
             let options = SessionOptions { optimize, ..SessionOptions::PLAIN };
             for functions in [false, true] {
                 // SAFETY: the library is ours.
-                let whole = unsafe { Whole::with_operators(&runtime, &model(element, functions), options, &operators()) };
+                let whole = unsafe {
+                    Whole::with_operators(&runtime, &model(element, functions), options, &operators())
+                };
                 let whole = whole.unwrap();
                 for _ in 0..3 {
-                    assert_eq!(digest(&views(&whole.run(&set).unwrap().0)), digest(&views(&expected)), "{name}");
+                    assert_eq!(
+                        digest(&views(&whole.run(&set).unwrap().0)),
+                        digest(&views(&expected)),
+                        "{name}"
+                    );
                 }
             }
         }
@@ -141,8 +150,12 @@ fn kernels_of_the_library_give_the_bits_of_the_functions() {
 fn without_functions_only_the_library_runs_the_model() {
     let runtime = runtime();
     let element = Element::from_name("float").unwrap();
-    let error = Whole::new(&runtime, &model(element, false), SessionOptions::PLAIN).expect_err("nobody knows the operators");
-    assert!(error.to_string().contains("SwapOut") || matches!(error, Error::MissingKernels { .. }), "{error}");
+    let error = Whole::new(&runtime, &model(element, false), SessionOptions::PLAIN)
+        .expect_err("nobody knows the operators");
+    assert!(
+        error.to_string().contains("SwapOut") || matches!(error, Error::MissingKernels { .. }),
+        "{error}"
+    );
 }
 
 /// Runs the test in a process of its own, because the folder is read from the environment. Returns
@@ -153,7 +166,8 @@ fn alone(test: &str, folder: &Path) -> bool {
     }
     let own = std::env::current_exe().unwrap();
     let mut command = std::process::Command::new(own);
-    let status = command.args(["--exact", test]).env("MEMC_TEST_ALONE", "1").env("MEMC_SWAP_DIR", folder).status();
+    let status =
+        command.args(["--exact", test]).env("MEMC_TEST_ALONE", "1").env("MEMC_SWAP_DIR", folder).status();
     assert!(status.unwrap().success());
     false
 }
@@ -175,8 +189,10 @@ fn a_folder_without_room_fails_the_run_in_words() {
         let runtime = runtime();
         let element = Element::from_name("float").unwrap();
         // SAFETY: the library is ours.
-        let whole =
-            unsafe { Whole::with_operators(&runtime, &model(element, true), SessionOptions::PLAIN, &operators()) }.unwrap();
+        let whole = unsafe {
+            Whole::with_operators(&runtime, &model(element, true), SessionOptions::PLAIN, &operators())
+        }
+        .unwrap();
         let error = whole.run(&inputs(element)).expect_err("no folder, no file");
         assert!(error.to_string().contains("cannot be stored"), "{error}");
     }
@@ -189,6 +205,7 @@ fn a_file_that_is_no_library_is_refused() {
     std::fs::write(&path, "no library").unwrap();
     let element = Element::from_name("float").unwrap();
     // SAFETY: the file has no code that could be loaded.
-    let refused = unsafe { Whole::with_operators(&runtime, &model(element, true), SessionOptions::PLAIN, &path) };
+    let refused =
+        unsafe { Whole::with_operators(&runtime, &model(element, true), SessionOptions::PLAIN, &path) };
     assert!(matches!(refused, Err(Error::Runtime { what: "load operators", .. })));
 }

@@ -89,13 +89,15 @@ impl Runtime {
         if CORE.get().is_none() {
             // The returned builder would configure an environment of the crate's own; only the loaded
             // library is needed.
-            let _ = ort::init_from(path).map_err(|source| Error::Library { path: path.to_owned(), source })?;
+            let _ =
+                ort::init_from(path).map_err(|source| Error::Library { path: path.to_owned(), source })?;
             let _ = stock::LIBRARY.set(path.to_owned());
             let core = Core::new()?;
             let _ = CORE.set(Mutex::new(core));
         }
         drop(making);
-        let core = CORE.get().ok_or(Error::Unsupported { what: "plans on a library that does not initialize" })?;
+        let core =
+            CORE.get().ok_or(Error::Unsupported { what: "plans on a library that does not initialize" })?;
         Ok(Self { core: core.lock().unwrap_or_else(PoisonError::into_inner) })
     }
 
@@ -140,7 +142,8 @@ impl Runtime {
         #[cfg(not(windows))]
         let name = text("load operators", &library.to_string_lossy())?;
         #[cfg(windows)]
-        let name: Vec<u16> = std::os::windows::ffi::OsStrExt::encode_wide(library.as_os_str()).chain([0]).collect();
+        let name: Vec<u16> =
+            std::os::windows::ffi::OsStrExt::encode_wide(library.as_os_str()).chain([0]).collect();
         // SAFETY: the name lives through the call.
         let status = unsafe { (self.api().RegisterCustomOpsLibrary_V2)(settings.0, name.as_ptr()) };
         self.check("load operators", status)?;
@@ -163,12 +166,15 @@ impl Runtime {
         let api = self.api();
         let settings = Settings::new(self, source, options)?;
         if !weights.is_empty() {
-            let owned = weights.iter().map(|(name, _)| text("name a weight", name)).collect::<Result<Vec<_>, _>>()?;
+            let owned =
+                weights.iter().map(|(name, _)| text("name a weight", name)).collect::<Result<Vec<_>, _>>()?;
             let names: Vec<*const c_char> = owned.iter().map(|name| name.as_ptr()).collect::<Vec<_>>();
             let values: Vec<*const sys::OrtValue> =
                 weights.iter().map(|(_, value)| value.pointer.as_ptr().cast_const()).collect();
             // SAFETY: names and values live through the call; the options keep references to the values.
-            let status = unsafe { (api.AddExternalInitializers)(settings.0, names.as_ptr(), values.as_ptr(), names.len()) };
+            let status = unsafe {
+                (api.AddExternalInitializers)(settings.0, names.as_ptr(), values.as_ptr(), names.len())
+            };
             self.check("give weights", status)?;
         }
         self.finish(source, &settings)
@@ -186,7 +192,8 @@ impl Runtime {
     ) -> Result<Option<TypeProto>, Error> {
         const WHAT: &str = "describe a type";
         let (api, mut info) = (self.api(), ptr::null_mut());
-        let (mut tensor, mut sequence, mut optional, mut number) = (ptr::null(), ptr::null(), ptr::null(), 0i32);
+        let (mut tensor, mut sequence, mut optional, mut number) =
+            (ptr::null(), ptr::null(), ptr::null(), 0i32);
         self.check(WHAT, get(&raw mut info))?;
         // SAFETY: the description lives until it is released below. A cast to a kind that does not match
         // returns null. The number is read through an integer, so that an unknown number does not become
@@ -202,8 +209,11 @@ impl Runtime {
                 }
                 let inner = match (sequence.is_null(), optional.is_null()) {
                     _ if depth >= types::MAX_DEPTH => None,
-                    (false, _) => self.read_type(depth + 1, &|inner| (api.GetSequenceElementType)(sequence, inner))?,
-                    (_, false) => self.read_type(depth + 1, &|inner| (api.GetOptionalContainedTypeInfo)(optional, inner))?,
+                    (false, _) => {
+                        self.read_type(depth + 1, &|inner| (api.GetSequenceElementType)(sequence, inner))?
+                    }
+                    (_, false) => self
+                        .read_type(depth + 1, &|inner| (api.GetOptionalContainedTypeInfo)(optional, inner))?,
                     _ => None,
                 };
                 Ok(inner.map(if sequence.is_null() { types::optional } else { types::sequence }))
@@ -224,9 +234,13 @@ impl Runtime {
                     let name = text("open the model", &path.to_string_lossy())?;
                     (api.CreateSession)(self.core.env, name.as_ptr(), settings.0, &mut session)
                 }
-                Source::Bytes(bytes, _) => {
-                    (api.CreateSessionFromArray)(self.core.env, bytes.as_ptr().cast(), bytes.len(), settings.0, &mut session)
-                }
+                Source::Bytes(bytes, _) => (api.CreateSessionFromArray)(
+                    self.core.env,
+                    bytes.as_ptr().cast(),
+                    bytes.len(),
+                    settings.0,
+                    &mut session,
+                ),
             }
         };
         self.check("make a session", status)?;
@@ -245,7 +259,13 @@ impl Runtime {
     ///
     /// # Errors
     /// Shape and size do not agree.
-    pub unsafe fn tensor(&self, address: *mut u8, bytes: usize, element: Element, shape: &[u64]) -> Result<Value<'_>, Error> {
+    pub unsafe fn tensor(
+        &self,
+        address: *mut u8,
+        bytes: usize,
+        element: Element,
+        shape: &[u64],
+    ) -> Result<Value<'_>, Error> {
         let dims: Vec<i64> = shape.iter().map(|extent| i64::try_from(*extent).unwrap_or(i64::MAX)).collect();
         let mut value = ptr::null_mut();
         // SAFETY: the caller guarantees the bytes; the runtime compares shape and size.
@@ -291,7 +311,11 @@ impl Runtime {
     ///
     /// # Safety
     /// As for [`Self::begin_count`].
-    pub(crate) unsafe fn counting<T>(&self, region: Option<(*mut u8, usize)>, work: impl FnOnce() -> T) -> (T, Tally) {
+    pub(crate) unsafe fn counting<T>(
+        &self,
+        region: Option<(*mut u8, usize)>,
+        work: impl FnOnce() -> T,
+    ) -> (T, Tally) {
         // SAFETY: the caller's promise.
         unsafe { self.begin_count(region) };
         let result = work();
@@ -313,8 +337,13 @@ impl Core {
         unsafe {
             let level = sys::OrtLoggingLevel::ORT_LOGGING_LEVEL_FATAL;
             check(api, "make an environment", (api.CreateEnv)(level, c"memc".as_ptr(), &mut env))?;
-            let (kind, place) = (sys::OrtAllocatorType::OrtDeviceAllocator, sys::OrtMemType::OrtMemTypeDefault);
-            check(api, "describe memory", (api.CreateMemoryInfo)(c"Cpu".as_ptr(), kind, 0, place, &mut info))?;
+            let (kind, place) =
+                (sys::OrtAllocatorType::OrtDeviceAllocator, sys::OrtMemType::OrtMemTypeDefault);
+            check(
+                api,
+                "describe memory",
+                (api.CreateMemoryInfo)(c"Cpu".as_ptr(), kind, 0, place, &mut info),
+            )?;
             // Both are leaked on purpose: the environment keeps their addresses until the process ends.
             let allocator: &'static CountingAllocator = Box::leak(Box::new(CountingAllocator::new(info)));
             check(api, "register an allocator", (api.RegisterAllocator)(env, allocator.as_interface()))?;
@@ -341,7 +370,11 @@ fn nothing(what: &'static str) -> Error {
 }
 
 fn text(what: &'static str, name: &str) -> Result<CString, Error> {
-    CString::new(name).map_err(|_| Error::Runtime { what, code: 0, message: "a name holds a zero byte".to_owned() })
+    CString::new(name).map_err(|_| Error::Runtime {
+        what,
+        code: 0,
+        message: "a name holds a zero byte".to_owned(),
+    })
 }
 
 /// Options of a session, released when dropped.
@@ -370,7 +403,9 @@ impl Settings {
             if !options.arena {
                 ok((api.DisableCpuMemArena)(settings.0))?;
             }
-            let entry = |key: &CStr, value: &CStr| ok((api.AddSessionConfigEntry)(settings.0, key.as_ptr(), value.as_ptr()));
+            let entry = |key: &CStr, value: &CStr| {
+                ok((api.AddSessionConfigEntry)(settings.0, key.as_ptr(), value.as_ptr()))
+            };
             // If the runtime uses its own arena, our allocator sees none of its allocations.
             entry(c"session.use_env_allocators", flag(!options.arena))?;
             entry(c"session.disable_prepacking", flag(!options.prepack))?;
@@ -391,8 +426,12 @@ impl Drop for Settings {
 }
 
 type CountOf = unsafe extern "system" fn(*const sys::OrtSession, *mut usize) -> sys::OrtStatusPtr;
-type NameOf =
-    unsafe extern "system" fn(*const sys::OrtSession, usize, *mut sys::OrtAllocator, *mut *mut c_char) -> sys::OrtStatusPtr;
+type NameOf = unsafe extern "system" fn(
+    *const sys::OrtSession,
+    usize,
+    *mut sys::OrtAllocator,
+    *mut *mut c_char,
+) -> sys::OrtStatusPtr;
 
 /// A model that is ready to run.
 #[derive(Debug)]
@@ -418,7 +457,8 @@ impl<'r> Session<'r> {
             let mut names = Vec::with_capacity(total);
             for position in 0..total {
                 let mut text = ptr::null_mut();
-                runtime.check("name operands", name(self.pointer.as_ptr(), position, allocator, &mut text))?;
+                runtime
+                    .check("name operands", name(self.pointer.as_ptr(), position, allocator, &mut text))?;
                 names.push(CStr::from_ptr(text).to_owned());
                 runtime.check("release a name", (runtime.api().AllocatorFree)(allocator, text.cast()))?;
             }
@@ -445,7 +485,8 @@ impl<'r> Session<'r> {
         let api = self.runtime.api();
         // SAFETY: the session lives; `read_type` releases the description.
         let describe = |position| unsafe {
-            self.runtime.read_type(0, &|info| (api.SessionGetOutputTypeInfo)(self.pointer.as_ptr(), position, info))
+            self.runtime
+                .read_type(0, &|info| (api.SessionGetOutputTypeInfo)(self.pointer.as_ptr(), position, info))
         };
         (0..self.outputs.len()).map(describe).collect()
     }
@@ -457,8 +498,10 @@ impl<'r> Session<'r> {
     /// A kernel fails, or a value has the wrong type or shape.
     pub fn run(&self, inputs: &[&Value<'_>], more: &[(&str, &Value<'_>)]) -> Result<Vec<Value<'r>>, Error> {
         let more_names = more.iter().map(|(name, _)| text("run", name)).collect::<Result<Vec<_>, _>>()?;
-        let names: Vec<*const c_char> = self.inputs.iter().chain(&more_names).map(|name| name.as_ptr()).collect();
-        let given: Vec<&Value<'_>> = inputs.iter().copied().chain(more.iter().map(|(_, value)| *value)).collect();
+        let names: Vec<*const c_char> =
+            self.inputs.iter().chain(&more_names).map(|name| name.as_ptr()).collect();
+        let given: Vec<&Value<'_>> =
+            inputs.iter().copied().chain(more.iter().map(|(_, value)| *value)).collect();
         let mut results = vec![ptr::null_mut(); self.outputs.len()];
         if names.len() != given.len() {
             return Err(nothing("run with this number of operands"));
@@ -466,14 +509,24 @@ impl<'r> Session<'r> {
         self.call(&names, &given, &mut results)?;
         results
             .into_iter()
-            .map(|value| Ok(Value { runtime: self.runtime, pointer: NonNull::new(value).ok_or_else(|| nothing("run"))? }))
+            .map(|value| {
+                Ok(Value {
+                    runtime: self.runtime,
+                    pointer: NonNull::new(value).ok_or_else(|| nothing("run"))?,
+                })
+            })
             .collect()
     }
 
     /// Runs the model with these operands, each at the position of its name. Leaves out empty optionals:
     /// a session treats a missing optional input as empty, but follows a null pointer if it gets an
     /// empty one.
-    fn call(&self, names: &[*const c_char], given: &[&Value<'_>], results: &mut [*mut sys::OrtValue]) -> Result<(), Error> {
+    fn call(
+        &self,
+        names: &[*const c_char],
+        given: &[&Value<'_>],
+        results: &mut [*mut sys::OrtValue],
+    ) -> Result<(), Error> {
         let mut operands = (Vec::with_capacity(names.len()), Vec::with_capacity(names.len()));
         for (name, value) in names.iter().zip(given) {
             if value.is_present()? {
@@ -507,7 +560,11 @@ impl<'r> Session<'r> {
     ///
     /// # Errors
     /// The number of values differs from the session's, or the runtime refuses a value.
-    pub(crate) unsafe fn bind(session: &Rc<Self>, inputs: &[&Value<'_>], outputs: &[&Value<'_>]) -> Result<Bound<'r>, Error> {
+    pub(crate) unsafe fn bind(
+        session: &Rc<Self>,
+        inputs: &[&Value<'_>],
+        outputs: &[&Value<'_>],
+    ) -> Result<Bound<'r>, Error> {
         if inputs.len() != session.inputs.len() || outputs.len() != session.outputs.len() {
             return Err(nothing("bind this number of operands"));
         }
@@ -516,12 +573,21 @@ impl<'r> Session<'r> {
         // SAFETY: the session lives as long as the binding; the caller guarantees the values.
         unsafe {
             runtime.check("bind", (api.CreateIoBinding)(session.pointer.as_ptr(), &mut binding))?;
-            let bound = Bound { session: session.clone(), pointer: NonNull::new(binding).ok_or_else(|| nothing("bind"))? };
+            let bound = Bound {
+                session: session.clone(),
+                pointer: NonNull::new(binding).ok_or_else(|| nothing("bind"))?,
+            };
             for (name, value) in session.inputs.iter().zip(inputs) {
-                runtime.check("bind an operand", (api.BindInput)(binding, name.as_ptr(), value.pointer.as_ptr()))?;
+                runtime.check(
+                    "bind an operand",
+                    (api.BindInput)(binding, name.as_ptr(), value.pointer.as_ptr()),
+                )?;
             }
             for (name, value) in session.outputs.iter().zip(outputs) {
-                runtime.check("bind a result", (api.BindOutput)(binding, name.as_ptr(), value.pointer.as_ptr()))?;
+                runtime.check(
+                    "bind a result",
+                    (api.BindOutput)(binding, name.as_ptr(), value.pointer.as_ptr()),
+                )?;
             }
             Ok(bound)
         }
@@ -544,8 +610,10 @@ impl<'r> Session<'r> {
             return Err(nothing("run with this number of operands"));
         }
         let names: Vec<*const c_char> = self.inputs.iter().map(|name| name.as_ptr()).collect();
-        let mut results: Vec<*mut sys::OrtValue> =
-            outputs.iter().map(|value| value.map_or(ptr::null_mut(), |value| value.pointer.as_ptr())).collect();
+        let mut results: Vec<*mut sys::OrtValue> = outputs
+            .iter()
+            .map(|value| value.map_or(ptr::null_mut(), |value| value.pointer.as_ptr()))
+            .collect();
         self.call(&names, inputs, &mut results)?;
         let fresh = results.into_iter().zip(outputs).map(|(pointer, place)| {
             let pointer = NonNull::new(pointer).filter(|_| place.is_none());
@@ -577,7 +645,9 @@ impl Bound<'_> {
     pub(crate) fn run(&self) -> Result<(), Error> {
         let runtime = self.session.runtime;
         // SAFETY: session and binding live; the caller of `bind` guarantees the values.
-        let status = unsafe { (runtime.api().RunWithBinding)(self.session.pointer.as_ptr(), ptr::null(), self.pointer.as_ptr()) };
+        let status = unsafe {
+            (runtime.api().RunWithBinding)(self.session.pointer.as_ptr(), ptr::null(), self.pointer.as_ptr())
+        };
         runtime.check("run", status)
     }
 }

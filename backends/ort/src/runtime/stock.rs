@@ -13,7 +13,9 @@ use std::sync::OnceLock;
 
 use memc_onnx_proto::onnx::tensor_shape_proto::{Dimension, dimension};
 use memc_onnx_proto::onnx::type_proto::{Tensor, Value as Kind};
-use memc_onnx_proto::onnx::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorShapeProto, TypeProto, ValueInfoProto};
+use memc_onnx_proto::onnx::{
+    GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorShapeProto, TypeProto, ValueInfoProto,
+};
 use memc_ops::profile::{Level, SessionSettings};
 use ort::sys;
 use prost::Message as _;
@@ -27,7 +29,8 @@ use crate::error::Error;
 pub(super) static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
 
 /// Description of a refusal of settings.
-const WORDS: &str = "sessions in file order or without reuse of buffers: this library keeps these settings elsewhere";
+const WORDS: &str =
+    "sessions in file order or without reuse of buffers: this library keeps these settings elsewhere";
 
 /// Positions in the runtime's options of settings without a function, in bytes.
 #[derive(Clone, Copy)]
@@ -63,8 +66,9 @@ impl Positions {
             ok((api.EnableMemPattern)(made.0))?;
             ok((api.DisableCpuMemArena)(made.0))?;
             let no_arena = made.bytes();
-            let changed =
-                |to: &[u8]| (0..Self::SEARCHED).filter(|position| to[*position] != fresh[*position]).collect::<Vec<_>>();
+            let changed = |to: &[u8]| {
+                (0..Self::SEARCHED).filter(|position| to[*position] != fresh[*position]).collect::<Vec<_>>()
+            };
             let [pattern] = changed(&no_pattern)[..] else { return Err(none()) };
             let reuse = pattern + 1;
             let is_known = changed(&parallel) == [0]
@@ -102,7 +106,10 @@ impl Settings {
             ok((api.SetSessionGraphOptimizationLevel)(self.0, level))?;
             let mut entries = Vec::new();
             if !settings.without.is_empty() {
-                entries.push((c"optimization.disable_specified_optimizers", text(what, &settings.without.join(";"))?));
+                entries.push((
+                    c"optimization.disable_specified_optimizers",
+                    text(what, &settings.without.join(";"))?,
+                ));
             }
             if settings.keeps_pairs {
                 entries.push((c"session.disable_quant_qdq", text(what, "1")?));
@@ -142,8 +149,11 @@ fn branches() -> ModelProto {
         ..NodeProto::default()
     };
     let numbers = 0..4;
-    let mut nodes: Vec<NodeProto> = numbers.clone().map(|number| node("Sin", &["x".to_owned()], format!("s{number}"))).collect();
-    nodes.extend(numbers.clone().map(|number| node("ReduceMax", &[format!("s{number}")], format!("r{number}"))));
+    let mut nodes: Vec<NodeProto> =
+        numbers.clone().map(|number| node("Sin", &["x".to_owned()], format!("s{number}"))).collect();
+    nodes.extend(
+        numbers.clone().map(|number| node("ReduceMax", &[format!("s{number}")], format!("r{number}"))),
+    );
     nodes.push(node("Max", &numbers.map(|number| format!("r{number}")).collect::<Vec<_>>(), "m".to_owned()));
     nodes.push(node("Squeeze", &["m".to_owned()], "y".to_owned()));
     let graph = GraphProto {
@@ -158,7 +168,9 @@ fn branches() -> ModelProto {
 }
 
 fn info(name: &str, extents: &[i64]) -> ValueInfoProto {
-    let dim = extents.iter().map(|extent| Dimension { value: Some(dimension::Value::DimValue(*extent)), ..Dimension::default() });
+    let dim = extents
+        .iter()
+        .map(|extent| Dimension { value: Some(dimension::Value::DimValue(*extent)), ..Dimension::default() });
     let tensor = Tensor { elem_type: Some(1), shape: Some(TensorShapeProto { dim: dim.collect() }) };
     let ty = TypeProto { value: Some(Kind::TensorType(tensor)), ..TypeProto::default() };
     ValueInfoProto { name: Some(name.to_owned()), r#type: Some(ty), ..ValueInfoProto::default() }
@@ -169,7 +181,11 @@ impl Runtime {
     ///
     /// # Errors
     /// The runtime refuses the model, or has no place that is known for a setting.
-    pub fn stock_session(&self, source: Source<'_>, settings: &SessionSettings) -> Result<Session<'_>, Error> {
+    pub fn stock_session(
+        &self,
+        source: Source<'_>,
+        settings: &SessionSettings,
+    ) -> Result<Session<'_>, Error> {
         if settings.file_order {
             self.shows_order()?;
         }
@@ -177,7 +193,12 @@ impl Runtime {
     }
 
     fn set_up(&self, source: Source<'_>, settings: &SessionSettings) -> Result<Session<'_>, Error> {
-        let options = SessionOptions { optimize: false, prepack: true, arena: settings.arena, pattern: settings.pattern };
+        let options = SessionOptions {
+            optimize: false,
+            prepack: true,
+            arena: settings.arena,
+            pattern: settings.pattern,
+        };
         let mut made = Settings::new(self, source, options)?;
         made.apply(settings)?;
         self.finish(source, &made)
@@ -200,7 +221,8 @@ impl Runtime {
             };
             let session = self.set_up(Source::Bytes(&model, None), &settings)?;
             // SAFETY: the array outlives the value, and inputs are only read.
-            let value = unsafe { self.tensor(array.address(), array.bytes().len(), array.element, &array.shape)? };
+            let value =
+                unsafe { self.tensor(array.address(), array.bytes().len(), array.element, &array.shape)? };
             let (results, tally) = self.counted(|| session.run(&[&value], &[]));
             results.map(|_| tally.peak)
         };
@@ -218,8 +240,10 @@ impl Session<'_> {
     /// # Errors
     /// The library is older than 1.23 or its version is unknown, or the session has no arena.
     pub fn arena_bytes(&self) -> Result<u64, Error> {
-        type Stats = unsafe extern "system" fn(*const sys::OrtAllocator, *mut *mut c_void) -> sys::OrtStatusPtr;
-        type Get = unsafe extern "system" fn(*const c_void, *const std::ffi::c_char) -> *const std::ffi::c_char;
+        type Stats =
+            unsafe extern "system" fn(*const sys::OrtAllocator, *mut *mut c_void) -> sys::OrtStatusPtr;
+        type Get =
+            unsafe extern "system" fn(*const c_void, *const std::ffi::c_char) -> *const std::ffi::c_char;
         type Release = unsafe extern "system" fn(*mut c_void);
         // Positions of functions of version 1.23 in the interface, which only grows at its end.
         const GET_VALUE: usize = 297;
@@ -227,7 +251,9 @@ impl Session<'_> {
         const GET_STATS: usize = 319;
         const NEEDS: u32 = 23;
         const _: () = assert!(std::mem::offset_of!(sys::OrtApi, ReleaseEnv) / size_of::<usize>() == 92);
-        let none = || Error::Unsupported { what: "sessions with an arena: their bytes are known from version 1.23 on" };
+        let none = || Error::Unsupported {
+            what: "sessions with an arena: their bytes are known from version 1.23 on",
+        };
         let table = interface(NEEDS).ok_or_else(none)?;
         let (api, what) = (self.runtime.api(), "count the arena");
         let (mut allocator, mut pairs) = (ptr::null_mut(), ptr::null_mut());
@@ -238,12 +264,18 @@ impl Session<'_> {
                 std::mem::transmute::<*const c_void, Get>(*table.add(GET_VALUE)),
                 std::mem::transmute::<*const c_void, Release>(*table.add(RELEASE_PAIRS)),
             );
-            self.runtime.check(what, (api.CreateAllocator)(self.pointer.as_ptr(), self.runtime.core.info, &mut allocator))?;
+            self.runtime.check(
+                what,
+                (api.CreateAllocator)(self.pointer.as_ptr(), self.runtime.core.info, &mut allocator),
+            )?;
             let mut read = || {
                 self.runtime.check(what, stats(allocator, &mut pairs))?;
                 let value = get(pairs, c"TotalAllocated".as_ptr());
-                let bytes =
-                    if value.is_null() { None } else { CStr::from_ptr(value).to_str().ok().and_then(|text| text.parse().ok()) };
+                let bytes = if value.is_null() {
+                    None
+                } else {
+                    CStr::from_ptr(value).to_str().ok().and_then(|text| text.parse().ok())
+                };
                 release(pairs);
                 bytes.ok_or_else(none)
             };
@@ -270,11 +302,15 @@ fn interface(version: u32) -> Option<*const *const c_void> {
         // SAFETY: the library stays loaded until the process ends; the symbol has this type.
         unsafe {
             let library = dlopen(path.as_ptr(), LAZY | LOADED);
-            let symbol = if library.is_null() { ptr::null_mut() } else { dlsym(library, c"OrtGetApiBase".as_ptr()) };
+            let symbol =
+                if library.is_null() { ptr::null_mut() } else { dlsym(library, c"OrtGetApiBase".as_ptr()) };
             if symbol.is_null() {
                 return None;
             }
-            let base = std::mem::transmute::<*mut c_void, unsafe extern "system" fn() -> *const sys::OrtApiBase>(symbol);
+            let base = std::mem::transmute::<
+                *mut c_void,
+                unsafe extern "system" fn() -> *const sys::OrtApiBase,
+            >(symbol);
             let table = ((*base()).GetApi)(version).cast::<*const c_void>();
             (!table.is_null()).then_some(table)
         }

@@ -56,10 +56,14 @@ impl<'r> Value<'r> {
         match kind {
             sys::ONNXType::ONNX_TYPE_TENSOR => {
                 let described = self.described()?;
-                if described.number == sys::ONNXTensorElementDataType::ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING as i32 {
+                if described.number
+                    == sys::ONNXTensorElementDataType::ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING as i32
+                {
                     return self.strings(described.shape);
                 }
-                Ok(self.array(described)?.map_or(Content::Unread("a tensor of a type that memc does not know"), Content::View))
+                Ok(self
+                    .array(described)?
+                    .map_or(Content::Unread("a tensor of a type that memc does not know"), Content::View))
             }
             sys::ONNXType::ONNX_TYPE_SEQUENCE | sys::ONNXType::ONNX_TYPE_MAP if depth >= MAX_DEPTH => {
                 Ok(Content::Unread("nested too deeply"))
@@ -67,9 +71,13 @@ impl<'r> Value<'r> {
             sys::ONNXType::ONNX_TYPE_SEQUENCE => Ok(match self.count() {
                 // The interface returns only sequences of tensors and of some maps.
                 Err(_) => Content::Unread("a sequence whose elements the runtime does not return"),
-                Ok(count) => Content::Sequence((0..count).map(|at| self.element(at, depth)).collect::<Result<_, _>>()?),
+                Ok(count) => {
+                    Content::Sequence((0..count).map(|at| self.element(at, depth)).collect::<Result<_, _>>()?)
+                }
             }),
-            sys::ONNXType::ONNX_TYPE_MAP => Ok(Content::Map(Box::new((self.element(0, depth)?, self.element(1, depth)?)))),
+            sys::ONNXType::ONNX_TYPE_MAP => {
+                Ok(Content::Map(Box::new((self.element(0, depth)?, self.element(1, depth)?))))
+            }
             sys::ONNXType::ONNX_TYPE_SPARSETENSOR => Ok(Content::Unread("a sparse tensor")),
             _ => Ok(Content::Unread("of a type that memc does not know")),
         }
@@ -102,7 +110,8 @@ impl<'r> Value<'r> {
         let mut kind = 0i32;
         // SAFETY: the value lives; the number is read through an integer, so that an unknown number does
         // not become an invalid enumeration.
-        let status = unsafe { (self.runtime.api().GetValueType)(self.pointer.as_ptr(), (&raw mut kind).cast()) };
+        let status =
+            unsafe { (self.runtime.api().GetValueType)(self.pointer.as_ptr(), (&raw mut kind).cast()) };
         self.runtime.check(WHAT, status)?;
         let known = KINDS.into_iter().find(|known| *known as i32 == kind);
         Ok(Some(known.unwrap_or(sys::ONNXType::ONNX_TYPE_UNKNOWN)))
@@ -133,12 +142,21 @@ impl<'r> Value<'r> {
     /// Borrows the elements of a tensor; `None` for types without a fixed size.
     fn array(&self, Described { number, shape }: Described) -> Result<Option<TensorView<'_>>, Error> {
         let Some(element) = Element::from_onnx(number) else { return Ok(None) };
-        let Some(bytes) = element.bytes(&shape).and_then(|bytes| usize::try_from(bytes).ok()) else { return Ok(None) };
+        let Some(bytes) = element.bytes(&shape).and_then(|bytes| usize::try_from(bytes).ok()) else {
+            return Ok(None);
+        };
         let mut data: *mut c_void = ptr::null_mut();
         // SAFETY: the value is a tensor and lives; shape and type give the number of its bytes.
         let bytes = unsafe {
-            self.runtime.check("read a tensor", (self.runtime.api().GetTensorMutableData)(self.pointer.as_ptr(), &mut data))?;
-            if data.is_null() || bytes == 0 { &[] } else { std::slice::from_raw_parts(data.cast::<u8>(), bytes) }
+            self.runtime.check(
+                "read a tensor",
+                (self.runtime.api().GetTensorMutableData)(self.pointer.as_ptr(), &mut data),
+            )?;
+            if data.is_null() || bytes == 0 {
+                &[]
+            } else {
+                std::slice::from_raw_parts(data.cast::<u8>(), bytes)
+            }
         };
         Ok(Some(TensorView { element, shape, bytes }))
     }
@@ -159,12 +177,19 @@ impl<'r> Value<'r> {
             // The runtime requires a buffer even if all strings are empty.
             let (mut text, mut starts) = (vec![0u8; length.max(1)], vec![0usize; count]);
             let buffer = text.as_mut_ptr().cast();
-            let status = (api.GetStringTensorContent)(self.pointer.as_ptr(), buffer, length, starts.as_mut_ptr(), count);
+            let status = (api.GetStringTensorContent)(
+                self.pointer.as_ptr(),
+                buffer,
+                length,
+                starts.as_mut_ptr(),
+                count,
+            );
             runtime.check(WHAT, status)?;
             (text, starts)
         };
         let ends = starts.iter().copied().skip(1).chain([length]);
-        let elements = starts.iter().zip(ends).map(|(start, end)| text.get(*start..end).unwrap_or_default().to_vec());
+        let elements =
+            starts.iter().zip(ends).map(|(start, end)| text.get(*start..end).unwrap_or_default().to_vec());
         Ok(Content::Strings { elements: elements.collect(), shape })
     }
 
@@ -184,7 +209,9 @@ impl<'r> Value<'r> {
         let position = i32::try_from(position).map_err(|_| nothing(WHAT))?;
         let mut element = ptr::null_mut();
         // SAFETY: the value lives; the returned value is ours to release.
-        let status = unsafe { (self.runtime.api().GetValue)(self.pointer.as_ptr(), position, allocator, &mut element) };
+        let status = unsafe {
+            (self.runtime.api().GetValue)(self.pointer.as_ptr(), position, allocator, &mut element)
+        };
         self.runtime.check(WHAT, status)?;
         let pointer = NonNull::new(element).ok_or_else(|| nothing(WHAT))?;
         Value { runtime: self.runtime, pointer }.content_within(depth + 1)?.into_owned()

@@ -67,8 +67,12 @@ fn damage(layout: &mut Layout, kind: usize, draw: &mut Draw) -> String {
         }
         _ => {
             let kind = if draw.below(2) == 0 { AliasKind::View } else { AliasKind::InPlace };
-            layout.tensors[a].alias =
-                Some(Alias { of: layout.tensors[b].name.clone(), kind, alias_offset: 0, alias_offset_expr: None });
+            layout.tensors[a].alias = Some(Alias {
+                of: layout.tensors[b].name.clone(),
+                kind,
+                alias_offset: 0,
+                alias_offset_expr: None,
+            });
             layout.tensors[a].offset = layout.tensors[b].offset;
             format!("`{}` called {kind:?} of `{}`", layout.tensors[a].name, layout.tensors[b].name)
         }
@@ -99,12 +103,17 @@ fn survive(test: &str, name: &str, count: usize) {
     assert!(memc_check::check(&given, &out, &layout, Default::default()).holds());
     let runtime = runtime();
     let set = inputs::make(&out, &layout, 0).unwrap();
-    let mut player =
-        Player::new(&runtime, &out, &layout, PlayOptions { poison_check: true, any_model: false, ..PlayOptions::default() })
-            .unwrap();
+    let mut player = Player::new(
+        &runtime,
+        &out,
+        &layout,
+        PlayOptions { poison_check: true, any_model: false, ..PlayOptions::default() },
+    )
+    .unwrap();
     player.play(&set).unwrap();
     let outputs = player.outputs().unwrap().into_iter();
-    let expected = outputs.map(|(name, content)| (name, Array::of(&content.tensor().unwrap()).unwrap())).collect();
+    let expected =
+        outputs.map(|(name, content)| (name, Array::of(&content.tensor().unwrap()).unwrap())).collect();
     drop(player);
     let mut draw = Draw(7);
     let mut harmless = Vec::new();
@@ -113,7 +122,10 @@ fn survive(test: &str, name: &str, count: usize) {
         let what = damage(&mut damaged, round % 3, &mut draw);
         let report = memc_check::check(&given, &out, &damaged, Default::default());
         assert!(!report.holds(), "round {round}, {what}: the checker finds nothing");
-        assert!(shows(&runtime, &out, &damaged, &set, &expected, false), "round {round}, {what}: the player finds nothing");
+        assert!(
+            shows(&runtime, &out, &damaged, &set, &expected, false),
+            "round {round}, {what}: the player finds nothing"
+        );
         if !shows(&runtime, &out, &damaged, &set, &expected, true) {
             harmless.push(what);
         }

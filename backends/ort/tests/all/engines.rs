@@ -61,7 +61,8 @@ fn holds(file: &ModelFile) {
     for engines in [2, 3] {
         let (out, layout) = plan(file, |request| request.engines = engines);
         assert!(layout.engines() > 1 && layout.cost.modelled_ns_after < alone.cost.modelled_ns_after);
-        let (found, played) = play(&runtime, (&out, &layout), Some(at_random), runs()).expect("several engines play");
+        let (found, played) =
+            play(&runtime, (&out, &layout), Some(at_random), runs()).expect("several engines play");
         assert_eq!(found, expected, "{engines} engines");
         assert_eq!(played.engines.iter().map(|engine| engine.steps).sum::<usize>(), layout.schedule.len());
         assert_eq!(played.bytes_outside(), 0);
@@ -98,7 +99,10 @@ fn a_lost_wait_is_noticed_if_the_other_engine_is_slow() {
         let lost = damaged.sync.remove(wait);
         SLOW.store(lost.after as usize, Ordering::Relaxed);
         let found = play(&runtime, (&out, &damaged), Some(slow), 1);
-        assert!(found.as_ref().map_or(true, |(found, _)| *found != expected), "{lost:?} is lost, and nothing happens");
+        assert!(
+            found.as_ref().map_or(true, |(found, _)| *found != expected),
+            "{lost:?} is lost, and nothing happens"
+        );
     }
 }
 

@@ -11,11 +11,12 @@ use memc_onnx_proto::ModelFile;
 use memc_onnx_proto::onnx::attribute_proto::AttributeType;
 use memc_onnx_proto::onnx::type_proto::{Map, Optional, Sequence, Tensor, Value};
 use memc_onnx_proto::onnx::{
-    AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, TypeProto, ValueInfoProto,
+    AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, TypeProto,
+    ValueInfoProto,
 };
 use memc_ort::{
-    Array, Content, Difference, Element, Error, PlayOptions, Player, SessionOptions, Stock, Subject, Tolerance, Verified,
-    VerifyOptions, Whole, inputs, verify,
+    Array, Content, Difference, Element, Error, PlayOptions, Player, SessionOptions, Stock, Subject,
+    Tolerance, Verified, VerifyOptions, Whole, inputs, verify,
 };
 use support::graph::{FLOAT, INT64, integer, model, node, value};
 use support::{plan, runtime, written};
@@ -50,20 +51,27 @@ fn with(node: NodeProto, attribute: AttributeProto) -> NodeProto {
 
 /// Returns a node that makes an empty optional.
 fn nothing(name: &str, ty: TypeProto) -> NodeProto {
-    let mut attribute = AttributeProto { name: Some("type".to_owned()), tp: Some(ty), ..AttributeProto::default() };
+    let mut attribute =
+        AttributeProto { name: Some("type".to_owned()), tp: Some(ty), ..AttributeProto::default() };
     attribute.set_type(AttributeType::TypeProto);
     with(node("Optional", &[], &[name]), attribute)
 }
 
 fn constant(name: &str, tensor: TensorProto) -> NodeProto {
-    let mut attribute = AttributeProto { name: Some("value".to_owned()), t: Some(tensor), ..AttributeProto::default() };
+    let mut attribute =
+        AttributeProto { name: Some("value".to_owned()), t: Some(tensor), ..AttributeProto::default() };
     attribute.set_type(AttributeType::Tensor);
     with(node("Constant", &[], &[name]), attribute)
 }
 
 fn strings(texts: &[&'static [u8]]) -> TensorProto {
     let string_data = texts.iter().map(|text| (*text).into()).collect();
-    TensorProto { data_type: Some(STRING), dims: vec![texts.len() as i64], string_data, ..TensorProto::default() }
+    TensorProto {
+        data_type: Some(STRING),
+        dims: vec![texts.len() as i64],
+        string_data,
+        ..TensorProto::default()
+    }
 }
 
 fn float(name: &str, number: f32) -> TensorProto {
@@ -178,11 +186,16 @@ fn differences_are_found_in_results_of_every_kind() {
     let (out, layout) = plan(&written("kinds_differ_out", &other), |_| {});
     let found = verified(&given, &out, &layout).unwrap();
     assert!(!found.holds());
-    let differ: Vec<&str> = found.differences.iter().map(|(.., difference)| difference.output.as_str()).collect();
-    for name in ["copy", "digits", "has", "map[0].values", "none", "some[1]", "text", "texts[0]", "texts[1]"] {
+    let differ: Vec<&str> =
+        found.differences.iter().map(|(.., difference)| difference.output.as_str()).collect();
+    for name in ["copy", "digits", "has", "map[0].values", "none", "some[1]", "text", "texts[0]", "texts[1]"]
+    {
         assert!(differ.contains(&name), "{name} in {differ:?}");
     }
-    assert!(!differ.iter().any(|name| matches!(*name, "some[0]" | "map[0].keys" | "few" | "x")), "{differ:?}");
+    assert!(
+        !differ.iter().any(|name| matches!(*name, "some[0]" | "map[0].keys" | "few" | "x")),
+        "{differ:?}"
+    );
 }
 
 #[test]
@@ -225,7 +238,10 @@ fn inputs_that_are_no_arrays_are_refused_by_name() {
         let given = written("kinds_input", &model(graph));
         let (out, layout) = plan(&given, |_| {});
         let error = verified(&given, &out, &layout).expect_err("nobody makes such values");
-        assert!(matches!(&error, Error::NoArray { input, kind: found } if input == "x" && *found == kind), "{error}");
+        assert!(
+            matches!(&error, Error::NoArray { input, kind: found } if input == "x" && *found == kind),
+            "{error}"
+        );
     }
 }
 
@@ -233,7 +249,10 @@ fn inputs_that_are_no_arrays_are_refused_by_name() {
 fn a_size_that_only_the_file_states_is_held_against_the_data() {
     let graph = GraphProto {
         name: Some("claim".to_owned()),
-        node: vec![node("NonZero", &["x"], &["i"]), with(node("Cast", &["i"], &["y"]), integer("to", FLOAT.into()))],
+        node: vec![
+            node("NonZero", &["x"], &["i"]),
+            with(node("Cast", &["i"], &["y"]), integer("to", FLOAT.into())),
+        ],
         input: vec![value("x", FLOAT, Some(&[3, 4]))],
         output: vec![value("y", FLOAT, Some(&[2, 2]))],
         value_info: vec![value("i", INT64, Some(&[2, 2]))],
@@ -251,7 +270,10 @@ fn a_size_that_only_the_file_states_is_held_against_the_data() {
     let error = play(&mut player, [1.0; 12]).expect_err("another size");
     assert!(matches!(&error, Error::Claimed { tensor, claimed, found, .. }
         if tensor == "i" && **claimed == [2, 2] && **found == [2, 12]));
-    assert!(error.to_string().ends_with("the file states [2, 2] for `i`, but this data gives [2, 12]"), "{error}");
+    assert!(
+        error.to_string().ends_with("the file states [2, 2] for `i`, but this data gives [2, 12]"),
+        "{error}"
+    );
     assert_eq!(error.code(), "E0712");
     let two = |at: [usize; 2]| std::array::from_fn(|index| if at.contains(&index) { 1.0 } else { 0.0 });
     play(&mut player, two([3, 7])).expect("the size that is claimed");
@@ -271,12 +293,23 @@ fn arrays_that_fit_nothing_are_refused_before_the_models_run() {
     let refused = |name: &str, element: &str, shape: &[u64]| {
         let element = Element::from_name(element).unwrap();
         let bytes = vec![0; element.bytes(shape).unwrap() as usize];
-        let set = BTreeMap::from([(name.to_owned(), Array::new(element, shape.to_vec(), &bytes).unwrap().unwrap())]);
-        verify(&runtime(), &given, &out, &layout, Some(&set), VerifyOptions::default()).expect_err("it does not fit").to_string()
+        let set = BTreeMap::from([(
+            name.to_owned(),
+            Array::new(element, shape.to_vec(), &bytes).unwrap().unwrap(),
+        )]);
+        verify(&runtime(), &given, &out, &layout, Some(&set), VerifyOptions::default())
+            .expect_err("it does not fit")
+            .to_string()
     };
     assert_eq!(refused("z", "float", &[4]), "graph input `z` is not an input of the model, which has `x`");
-    assert_eq!(refused("x", "double", &[4]), "graph input `x` is float[4] in the plan, but double[4] was given");
-    assert_eq!(refused("x", "float", &[2, 2]), "graph input `x` is float[4] in the plan, but float[2, 2] was given");
+    assert_eq!(
+        refused("x", "double", &[4]),
+        "graph input `x` is float[4] in the plan, but double[4] was given"
+    );
+    assert_eq!(
+        refused("x", "float", &[2, 2]),
+        "graph input `x` is float[4] in the plan, but float[2, 2] was given"
+    );
 }
 
 /// Returns a half-precision sum followed by full-precision operators; with a copy in between if
@@ -339,7 +372,12 @@ fn rounded(number: f32, factor: f32) -> ModelProto {
         node: nodes,
         input: vec![value("x", FLOAT, Some(&[4]))],
         output: vec![value("y", FLOAT, Some(&[4]))],
-        initializer: vec![float("none", 0.0), float("number", number), float("factor", factor), float("scale", 0.5)],
+        initializer: vec![
+            float("none", 0.0),
+            float("number", number),
+            float("factor", factor),
+            float("scale", 0.5),
+        ],
         ..GraphProto::default()
     })
 }
@@ -357,12 +395,17 @@ fn values_behind_integers_one_step_apart_are_rerun_from_equal_integers() {
     };
     let found = against("kinds_steps_1", 0.749_999, 20.0);
     assert!(found.holds(), "{:?}", found.differences);
-    let texts = |rows: &[(u64, Subject, Difference)]| rows.iter().map(|(.., row)| row.to_string()).collect::<Vec<_>>();
+    let texts = |rows: &[(u64, Subject, Difference)]| {
+        rows.iter().map(|(.., row)| row.to_string()).collect::<Vec<_>>()
+    };
     assert_eq!(
         texts(&found.differences),
         ["`q`: 4 of 4 elements differ, by at most 1e0 (5e-1 of the largest of them), within tolerance"]
     );
-    assert!(found.carried.len() == 1 && found.carried[0].2.output == "y" && !found.carried[0].2.is_within(), "{found:?}");
+    assert!(
+        found.carried.len() == 1 && found.carried[0].2.output == "y" && !found.carried[0].2.is_within(),
+        "{found:?}"
+    );
     // First an integer two steps away, then another result computed from an integer one step away.
     for (name, number, factor) in [("kinds_steps_2", 0.2, 20.0), ("kinds_steps_3", 0.749_999, 20.5)] {
         let found = against(name, number, factor);

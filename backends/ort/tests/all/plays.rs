@@ -6,8 +6,8 @@ use crate::support;
 use memc::{Request, Runtime};
 use memc_onnx_proto::ModelFile;
 use memc_onnx_proto::onnx::{
-    AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, SparseTensorProto, TensorProto,
-    attribute_proto::AttributeType,
+    AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, SparseTensorProto,
+    TensorProto, attribute_proto::AttributeType,
 };
 use memc_ort::{Error, PlayOptions, Played, Player, VerifyOptions, inputs, verify};
 use support::graph::{FLOAT, INT64, integer, model, node, value};
@@ -85,13 +85,20 @@ fn scatter_results_overwrite_their_data_operand() {
     };
     let graph = GraphProto {
         name: Some("written".to_owned()),
-        input: vec![value("x", FLOAT, Some(&[64, 4])), value("two", FLOAT, Some(&[2, 4])), value("few", FLOAT, Some(&[1, 2]))],
+        input: vec![
+            value("x", FLOAT, Some(&[64, 4])),
+            value("two", FLOAT, Some(&[2, 4])),
+            value("few", FLOAT, Some(&[1, 2])),
+        ],
         output: vec![value("y", FLOAT, Some(&[64, 4]))],
         initializer: vec![constant("rows", &[2, 1], &[9, 1]), constant("columns", &[1, 2], &[3, 0])],
         node: vec![
             node("Sin", &["x"], &["a"]),
             node("ScatterND", &["a", "rows", "two"], &["b"]),
-            NodeProto { attribute: vec![integer("axis", 1)], ..node("ScatterElements", &["b", "columns", "few"], &["y"]) },
+            NodeProto {
+                attribute: vec![integer("axis", 1)],
+                ..node("ScatterElements", &["b", "columns", "few"], &["y"])
+            },
         ],
         ..GraphProto::default()
     };
@@ -111,7 +118,8 @@ fn a_quantized_network_plays() {
 
 #[test]
 fn inputs_may_lie_in_the_arena() {
-    let played = holds(&corpus("plays_io_arena", "light_squeezenet"), |request| request.io = Some(memc::Io::Arena));
+    let played =
+        holds(&corpus("plays_io_arena", "light_squeezenet"), |request| request.io = Some(memc::Io::Arena));
     assert_eq!(played.bytes_outside(), 0);
 }
 
@@ -125,7 +133,8 @@ fn operators_of_training_builds_are_named_in_one_line() {
     let file = corpus("plays_training_build", "ort_mlp_tiny");
     let (out, layout) = plan(&file, |_| {});
     let runtime = runtime();
-    let error = Player::new(&runtime, &out, &layout, PlayOptions::default()).expect_err("stock builds lack these kernels");
+    let error = Player::new(&runtime, &out, &layout, PlayOptions::default())
+        .expect_err("stock builds lack these kernels");
     let Error::MissingKernels { kernels } = &error else { panic!("{error}") };
     assert!(kernels.contains(&"com.microsoft::ReluGrad".to_owned()), "{kernels:?}");
     assert_eq!(error.to_string().lines().count(), 1);
@@ -182,14 +191,22 @@ fn sparse_constants_play_as_dense_ones() {
     let file = |coordinates: bool| {
         let graph = product(|graph, weights| {
             let taken = (0..400).map(|place| place * 491);
-            let indices: Vec<i64> =
-                if coordinates { taken.flat_map(|place| [place / 96, place % 96]).collect() } else { taken.collect() };
+            let indices: Vec<i64> = if coordinates {
+                taken.flat_map(|place| [place / 96, place % 96]).collect()
+            } else {
+                taken.collect()
+            };
             let dims = if coordinates { vec![400, 2] } else { vec![400] };
-            let indices = TensorProto { dims, data_type: Some(INT64), int64_data: indices, ..TensorProto::default() };
+            let indices =
+                TensorProto { dims, data_type: Some(INT64), int64_data: indices, ..TensorProto::default() };
             let dims = weights.dims.clone();
             let float_data = weights.float_data[..400].to_vec();
             let values = TensorProto { dims: vec![400], float_data, ..weights };
-            graph.sparse_initializer.push(SparseTensorProto { values: Some(values), indices: Some(indices), dims });
+            graph.sparse_initializer.push(SparseTensorProto {
+                values: Some(values),
+                indices: Some(indices),
+                dims,
+            });
         });
         written(if coordinates { "plays_sparse_rows" } else { "plays_sparse" }, &graph)
     };
@@ -202,7 +219,8 @@ fn constants_are_packed_as_in_a_whole_session() {
     let graph = product(|graph, weights| graph.initializer.push(weights));
     holds(&written("plays_constant", &graph), |_| {});
     let graph = product(|graph, weights| {
-        let mut value = AttributeProto { name: Some("value".to_owned()), t: Some(weights), ..AttributeProto::default() };
+        let mut value =
+            AttributeProto { name: Some("value".to_owned()), t: Some(weights), ..AttributeProto::default() };
         value.set_type(AttributeType::Tensor);
         graph.node.push(NodeProto { attribute: vec![value], ..node("Constant", &[], &["w"]) });
     });
@@ -247,7 +265,11 @@ fn half_precision_is_rounded_in_functions_and_beside_omitted_results() {
         domain: Some("own".to_owned()),
         input: vec!["in".to_owned()],
         output: vec!["out".to_owned()],
-        node: vec![node("Exp", &["in"], &["a"]), node("Sqrt", &["a"], &["b"]), node("Mul", &["b", "a"], &["out"])],
+        node: vec![
+            node("Exp", &["in"], &["a"]),
+            node("Sqrt", &["a"], &["b"]),
+            node("Mul", &["b", "a"], &["out"]),
+        ],
         opset_import,
         ..FunctionProto::default()
     };
@@ -266,7 +288,11 @@ fn half_precision_is_rounded_in_functions_and_beside_omitted_results() {
             value("r", FLOAT, Some(&[1, 2, 2])),
         ],
         // An input that is also an output is not the result of a node.
-        output: vec![value("y", HALF, Some(&[64])), value("last", FLOAT, Some(&[1, 2, 2])), value("x", HALF, Some(&[64]))],
+        output: vec![
+            value("y", HALF, Some(&[64])),
+            value("last", FLOAT, Some(&[1, 2, 2])),
+            value("x", HALF, Some(&[64])),
+        ],
         node: vec![call, last],
         ..GraphProto::default()
     });
@@ -318,10 +344,15 @@ fn results_of_unknown_size_lie_outside_and_are_listed() {
         name: Some("unknown".to_owned()),
         input: vec![value("x", FLOAT, Some(&[4, 8]))],
         output: vec![value("y", INT64, None), value("z", FLOAT, Some(&[4, 8]))],
-        node: vec![node("Relu", &["x"], &["a"]), node("NonZero", &["a"], &["y"]), node("Sin", &["a"], &["z"])],
+        node: vec![
+            node("Relu", &["x"], &["a"]),
+            node("NonZero", &["a"], &["y"]),
+            node("Sin", &["a"], &["z"]),
+        ],
         ..GraphProto::default()
     };
-    let played = holds(&written("plays_unknown", &model(graph)), |options| options.import.allow_unbound = true);
+    let played =
+        holds(&written("plays_unknown", &model(graph)), |options| options.import.allow_unbound = true);
     assert_eq!(played.outside.len(), 1);
     assert_eq!((played.outside[0].op.as_str(), played.outside[0].bytes > 0), ("NonZero", true));
 }
@@ -339,7 +370,8 @@ fn bodies_know_the_shapes_that_initializers_outside_state() {
     let branch = |op: &str| {
         // The runtime infers shapes with the axes if the rank of the operand is known, and then refuses
         // a model whose axes are not in the model.
-        let (extents, there) = (node("Shape", &["a"], &["extents"]), node("Unsqueeze", &["extents", "axes"], &["tall"]));
+        let (extents, there) =
+            (node("Shape", &["a"], &["extents"]), node("Unsqueeze", &["extents", "axes"], &["tall"]));
         let back = node("Squeeze", &["tall", "axes"], &["same"]);
         vec![extents, there, back, node(op, &["a"], &["done"]), node("Reshape", &["done", "same"], &["b"])]
     };
@@ -353,8 +385,16 @@ fn bodies_of_models_of_version_3_capture_initializers() {
     given.ir_version = Some(3);
     if let Some(graph) = &mut given.graph {
         graph.input.push(value("axes", INT64, Some(&[1])));
-        for branch in graph.node.iter_mut().flat_map(|node| &mut node.attribute).filter_map(|attribute| attribute.g.as_mut()) {
-            branch.output.iter_mut().for_each(|output| output.r#type = value("b", FLOAT, Some(&[4, 1, 8])).r#type);
+        for branch in graph
+            .node
+            .iter_mut()
+            .flat_map(|node| &mut node.attribute)
+            .filter_map(|attribute| attribute.g.as_mut())
+        {
+            branch
+                .output
+                .iter_mut()
+                .for_each(|output| output.r#type = value("b", FLOAT, Some(&[4, 1, 8])).r#type);
         }
         graph.output = vec![value("y", FLOAT, None)];
     }
@@ -376,7 +416,8 @@ fn either(yes: Vec<NodeProto>, no: Vec<NodeProto>) -> ModelProto {
             output: vec![value(&result, FLOAT, Some(&[4, 8]))],
             ..GraphProto::default()
         };
-        let mut attribute = AttributeProto { name: Some(name.to_owned()), g: Some(body), ..AttributeProto::default() };
+        let mut attribute =
+            AttributeProto { name: Some(name.to_owned()), g: Some(body), ..AttributeProto::default() };
         attribute.set_type(AttributeType::Graph);
         branches.attribute.push(attribute);
     }

@@ -30,7 +30,8 @@ enum Outcome {
 fn write(seed: u64) {
     let Some(folder) = std::env::var_os("MEMC_TO") else { return };
     let made = dynamic(seed);
-    std::fs::write(std::path::Path::new(&folder).join(format!("{seed}.onnx")), made.model.encode_to_vec()).unwrap();
+    std::fs::write(std::path::Path::new(&folder).join(format!("{seed}.onnx")), made.model.encode_to_vec())
+        .unwrap();
     let dims = made.dims.iter().map(|(name, extent)| format!("--dim {name}={extent}"));
     let limits = made.limits.iter().map(|limit| format!("--dim-max {limit}"));
     eprintln!("{seed}: {} {}", dims.chain(limits).collect::<Vec<_>>().join(" "), made.told);
@@ -51,11 +52,14 @@ fn holds(runtime: &Runtime, seed: u64) -> Result<Outcome, String> {
         4 => request.anchors(true),
         _ => request,
     };
-    let given = memc_onnx_proto::ModelFile::from_bytes(made.model.encode_to_vec()).map_err(|error| error.to_string())?;
+    let given = memc_onnx_proto::ModelFile::from_bytes(made.model.encode_to_vec())
+        .map_err(|error| error.to_string())?;
     let planned = match memc::plan(&given, &request) {
         Ok(planned) => planned,
         // A range where an operator does not fit, or an extent is negative; or a limit that no plan keeps.
-        Err(error) if ["E0123", "E0129", "E0301"].contains(&error.diagnostic().code) => return Ok(Outcome::Unfit),
+        Err(error) if ["E0123", "E0129", "E0301"].contains(&error.diagnostic().code) => {
+            return Ok(Outcome::Unfit);
+        }
         Err(error) => return Err(format!("no plan: {error}")),
     };
     let mut bytes = Vec::new();

@@ -18,7 +18,9 @@ use support::{plan, runtime, written};
 /// Returns a value of `rows` symbols or numbers by 4.
 fn rows(name: &str, dims: &[&str]) -> ValueInfoProto {
     let mut info = value(name, FLOAT, Some(&vec![1; dims.len()]));
-    let Some(type_proto::Value::TensorType(tensor)) = &mut info.r#type.as_mut().unwrap().value else { panic!() };
+    let Some(type_proto::Value::TensorType(tensor)) = &mut info.r#type.as_mut().unwrap().value else {
+        panic!()
+    };
     for (dim, text) in tensor.shape.as_mut().unwrap().dim.iter_mut().zip(dims) {
         dim.value = Some(text.parse().map_or_else(|_| Value::DimParam((*text).to_owned()), Value::DimValue));
     }
@@ -27,7 +29,13 @@ fn rows(name: &str, dims: &[&str]) -> ValueInfoProto {
 
 fn number(name: &str, value: f32) -> TensorProto {
     let raw_data = Some(value.to_le_bytes().to_vec().into());
-    TensorProto { name: Some(name.to_owned()), data_type: Some(FLOAT), dims: vec![1], raw_data, ..TensorProto::default() }
+    TensorProto {
+        name: Some(name.to_owned()),
+        data_type: Some(FLOAT),
+        dims: vec![1],
+        raw_data,
+        ..TensorProto::default()
+    }
 }
 
 /// Returns a mean over rows beside a join of `x` of `n` rows and `p` of `batch size` rows: the name is no
@@ -70,15 +78,23 @@ fn point(n: u64, batch: u64) -> Point {
 #[test]
 fn sub_views_move_and_owners_stay() {
     let (_, _, layout) = ranged("range_places");
-    let find = |layout: &Layout, name: &str| layout.tensors.iter().find(|tensor| tensor.name == name).unwrap().clone();
+    let find = |layout: &Layout, name: &str| {
+        layout.tensors.iter().find(|tensor| tensor.name == name).unwrap().clone()
+    };
     let free = find(&layout, "b");
-    assert!(free.alias.as_ref().is_some_and(|alias| alias.alias_offset_expr.as_deref() == Some("16*n")), "{free:?}");
+    assert!(
+        free.alias.as_ref().is_some_and(|alias| alias.alias_offset_expr.as_deref() == Some("16*n")),
+        "{free:?}"
+    );
     for (n, batch) in [(8, 6), (1, 0), (3, 2)] {
         let bound = at(&layout, &point(n, batch)).unwrap();
         let (whole, part) = (find(&bound, "c"), find(&bound, "b"));
         assert_eq!(whole.offset, find(&layout, "c").offset);
         assert_eq!(part.offset, whole.offset.map(|offset| offset + 16 * n));
-        assert_eq!((whole.shape, whole.bytes, part.bytes), (vec![n + batch, 4], 16 * (n + batch), 16 * batch));
+        assert_eq!(
+            (whole.shape, whole.bytes, part.bytes),
+            (vec![n + batch, 4], 16 * (n + batch), 16 * batch)
+        );
         assert_eq!(find(&bound, "d").offset, whole.offset, "written in place");
     }
 }
@@ -117,7 +133,8 @@ fn a_number_of_the_largest_extents_is_found_below_them() {
     let graph = model.graph.as_mut().unwrap();
     let reduce = graph.node.iter_mut().find(|node| node.op_type() == "ReduceMean").unwrap();
     reduce.op_type = Some("ReduceSum".to_owned());
-    *graph.initializer.iter_mut().find(|tensor| tensor.name() == "half").unwrap() = number("half", 0.5 / 56.0);
+    *graph.initializer.iter_mut().find(|tensor| tensor.name() == "half").unwrap() =
+        number("half", 0.5 / 56.0);
     let out = written("range_number_out", &model);
     layout.model.output_sha256 = memc::sha256(out.bytes());
     for entry in layout.schedule.iter_mut().filter(|entry| entry.op == "ReduceMean") {
@@ -130,7 +147,9 @@ fn a_number_of_the_largest_extents_is_found_below_them() {
     let beyond = found.differences.iter().find(|(.., difference)| !difference.is_within()).unwrap();
     assert!(!found.holds() && found.points[0] == point(8, 6) && beyond.0 > 0, "{beyond:?}");
     assert_eq!(found.round(beyond.0), format!("at {}", found.points[beyond.0 as usize]));
-    let at_most = verify(&runtime(), &given, &out, &layout, None, VerifyOptions { at: vec![point(8, 6)], ..options() }).unwrap();
+    let at_most =
+        verify(&runtime(), &given, &out, &layout, None, VerifyOptions { at: vec![point(8, 6)], ..options() })
+            .unwrap();
     assert!(at_most.holds(), "right at the largest extents");
 }
 

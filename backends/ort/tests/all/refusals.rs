@@ -13,7 +13,10 @@ use support::{corpus, folder, plan, runtime, written};
 #[test]
 fn a_library_that_is_named_must_be_there() {
     let error = library::find(Some(Path::new("no/such/library.so"))).expect_err("no file");
-    assert!(matches!(&error, Error::NoLibrary { tried } if tried[0].contains("no/such/library.so")), "{error}");
+    assert!(
+        matches!(&error, Error::NoLibrary { tried } if tried[0].contains("no/such/library.so")),
+        "{error}"
+    );
 }
 
 #[test]
@@ -38,7 +41,10 @@ fn a_layout_of_another_model_is_refused() {
     let (_, layout) = plan(&corpus("refusals_layout_a", "mlp_grad_tiny"), |_| {});
     let (out, _) = plan(&corpus("refusals_layout_b", "mlp_dropout_adam_tiny"), |_| {});
     let runtime = runtime();
-    assert!(matches!(Player::new(&runtime, &out, &layout, PlayOptions::default()), Err(Error::OtherModel { .. })));
+    assert!(matches!(
+        Player::new(&runtime, &out, &layout, PlayOptions::default()),
+        Err(Error::OtherModel { .. })
+    ));
 }
 
 #[test]
@@ -69,12 +75,21 @@ fn inputs_must_be_given_with_type_and_shape() {
     set.insert("x".to_owned(), Array::new(x.element, shape, x.bytes()).unwrap().unwrap());
     assert!(matches!(player.play(&set), Err(Error::Input { input, .. }) if input == "x"));
     let zeros = vec![0; x.bytes().len() * 2];
-    set.insert("x".to_owned(), Array::new(Element::from_name("double").unwrap(), x.shape.clone(), &zeros).unwrap().unwrap());
+    set.insert(
+        "x".to_owned(),
+        Array::new(Element::from_name("double").unwrap(), x.shape.clone(), &zeros).unwrap().unwrap(),
+    );
     assert!(matches!(player.play(&set), Err(Error::Input { input, .. }) if input == "x"));
     set.insert("x".to_owned(), x);
     assert!(player.play(&set).is_ok());
-    set.insert("z".to_owned(), Array::new(Element::from_name("bool").unwrap(), vec![1], &[1]).unwrap().unwrap());
-    assert!(matches!(player.play(&set), Err(Error::Input { input, .. }) if input == "z"), "no input is passed over in silence");
+    set.insert(
+        "z".to_owned(),
+        Array::new(Element::from_name("bool").unwrap(), vec![1], &[1]).unwrap().unwrap(),
+    );
+    assert!(
+        matches!(player.play(&set), Err(Error::Input { input, .. }) if input == "z"),
+        "no input is passed over in silence"
+    );
 }
 
 #[test]
@@ -84,7 +99,8 @@ fn a_kernel_that_fails_names_its_step() {
     let mut player = Player::new(&runtime, &out, &layout, PlayOptions::default()).unwrap();
     let mut set = inputs::make(&out, &layout, 0).unwrap();
     let y = &set["y"];
-    let absurd: Vec<u8> = std::iter::repeat_n(1_000_000i64.to_le_bytes(), y.bytes().len() / 8).flatten().collect();
+    let absurd: Vec<u8> =
+        std::iter::repeat_n(1_000_000i64.to_le_bytes(), y.bytes().len() / 8).flatten().collect();
     let label = Array::new(y.element, y.shape.clone(), &absurd).unwrap().unwrap();
     set.insert("y".to_owned(), label);
     let error = player.play(&set).expect_err("no such class");
@@ -109,9 +125,16 @@ fn an_overlapping_layout_is_refused_under_default_options() {
     let (out, layout) = plan(&corpus("refusals_overlap", "mlp_grad_tiny"), |_| {});
     let runtime = runtime();
     let mut damaged = layout.clone();
-    damaged.tensors.iter_mut().filter(|tensor| tensor.offset.is_some()).for_each(|tensor| tensor.offset = Some(0));
+    damaged
+        .tensors
+        .iter_mut()
+        .filter(|tensor| tensor.offset.is_some())
+        .for_each(|tensor| tensor.offset = Some(0));
     let refused = Player::new(&runtime, &out, &damaged, PlayOptions::default());
-    assert!(matches!(&refused, Err(Error::Tensor { reason, .. }) if reason.contains("shares bytes")), "{refused:?}");
+    assert!(
+        matches!(&refused, Err(Error::Tensor { reason, .. }) if reason.contains("shares bytes")),
+        "{refused:?}"
+    );
 }
 
 #[test]
@@ -132,7 +155,8 @@ fn a_given_model_that_fails_is_no_fault_of_the_plan() {
     let far = Element::from_name("int64").unwrap();
     let bytes: Vec<u8> = [0i64, 9].iter().flat_map(|index| index.to_le_bytes()).collect();
     set.insert("indices".to_owned(), Array::new(far, vec![2], &bytes).unwrap().unwrap());
-    let error = verify(&runtime, &given, &out, &layout, Some(&set), VerifyOptions::default()).expect_err("out of bounds");
+    let error = verify(&runtime, &given, &out, &layout, Some(&set), VerifyOptions::default())
+        .expect_err("out of bounds");
     assert!(matches!(&error, Error::Given { message } if message.contains("indices")), "{error}");
 }
 
@@ -151,8 +175,12 @@ fn models_that_take_no_numbers_are_not_run() {
     let x = Array::new(Element::from_name("float").unwrap(), vec![4], &[0; 16]).unwrap().unwrap();
     let arrays = std::collections::BTreeMap::from([("x".to_owned(), x)]);
     for set in [None, Some(&arrays)] {
-        let error = verify(&runtime, &given, &out, &layout, set, VerifyOptions::default()).expect_err("nobody can give words");
-        assert!(matches!(&error, Error::NoArray { input, kind: "a tensor of strings" } if input == "words"), "{error}");
+        let error = verify(&runtime, &given, &out, &layout, set, VerifyOptions::default())
+            .expect_err("nobody can give words");
+        assert!(
+            matches!(&error, Error::NoArray { input, kind: "a tensor of strings" } if input == "words"),
+            "{error}"
+        );
         assert!(error.help().contains("memc check"));
     }
     let error = inputs::make(&out, &layout, 0).expect_err("nobody can make up words");

@@ -71,7 +71,11 @@ fn layers(sums: usize) -> ModelProto {
 }
 
 /// Returns the model, its rewritten form after `damage`, and the layout of its plan.
-fn damaged(test: &str, model: &ModelProto, damage: impl FnOnce(&mut GraphProto)) -> (ModelFile, ModelFile, Layout) {
+fn damaged(
+    test: &str,
+    model: &ModelProto,
+    damage: impl FnOnce(&mut GraphProto),
+) -> (ModelFile, ModelFile, Layout) {
     let given = written(test, model);
     let (out, mut layout) = plan(&given, |request| request.rewrite.exact = false);
     let mut model = out.model().clone();
@@ -103,17 +107,26 @@ fn the_first_differing_fragment_is_named() {
     assert!(window.window > 1 && window.rules.contains_key("gelu"), "{window:?}");
     let (given, out, layout) = damaged("rewritten_window", &given, |graph| {
         let last = &window.outputs[0].written;
-        let gelu =
-            graph.node.iter_mut().find(|node| node.output[0] == *last && node.op_type() == "Gelu").expect("made by a rule");
+        let gelu = graph
+            .node
+            .iter_mut()
+            .find(|node| node.output[0] == *last && node.op_type() == "Gelu")
+            .expect("made by a rule");
         // Imitate a rule that confuses two activations.
         (gelu.domain, gelu.op_type) = (None, Some("Relu".to_owned()));
     });
     let found = verified(&given, &out, &layout);
     assert!(!found.holds());
-    let named = found.window.unwrap_or_else(|| panic!("no window is named: {:?}, {:?}", found.differences, layout.rewrites));
+    let named = found
+        .window
+        .unwrap_or_else(|| panic!("no window is named: {:?}, {:?}", found.differences, layout.rewrites));
     assert_eq!((named.window, named.rules.as_slice()), (window.window, ["gelu".to_owned()].as_slice()));
     let text = named.to_string();
-    assert!(text.starts_with(&format!("window {} (gelu): `", window.window)) && text.ends_with("beyond tolerance"), "{text}");
+    assert!(
+        text.starts_with(&format!("window {} (gelu): `", window.window))
+            && text.ends_with("beyond tolerance"),
+        "{text}"
+    );
     assert!(found.first.is_some_and(|node| !node.is_empty()));
 }
 
@@ -126,7 +139,8 @@ fn differences_hidden_by_a_softmax_are_found() {
     });
     let found = verified(&given, &out, &layout);
     assert!(!found.holds());
-    let beyond: Vec<_> = found.differences.iter().filter(|(.., difference)| !difference.is_within()).collect();
+    let beyond: Vec<_> =
+        found.differences.iter().filter(|(.., difference)| !difference.is_within()).collect();
     assert!(beyond.iter().all(|(_, subject, _)| *subject == Subject::Softmax), "{beyond:?}");
     assert_eq!(beyond.first().map(|(.., difference)| difference.output.as_str()), Some("sum0"));
 }
@@ -170,10 +184,12 @@ fn scaled_in_halves() -> ModelProto {
 #[test]
 fn values_computed_from_float16_may_differ_by_float16_roundings() {
     let by = |distances: u16| {
-        let (given, out, layout) = damaged(&format!("rewritten_halves_{distances}"), &scaled_in_halves(), |graph| {
-            let one = graph.initializer.iter_mut().find(|tensor| tensor.name() == "one").expect("a factor");
-            one.raw_data = Some((0x3c00 + distances).to_le_bytes().to_vec().into());
-        });
+        let (given, out, layout) =
+            damaged(&format!("rewritten_halves_{distances}"), &scaled_in_halves(), |graph| {
+                let one =
+                    graph.initializer.iter_mut().find(|tensor| tensor.name() == "one").expect("a factor");
+                one.raw_data = Some((0x3c00 + distances).to_le_bytes().to_vec().into());
+            });
         verified(&given, &out, &layout)
     };
     let near = by(6);
@@ -211,7 +227,11 @@ fn values_behind_roundings_to_integers_may_differ_by_steps() {
     let (given, out, layout) = with("factor", 0.71);
     let found = verified(&given, &out, &layout);
     assert!(found.holds() && !found.differences.is_empty(), "{:?}", found.differences);
-    assert!(found.differences.iter().all(|(_, subject, _)| *subject == Subject::Model), "{:?}", found.differences);
+    assert!(
+        found.differences.iter().all(|(_, subject, _)| *subject == Subject::Model),
+        "{:?}",
+        found.differences
+    );
     for (name, value) in [("factor", 0.8), ("other", 0.71)] {
         let (given, out, layout) = with(name, value);
         assert!(!verified(&given, &out, &layout).holds(), "{name}");
@@ -222,10 +242,15 @@ fn values_behind_roundings_to_integers_may_differ_by_steps() {
 /// than their roundings.
 fn cancelled() -> ModelProto {
     const DEPTH: i64 = 512;
-    let element = |index: usize| ((index as u32).wrapping_mul(2_654_435_761) >> 8) as f32 / (1 << 23) as f32 - 1.0;
+    let element =
+        |index: usize| ((index as u32).wrapping_mul(2_654_435_761) >> 8) as f32 / (1 << 23) as f32 - 1.0;
     let turned = |row: usize| (row * 5 + 3) % DEPTH as usize;
     let indices: Vec<u8> = (0..DEPTH as usize).flat_map(|row| (turned(row) as i64).to_le_bytes()).collect();
-    let order = TensorProto { data_type: Some(7), raw_data: Some(indices.into()), ..constant("order", &[DEPTH], |_| 0.0) };
+    let order = TensorProto {
+        data_type: Some(7),
+        raw_data: Some(indices.into()),
+        ..constant("order", &[DEPTH], |_| 0.0)
+    };
     model(GraphProto {
         name: Some("cancelled".to_owned()),
         node: vec![
@@ -254,7 +279,8 @@ fn cancelled() -> ModelProto {
 fn results_that_the_given_model_leaves_open_are_no_defects() {
     let by = |error: f32| {
         let (given, out, layout) = damaged(&format!("rewritten_open_{error:e}"), &cancelled(), |graph| {
-            let signal = graph.initializer.iter_mut().find(|tensor| tensor.name() == "signal").expect("a constant");
+            let signal =
+                graph.initializer.iter_mut().find(|tensor| tensor.name() == "signal").expect("a constant");
             signal.raw_data = constant("signal", &[WIDTH], |_| 1e-3 + error).raw_data;
         });
         verified(&given, &out, &layout)

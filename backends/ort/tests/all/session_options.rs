@@ -18,7 +18,11 @@ macro_rules! compiled {
 }
 
 fn without_blanks(text: &str) -> String {
-    text.lines().filter(|line| !line.trim_start().starts_with("//")).flat_map(str::chars).filter(|c| !c.is_whitespace()).collect()
+    text.lines()
+        .filter(|line| !line.trim_start().starts_with("//"))
+        .flat_map(str::chars)
+        .filter(|c| !c.is_whitespace())
+        .collect()
 }
 
 #[test]
@@ -42,7 +46,9 @@ fn rust_session_options_compile() {
         peak: 4096,
         limit: None,
     };
-    let printed = |recipe| Profile::ORT.session_options(Language::Rust, recipe, needs).expect("the profile has sessions");
+    let printed = |recipe| {
+        Profile::ORT.session_options(Language::Rust, recipe, needs).expect("the profile has sessions")
+    };
     assert_eq!(without_blanks(&printed(Some(Recipe::Smallest))), without_blanks(&code));
     let fast = compiled! { "LIBRARY",
         drop(std::hint::black_box(Vec::<u8>::with_capacity(31 << 20)));

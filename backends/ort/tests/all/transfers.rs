@@ -25,16 +25,23 @@ fn holds(test: &str, name: &str, space: &str, alignment: u64) -> Played {
     let given = corpus(test, name);
     let (out, layout) = plan_with_transfers(&given, space, alignment, 6, 8);
     let report = memc_check::check(&given, &out, &layout, Default::default());
-    let violations: Vec<_> = report.violations.iter().map(|violation| violation.diagnostic.to_string()).collect();
+    let violations: Vec<_> =
+        report.violations.iter().map(|violation| violation.diagnostic.to_string()).collect();
     assert!(report.holds(), "{violations:#?}");
     let runtime = runtime();
     let swap = folder(&format!("{test}_swap"));
     for poison_check in [false, true] {
-        let options = VerifyOptions { rounds: 3, poison_check, swap_folder: Some(swap.clone()), ..VerifyOptions::default() };
+        let options = VerifyOptions {
+            rounds: 3,
+            poison_check,
+            swap_folder: Some(swap.clone()),
+            ..VerifyOptions::default()
+        };
         let found = verify(&runtime, &given, &out, &layout, None, options).expect("everything runs");
         assert!(found.differences.is_empty(), "{:?}, first at {:?}", found.differences, found.first);
     }
-    let options = PlayOptions { swap_folder: Some(swap.clone()), clock: Some(nanoseconds), ..PlayOptions::default() };
+    let options =
+        PlayOptions { swap_folder: Some(swap.clone()), clock: Some(nanoseconds), ..PlayOptions::default() };
     let mut player = Player::new(&runtime, &out, &layout, options).unwrap();
     let files = || std::fs::read_dir(&swap).unwrap().count();
     assert_eq!(files(), usize::from(space == "disk"));
@@ -44,7 +51,8 @@ fn holds(test: &str, name: &str, space: &str, alignment: u64) -> Played {
     assert_eq!(played.moved, layout.transfers.len() * 2);
     assert_eq!(played.bytes_outside(), 0);
     let bytes: u64 = layout.transfers.iter().map(|row| row.bytes).sum();
-    let links: Vec<_> = played.links.iter().map(|link| (link.from.as_str(), link.to.as_str(), link.bytes)).collect();
+    let links: Vec<_> =
+        played.links.iter().map(|link| (link.from.as_str(), link.to.as_str(), link.bytes)).collect();
     assert_eq!(links, [("device", space, bytes), (space, "device", bytes)]);
     assert!(played.links.iter().all(|link| link.busy > 0));
     for arena in &played.arenas {
@@ -99,9 +107,11 @@ fn near_bytes_are_used_again_while_a_value_is_away() {
         let (out, moved) = plan_with_transfers(&given, space, 4096, 2, 1);
         let near = |layout: &Layout| layout.arenas.iter().find(|arena| arena.space == "device").unwrap().size;
         assert_eq!((near(&plain), near(&moved)), (5 * BYTES, 4 * BYTES), "with `a` in {space}");
-        let found = verify(&runtime(), &given, &out, &moved, None, VerifyOptions::default()).expect("everything runs");
+        let found = verify(&runtime(), &given, &out, &moved, None, VerifyOptions::default())
+            .expect("everything runs");
         assert!(found.differences.is_empty(), "{:?}", found.differences);
-        let used = found.played.unwrap().arenas.into_iter().find(|arena| arena.space == "device").unwrap().used;
+        let used =
+            found.played.unwrap().arenas.into_iter().find(|arena| arena.space == "device").unwrap().used;
         assert_eq!(used, 4 * BYTES);
     }
 }
@@ -115,14 +125,22 @@ fn near_bytes_that_are_taken_too_early_are_found() {
     for row in &layout.transfers {
         let mut damaged = layout.clone();
         // End the live range of the far copy before it is read back.
-        let far = damaged.tensors.iter_mut().find(|tensor| tensor.name == format!("{}.far", row.tensor)).unwrap();
+        let far =
+            damaged.tensors.iter_mut().find(|tensor| tensor.name == format!("{}.far", row.tensor)).unwrap();
         far.live[0].end = row.store_step + 1;
         assert!(!memc_check::check(&given, &out, &damaged, Default::default()).holds());
         let options = PlayOptions { poison_check: true, any_model: true, ..PlayOptions::default() };
-        let refused = Player::new(&runtime, &out, &damaged, PlayOptions { any_model: false, ..options.clone() });
+        let refused =
+            Player::new(&runtime, &out, &damaged, PlayOptions { any_model: false, ..options.clone() });
         assert!(matches!(refused, Err(Error::Tensor { .. })));
-        let error = Player::new(&runtime, &out, &damaged, options).unwrap().play(&set).expect_err("the copy is poison");
-        assert!(matches!(&error, Error::Clobbered { tensor, .. } if *tensor == format!("{}.far", row.tensor)), "{error}");
+        let error = Player::new(&runtime, &out, &damaged, options)
+            .unwrap()
+            .play(&set)
+            .expect_err("the copy is poison");
+        assert!(
+            matches!(&error, Error::Clobbered { tensor, .. } if *tensor == format!("{}.far", row.tensor)),
+            "{error}"
+        );
     }
 }
 
@@ -133,7 +151,10 @@ fn a_folder_without_room_for_a_file_is_named() {
     let runtime = runtime();
     let options = PlayOptions { swap_folder: Some("no/such/folder".into()), ..PlayOptions::default() };
     let error = Player::new(&runtime, &out, &layout, options).expect_err("no folder");
-    assert!(matches!(&error, Error::File { path, .. } if path.starts_with(Path::new("no/such/folder"))), "{error}");
+    assert!(
+        matches!(&error, Error::File { path, .. } if path.starts_with(Path::new("no/such/folder"))),
+        "{error}"
+    );
 }
 
 #[test]
@@ -143,6 +164,8 @@ fn a_stock_session_runs_the_functions_of_transfers() {
     assert!(out.model().functions.iter().any(|function| function.name() == "SwapOut"));
     let runtime = runtime();
     let set = inputs::make(&out, &layout, 0).unwrap();
-    let run = |file| memc_ort::Whole::new(&runtime, file, memc_ort::SessionOptions::PLAIN).unwrap().run(&set).unwrap().0;
+    let run = |file| {
+        memc_ort::Whole::new(&runtime, file, memc_ort::SessionOptions::PLAIN).unwrap().run(&set).unwrap().0
+    };
     assert_eq!(memc_ort::digest(&views(&run(&given))), memc_ort::digest(&views(&run(&out))));
 }

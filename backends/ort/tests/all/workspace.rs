@@ -27,14 +27,18 @@ struct Case {
 }
 
 fn integers(name: &str, numbers: &[i64]) -> AttributeProto {
-    let mut attribute = AttributeProto { name: Some(name.to_owned()), ints: numbers.to_vec(), ..AttributeProto::default() };
+    let mut attribute =
+        AttributeProto { name: Some(name.to_owned()), ints: numbers.to_vec(), ..AttributeProto::default() };
     attribute.set_type(AttributeType::Ints);
     attribute
 }
 
 fn word(name: &str, text: &str) -> AttributeProto {
-    let mut attribute =
-        AttributeProto { name: Some(name.to_owned()), s: Some(text.as_bytes().to_vec()), ..AttributeProto::default() };
+    let mut attribute = AttributeProto {
+        name: Some(name.to_owned()),
+        s: Some(text.as_bytes().to_vec()),
+        ..AttributeProto::default()
+    };
     attribute.set_type(AttributeType::String);
     attribute
 }
@@ -62,7 +66,12 @@ fn cases() -> Vec<Case> {
         conv(&[1, 16, 32, 32], &[16, 8, 3, 3], 2, vec![pads(4)]),
         conv(&[3, 16, 32, 32], &[32, 1, 5, 5], 16, vec![]),
         conv(&[2, 4, 40, 48], &[8, 4, 3, 39], 1, vec![]),
-        conv(&[2, 8, 33, 31], &[8, 8, 3, 3], 1, vec![integers("strides", &[2, 3]), integers("dilations", &[2, 1])]),
+        conv(
+            &[2, 8, 33, 31],
+            &[8, 8, 3, 3],
+            1,
+            vec![integers("strides", &[2, 3]), integers("dilations", &[2, 1])],
+        ),
         conv(&[2, 8, 500], &[8, 4, 9], 2, vec![]),
         conv(&[2, 4, 9, 8, 7], &[6, 4, 3, 2, 3], 1, vec![pads(6)]),
         conv(&[2, 2, 6, 5, 4, 5], &[3, 2, 2, 2, 2, 2], 1, vec![]),
@@ -97,12 +106,19 @@ fn kernels_take_the_workspace_that_plans_give_them() {
     let cases = cases();
     let mut graph = GraphProto { name: Some("cases".to_owned()), ..GraphProto::default() };
     for (index, case) in cases.iter().enumerate() {
-        let operands: Vec<String> = (0..case.operands.len()).map(|operand| format!("x{index}_{operand}")).collect();
+        let operands: Vec<String> =
+            (0..case.operands.len()).map(|operand| format!("x{index}_{operand}")).collect();
         let results: Vec<String> = (0..case.results).map(|result| format!("y{index}_{result}")).collect();
         let names = |names: &[String]| names.iter().map(|name| name.to_owned()).collect::<Vec<_>>();
-        graph.input.extend(operands.iter().zip(&case.operands).map(|(name, dims)| value(name, FLOAT, Some(dims))));
+        graph
+            .input
+            .extend(operands.iter().zip(&case.operands).map(|(name, dims)| value(name, FLOAT, Some(dims))));
         graph.output.extend(results.iter().map(|name| value(name, FLOAT, None)));
-        let made = NodeProto { input: names(&operands), output: names(&results), ..node(case.op, &[], &[results[0].as_str()]) };
+        let made = NodeProto {
+            input: names(&operands),
+            output: names(&results),
+            ..node(case.op, &[], &[results[0].as_str()])
+        };
         graph.node.push(NodeProto { attribute: case.attributes.clone(), ..made });
     }
     let file = written("workspace_of_cases", &model(graph));
@@ -115,7 +131,8 @@ fn kernels_take_the_workspace_that_plans_give_them() {
         *planned.entry(tensor.step.unwrap()).or_default() += tensor.bytes;
     }
     let runtime = runtime();
-    let mut player = Player::with_weights_in(&runtime, &out, &layout, PlayOptions::default(), Path::new("")).unwrap();
+    let mut player =
+        Player::with_weights_in(&runtime, &out, &layout, PlayOptions::default(), Path::new("")).unwrap();
     let inputs = Seeded::new(&out, &layout, 7).unwrap();
     let counted = player.profile(&inputs, 1, Clocks { wall: no_clock, processor: no_clock }).unwrap();
     assert_eq!(counted.len(), cases.len());
@@ -124,7 +141,8 @@ fn kernels_take_the_workspace_that_plans_give_them() {
         assert_eq!(row.node, entry.node);
         let planned = planned.get(&(step as u64)).copied().unwrap_or(0);
         if !(row.workspace..=row.workspace + row.workspace / 50 + SLACK).contains(&planned) {
-            wrong.push(format!("{} {}: {planned} bytes planned, {} counted", row.op, row.node, row.workspace));
+            wrong
+                .push(format!("{} {}: {planned} bytes planned, {} counted", row.op, row.node, row.workspace));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

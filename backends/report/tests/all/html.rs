@@ -46,13 +46,20 @@ fn the_data_is_the_plan() {
 #[test]
 fn hostile_names_are_text_everywhere() {
     let layout = plans::hostile();
-    let page = html(&layout, &HtmlOptions { title: "</title><script>alert(1)</script>{{data}}", before: Some(&layout) });
+    let page = html(
+        &layout,
+        &HtmlOptions { title: "</title><script>alert(1)</script>{{data}}", before: Some(&layout) },
+    );
     let markup = |mark: &str| page.matches(mark).count();
-    assert_eq!((markup("<script"), markup("</script>"), markup("</title>"), markup("<img")), (2, 2, 1 + layout.pareto.len(), 0));
+    assert_eq!(
+        (markup("<script"), markup("</script>"), markup("</title>"), markup("<img")),
+        (2, 2, 1 + layout.pareto.len(), 0)
+    );
     // The only comment comes from the template.
     assert_eq!((markup("<!--"), markup("\u{2028}")), (1, 0));
     let data = data(&page);
-    let names: Vec<&str> = data["plans"][1]["tensors"].as_array().unwrap().iter().map(|row| row[0].as_str().unwrap()).collect();
+    let names: Vec<&str> =
+        data["plans"][1]["tensors"].as_array().unwrap().iter().map(|row| row[0].as_str().unwrap()).collect();
     for tensor in layout.tensors.iter().filter(|tensor| tensor.space.is_some()) {
         assert!(names.contains(&tensor.name.as_str()), "{}", tensor.name);
     }
@@ -61,7 +68,10 @@ fn hostile_names_are_text_everywhere() {
 #[test]
 fn encoded_values_are_on_the_page() {
     let text = page(&plans::encoded());
-    assert!(text.contains("<h2>Encoded values</h2>") && text.contains("<td>bits</td><td class=\"num\">2</td>"), "{text}");
+    assert!(
+        text.contains("<h2>Encoded values</h2>") && text.contains("<td>bits</td><td class=\"num\">2</td>"),
+        "{text}"
+    );
     assert!(text.contains("<td>lossy</td>") && text.contains("<td>exact</td>"));
     assert!(!page(&plans::timed()).contains("Encoded values"));
 }
@@ -73,7 +83,10 @@ fn budgets_and_searches_are_on_the_page() {
         assert!(page.contains(part), "{part}");
     }
     let plan = &data(&page)["plans"][0];
-    assert_eq!((plan["decisions"].as_array().unwrap().len(), plan["times"].as_array().unwrap().len()), (2, 18));
+    assert_eq!(
+        (plan["decisions"].as_array().unwrap().len(), plan["times"].as_array().unwrap().len()),
+        (2, 18)
+    );
     // Without budgets and searches, the page has neither section.
     let plain = html(&plans::block(), &HtmlOptions::default());
     assert!(!plain.contains("<svg ") && !plain.contains("Searches"));
@@ -83,7 +96,8 @@ fn budgets_and_searches_are_on_the_page() {
 fn axes_of_the_plot_have_round_numbers() {
     let page = page(&plans::timed());
     let plot = page.split_once("<svg ").unwrap().1.split_once("</svg>").unwrap().0;
-    let labels: Vec<&str> = plot.split("<text ").skip(1).map(|text| text.split(['>', '<']).nth(1).unwrap()).collect();
+    let labels: Vec<&str> =
+        plot.split("<text ").skip(1).map(|text| text.split(['>', '<']).nth(1).unwrap()).collect();
     let (times, budgets): (Vec<&str>, Vec<&str>) = labels.into_iter().partition(|label| label.ends_with('%'));
     assert_eq!(budgets, ["512 KiB", "640 KiB", "768 KiB", "896 KiB"]);
     assert_eq!(times, ["+0 %", "+5 %", "+10 %"]);
@@ -92,9 +106,10 @@ fn axes_of_the_plot_have_round_numbers() {
 #[test]
 fn options_stand_on_the_page_in_words() {
     let mut layout = plans::block();
-    layout.options = [("alias_state", "true"), ("exact", "false"), ("budget", "1048576"), ("runtime", "player")]
-        .map(|(key, value)| (key.to_owned(), value.to_owned()))
-        .into();
+    layout.options =
+        [("alias_state", "true"), ("exact", "false"), ("budget", "1048576"), ("runtime", "player")]
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .into();
     let page = page(&layout);
     let about = page.split_once("<p class=\"about\">").unwrap().1.split_once("</p>").unwrap().0;
     for part in ["new values of state overwrite the old ones", "budget 1.0 MiB", "for memc run"] {
@@ -106,7 +121,15 @@ fn options_stand_on_the_page_in_words() {
 #[test]
 fn the_script_never_makes_markup_of_text() {
     let page = page(&plans::block());
-    for way in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "DOMParser"] {
+    for way in [
+        "innerHTML",
+        "outerHTML",
+        "insertAdjacentHTML",
+        "document.write",
+        "eval(",
+        "new Function",
+        "DOMParser",
+    ] {
         assert!(!script(&page).contains(way), "{way}");
     }
 }
@@ -114,7 +137,8 @@ fn the_script_never_makes_markup_of_text() {
 #[test]
 fn the_page_loads_nothing_from_the_network() {
     let page = page(&plans::training(60));
-    for way in ["http:", "https:", "src=", "href=", "@import", "url(", "fetch(", "XMLHttpRequest", "import("] {
+    for way in ["http:", "https:", "src=", "href=", "@import", "url(", "fetch(", "XMLHttpRequest", "import("]
+    {
         assert!(!page.contains(way), "{way}");
     }
     assert!(page.contains("default-src 'none'"));
@@ -126,10 +150,11 @@ fn tags_are_balanced_and_no_mark_is_left() {
         let page = page(&layout);
         let markup: String = page.replace(script(&page), "").replace(&data(&page).to_string(), "");
         for tag in [
-            "html", "head", "body", "style", "script", "div", "dl", "dt", "dd", "main", "section", "aside", "table", "h1", "svg",
-            "text", "tr", "td",
+            "html", "head", "body", "style", "script", "div", "dl", "dt", "dd", "main", "section", "aside",
+            "table", "h1", "svg", "text", "tr", "td",
         ] {
-            let opened = markup.matches(&format!("<{tag}>")).count() + markup.matches(&format!("<{tag} ")).count();
+            let opened =
+                markup.matches(&format!("<{tag}>")).count() + markup.matches(&format!("<{tag} ")).count();
             assert_eq!(opened, markup.matches(&format!("</{tag}>")).count(), "{tag}");
         }
         assert!(!markup.contains("{{") && !markup.contains("}}"));
@@ -143,7 +168,12 @@ fn pages_stay_small() {
     let layout = plans::training(3000);
     let large = page(&layout);
     assert!(layout.tensors.len() > 3500);
-    assert!(large.len() < 250 * layout.tensors.len(), "{} bytes for {} tensors", large.len(), layout.tensors.len());
+    assert!(
+        large.len() < 250 * layout.tensors.len(),
+        "{} bytes for {} tensors",
+        large.len(),
+        layout.tensors.len()
+    );
     assert_eq!(large, page(&layout));
 }
 

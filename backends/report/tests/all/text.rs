@@ -64,21 +64,31 @@ fn encoded_values_have_a_row_for_each_form() {
     let layout = plans::encoded();
     let size = |name: &str| layout.tensors.iter().find(|tensor| tensor.name == name).unwrap().bytes;
     let summary: Value = serde_json::from_str(&json(&layout)).unwrap();
-    let [exact, lossy, weights] = summary["encodings"].as_array().unwrap().as_slice() else { panic!("{}", summary["encodings"]) };
+    let [exact, lossy, weights] = summary["encodings"].as_array().unwrap().as_slice() else {
+        panic!("{}", summary["encodings"])
+    };
     let rows = &layout.encodings;
-    let (wide, code) = (size(&rows[1].of) + size(&rows[3].of), size(&rows[1].code[0]) + size(&rows[3].code[0]));
+    let (wide, code) =
+        (size(&rows[1].of) + size(&rows[3].of), size(&rows[1].code[0]) + size(&rows[3].code[0]));
     assert!(wide > code, "{wide} {code}");
     let form = serde_json::json!({"form": "bits", "exact": true, "count": 2, "wide": wide, "encoded": code, "saved": wide - code, "error": null});
     assert_eq!(*exact, form);
-    assert_eq!((&lossy["form"], &lossy["exact"], &lossy["count"]), (&"int8".into(), &false.into(), &1.into()));
+    assert_eq!(
+        (&lossy["form"], &lossy["exact"], &lossy["count"]),
+        (&"int8".into(), &false.into(), &1.into())
+    );
     let form = serde_json::json!({"form": "weights int8", "exact": false, "count": 2, "wide": 3 * 4096, "encoded": 3 * 1088,
         "saved": 3 * (4096 - 1088), "error": 0.0075});
     assert_eq!(*weights, form);
     let screen = text(&layout);
-    let lines: Vec<&str> = screen.lines().skip_while(|line| !line.starts_with("encoded values")).take(4).collect();
+    let lines: Vec<&str> =
+        screen.lines().skip_while(|line| !line.starts_with("encoded values")).take(4).collect();
     assert!(lines[1].starts_with("bits  ") && lines[1].ends_with("  exact"), "{lines:?}");
     assert!(lines[2].starts_with("int8  ") && lines[2].ends_with("  lossy"), "{lines:?}");
-    assert!(lines[3].starts_with("weights int8  ") && lines[3].ends_with("  lossy, by at most 0.75 %"), "{lines:?}");
+    assert!(
+        lines[3].starts_with("weights int8  ") && lines[3].ends_with("  lossy, by at most 0.75 %"),
+        "{lines:?}"
+    );
     assert!(!text(&plans::timed()).contains("encoded values"));
 }
 
@@ -90,7 +100,10 @@ fn decisions_state_bytes_freed_and_time_added() {
     // /branch/a is dropped after step 4 and recomputed at step 11. The maximum of live bytes in between
     // is at step 6.
     let recompute = way("recompute");
-    assert_eq!((&recompute["tensor"], &recompute["freed"]), (&Value::from("/branch/a"), &serde_json::json!([7, 11])));
+    assert_eq!(
+        (&recompute["tensor"], &recompute["freed"]),
+        (&Value::from("/branch/a"), &serde_json::json!([7, 11]))
+    );
     assert_eq!(recompute["cost_ns"], 75_000);
     let (there, bytes) = (recompute["peak_there"].as_u64().unwrap(), recompute["bytes"].as_u64().unwrap());
     assert_eq!(recompute["peak_otherwise"].as_u64(), Some(there + bytes));
@@ -120,7 +133,13 @@ fn an_overwritten_copy_frees_bytes_from_the_end_of_its_original() {
     });
     let decision = |layout: &Layout| -> Value {
         let summary: Value = serde_json::from_str(&json(layout)).unwrap();
-        summary["decisions"].as_array().unwrap().iter().find(|decision| decision["again"] == "/branch/a@1").unwrap().clone()
+        summary["decisions"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|decision| decision["again"] == "/branch/a@1")
+            .unwrap()
+            .clone()
     };
     assert_eq!(decision(&layout)["freed"], serde_json::json!([7, 11]));
     layout.tensors.iter_mut().find(|tensor| tensor.name == "/branch/b").unwrap().live[0].end = 10;
@@ -139,8 +158,10 @@ fn a_node_with_two_results_is_charged_to_the_one_that_frees_more() {
     // Insert it before the larger result in the file.
     layout.tensors.insert(0, smaller);
     let summary: Value = serde_json::from_str(&json(&layout)).unwrap();
-    let costs =
-        |name: &str| summary["decisions"].as_array().unwrap().iter().find(|one| one["again"] == name).unwrap()["cost_ns"].clone();
+    let costs = |name: &str| {
+        summary["decisions"].as_array().unwrap().iter().find(|one| one["again"] == name).unwrap()["cost_ns"]
+            .clone()
+    };
     assert_eq!((costs("/branch/b@1"), costs("/branch/a@1")), (Value::from(0), Value::from(75_000)));
 }
 
@@ -161,8 +182,11 @@ fn trace_of_a_timeline() {
     );
     assert_eq!((&bar("conv3")["tid"], &bar("conv3")["ts"]), (&Value::from(1), &Value::from(860)));
     assert_eq!(bar("conv2a@1")["cat"], "recompute");
-    let counters: std::collections::BTreeSet<&str> =
-        events.iter().filter(|event| event["ph"] == "C").map(|event| event["name"].as_str().unwrap()).collect();
+    let counters: std::collections::BTreeSet<&str> = events
+        .iter()
+        .filter(|event| event["ph"] == "C")
+        .map(|event| event["name"].as_str().unwrap())
+        .collect();
     let expected = ["budget of device", "capacity of device", "live bytes in device", "live bytes in host"];
     assert_eq!(counters.into_iter().collect::<Vec<_>>(), expected);
 }
@@ -235,5 +259,7 @@ fn traces_hold_every_step_and_return_to_zero() {
 #[test]
 fn trace_of_the_block() {
     let trace: Value = serde_json::from_str(&trace(&plans::block())).unwrap();
-    insta::assert_snapshot!(serde_json::to_string_pretty(&trace["traceEvents"].as_array().unwrap()[18..30]).unwrap());
+    insta::assert_snapshot!(
+        serde_json::to_string_pretty(&trace["traceEvents"].as_array().unwrap()[18..30]).unwrap()
+    );
 }

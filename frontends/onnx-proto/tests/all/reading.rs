@@ -116,7 +116,9 @@ fn a_broken_field_is_located() {
     // A node in the graph declares more bytes than the graph has.
     let node = ModelFile::from_bytes(bytes.clone()).unwrap().spans().graph().node(1).unwrap().clone();
     bytes[node.payload.start + 1] = 0x7f;
-    let Err(ReadError::Broken(WireError::FieldTruncated { offset, tag, needed, .. })) = ModelFile::from_bytes(bytes) else {
+    let Err(ReadError::Broken(WireError::FieldTruncated { offset, tag, needed, .. })) =
+        ModelFile::from_bytes(bytes)
+    else {
         panic!("a broken node was accepted");
     };
     assert_eq!((offset, tag, needed), (node.payload.start, 1, 127));
@@ -177,7 +179,10 @@ fn keys_and_varints_are_checked() {
     assert_eq!(first(&[0x0e]), WireError::UnknownWireType { offset: 0, wire_type: 6 });
     assert_eq!(first(&[0x08, 0x80]), WireError::VarintTruncated { offset: 1 });
     assert_eq!(first(&[0xff; 12]), WireError::VarintTooLong { offset: 0 });
-    assert_eq!(first(&[0x0d, 1, 2]), WireError::FieldTruncated { offset: 0, tag: 1, needed: 4, available: 2 });
+    assert_eq!(
+        first(&[0x0d, 1, 2]),
+        WireError::FieldTruncated { offset: 0, tag: 1, needed: 4, available: 2 }
+    );
     let span = wire::fields(b"", 3..9).next().unwrap().unwrap_err();
     assert_eq!(span, WireError::SpanOutside { start: 3, end: 9, len: 0 });
     let scalar = ModelFile::from_bytes(vec![MODEL_GRAPH << 3, 1]).unwrap_err();
@@ -230,7 +235,8 @@ proptest! {
 
 #[test]
 fn an_attribute_in_two_parts_is_reported() {
-    let part = |graph: GraphProto| AttributeProto { g: Some(graph), ..AttributeProto::default() }.encode_to_vec();
+    let part =
+        |graph: GraphProto| AttributeProto { g: Some(graph), ..AttributeProto::default() }.encode_to_vec();
     let mut attribute = graph_attribute("body", body("one")).encode_to_vec();
     attribute.extend(part(body("two")));
     let bytes = field(MODEL_GRAPH, &field(GRAPH_NODE, &field(5, &attribute)));

@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use memc_onnx_proto::onnx::{FunctionProto, ModelProto, TensorProto};
 use memc_onnx_proto::{
-    GraphEdit, ModelEdit, ModelFile, ModelSplice, NodeEdit, NodePiece, SpliceError, TensorSource, attribute_tensor,
+    GraphEdit, ModelEdit, ModelFile, ModelSplice, NodeEdit, NodePiece, SpliceError, TensorSource,
+    attribute_tensor,
 };
 use models::*;
 use prost::Message as _;
@@ -103,7 +104,8 @@ fn an_edit_that_restates_the_model_keeps_every_byte() {
 fn unknown_fields_survive_at_every_level() {
     let file = ModelFile::from_bytes(with_unknown_fields()).unwrap();
     assert_eq!(count(file.bytes(), UNKNOWN), 4);
-    let renamed = NodeEdit { name: Some("renamed".into()), inputs: Some(strings(&["w", "x"])), ..NodeEdit::default() };
+    let renamed =
+        NodeEdit { name: Some("renamed".into()), inputs: Some(strings(&["w", "x"])), ..NodeEdit::default() };
     let nodes = vec![
         NodePiece::Original { index: 1, edit: renamed },
         NodePiece::original(0),
@@ -132,7 +134,8 @@ fn unknown_fields_survive_at_every_level() {
 
 #[test]
 fn model_level_edits() {
-    let function = FunctionProto { name: Some("f".into()), domain: Some("memc".into()), ..FunctionProto::default() };
+    let function =
+        FunctionProto { name: Some("f".into()), domain: Some("memc".into()), ..FunctionProto::default() };
     let edit = ModelEdit {
         ir_version: Some(-1),
         metadata: Some(pairs(&[("memc.peak", "5"), ("license", "MIT")])),
@@ -144,7 +147,9 @@ fn model_level_edits() {
     let mut expected = model();
     expected.ir_version = Some(-1);
     expected.metadata_props = entries(&[("author", "someone"), ("memc.peak", "5"), ("license", "MIT")]);
-    expected.opset_import.push(memc_onnx_proto::onnx::OperatorSetIdProto { domain: Some("memc".into()), version: Some(1) });
+    expected
+        .opset_import
+        .push(memc_onnx_proto::onnx::OperatorSetIdProto { domain: Some("memc".into()), version: Some(1) });
     expected.functions = vec![function];
     assert_eq!(found, expected);
 }
@@ -159,7 +164,11 @@ fn an_absent_ir_version_is_added() {
 
 #[test]
 fn a_node_may_come_twice_and_be_left_out() {
-    let again = NodeEdit { name: Some("add.again".into()), outputs: Some(strings(&["y.again"])), ..NodeEdit::default() };
+    let again = NodeEdit {
+        name: Some("add.again".into()),
+        outputs: Some(strings(&["y.again"])),
+        ..NodeEdit::default()
+    };
     let nodes = vec![NodePiece::original(1), NodePiece::Original { index: 1, edit: again }];
     let found = spliced(&open(&model()), &on_graph(GraphEdit { nodes: Some(nodes), ..GraphEdit::default() }));
     let mut expected = model();
@@ -209,7 +218,10 @@ fn an_attribute_is_replaced_in_its_place() {
 #[test]
 fn bodies_are_edited_in_place() {
     let inner = NodeEdit { name: Some("renamed".into()), ..NodeEdit::default() };
-    let nodes = vec![NodePiece::New(node("pre", "Relu", &["x"], &["p"])), NodePiece::Original { index: 0, edit: inner }];
+    let nodes = vec![
+        NodePiece::New(node("pre", "Relu", &["x"], &["p"])),
+        NodePiece::Original { index: 0, edit: inner },
+    ];
     let edit = GraphEdit { nodes: Some(nodes), ..GraphEdit::default() };
     let edit = NodeEdit { bodies: BTreeMap::from([("else_branch".into(), edit)]), ..NodeEdit::default() };
     let found = spliced(&open(&model()), &on_node(2, edit)).graph.unwrap().node.remove(0);
@@ -228,7 +240,10 @@ fn initializers_are_dropped_and_added() {
     let nameless = TensorProto { name: None, ..tensor("", &[8.0, 9.0]) };
     let edit = GraphEdit {
         dropped_initializers: BTreeSet::from([0]),
-        new_initializers: vec![("c".into(), TensorSource::Span(span)), ("n".into(), TensorSource::Owned(Box::new(nameless)))],
+        new_initializers: vec![
+            ("c".into(), TensorSource::Span(span)),
+            ("n".into(), TensorSource::Owned(Box::new(nameless))),
+        ],
         ..GraphEdit::default()
     };
     let found = spliced(&file, &on_graph(edit)).graph.unwrap();
@@ -253,7 +268,10 @@ fn value_descriptions_are_dropped_added_and_annotated() {
     let mut expected = model().graph.unwrap();
     expected.value_info[0].metadata_props = entries(&[("axis", "0"), ("memc.bytes", "8")]);
     // The order of the entries depends on the position of the last old entry: compare without order.
-    found.value_info[0].metadata_props.iter().for_each(|entry| assert!(expected.value_info[0].metadata_props.contains(entry)));
+    found.value_info[0]
+        .metadata_props
+        .iter()
+        .for_each(|entry| assert!(expected.value_info[0].metadata_props.contains(entry)));
     expected.value_info = vec![found.value_info[0].clone(), value("new")];
     expected.output[0].metadata_props = entries(&[("memc.bytes", "16")]);
     expected.metadata_props = entries(&[("memc.graph", "main")]);
@@ -269,7 +287,8 @@ fn scattered_nodes_move_to_the_place_of_the_first() {
     let file = ModelFile::from_bytes(field(MODEL_GRAPH, &graph)).unwrap();
     assert_eq!(ModelSplice::new(&file, &ModelEdit::default()).unwrap().to_vec(), file.bytes().to_vec());
     let nodes = Some(vec![NodePiece::original(1), NodePiece::original(0)]);
-    let bytes = ModelSplice::new(&file, &on_graph(GraphEdit { nodes, ..GraphEdit::default() })).unwrap().to_vec();
+    let bytes =
+        ModelSplice::new(&file, &on_graph(GraphEdit { nodes, ..GraphEdit::default() })).unwrap().to_vec();
     let mut expected = field(2, b"g");
     expected.extend(field(GRAPH_NODE, &node("b", "Relu", &["y"], &["z"]).encode_to_vec()));
     expected.extend(field(GRAPH_NODE, &node("a", "Relu", &["x"], &["y"]).encode_to_vec()));
@@ -345,24 +364,35 @@ fn bound_extents_keep_all_other_bytes_of_a_type() {
     let bind = |bytes: Vec<u8>, extents: &[Option<i64>]| {
         let dims = BTreeMap::from([("x".to_owned(), extents.to_vec())]);
         let file = ModelFile::from_bytes(bytes).unwrap();
-        ModelSplice::new(&file, &on_graph(GraphEdit { value_dims: dims, ..GraphEdit::default() })).unwrap().to_vec()
+        ModelSplice::new(&file, &on_graph(GraphEdit { value_dims: dims, ..GraphEdit::default() }))
+            .unwrap()
+            .to_vec()
     };
     let (symbol, number) = (field(2, b"N"), vec![8, 5]);
     for unknown in [&[][..], UNKNOWN] {
         let given = symbolic_input(unknown, &symbol);
         assert_eq!(bind(given.clone(), &[Some(5)]), symbolic_input(unknown, &number));
-        assert_eq!(bind(given.clone(), &[None, None, None, Some(4)]), given, "axes that the type does not have");
+        assert_eq!(
+            bind(given.clone(), &[None, None, None, Some(4)]),
+            given,
+            "axes that the type does not have"
+        );
         let both = [symbol.clone(), number.clone()].concat();
         assert_eq!(bind(symbolic_input(unknown, &both), &[Some(5)]), symbolic_input(unknown, &number));
     }
-    let all = ModelFile::from_bytes(bind(symbolic_input(UNKNOWN, &symbol), &[Some(5), None, Some(7)])).unwrap();
-    let open =
-        ModelFile::from_bytes(field(MODEL_GRAPH, &field(11, &[field(1, b"x"), field(2, &field(1, &[8, 1]))].concat()))).unwrap();
+    let all =
+        ModelFile::from_bytes(bind(symbolic_input(UNKNOWN, &symbol), &[Some(5), None, Some(7)])).unwrap();
+    let open = ModelFile::from_bytes(field(
+        MODEL_GRAPH,
+        &field(11, &[field(1, b"x"), field(2, &field(1, &[8, 1]))].concat()),
+    ))
+    .unwrap();
     let shaped = ModelFile::from_bytes(bind(open.bytes().to_vec(), &[Some(5), None, Some(7)])).unwrap();
     let text = |file: &ModelFile| format!("{:?}", file.graph().input[0].r#type);
-    for (file, extents) in
-        [(&all, ["DimValue(5)", "DimValue(3)", "DimValue(7)"]), (&shaped, ["DimValue(5)", "None", "DimValue(7)"])]
-    {
+    for (file, extents) in [
+        (&all, ["DimValue(5)", "DimValue(3)", "DimValue(7)"]),
+        (&shaped, ["DimValue(5)", "None", "DimValue(7)"]),
+    ] {
         let text = text(file);
         assert!(extents.iter().all(|extent| text.contains(extent)), "{text}");
     }

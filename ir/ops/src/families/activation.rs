@@ -101,16 +101,26 @@ mod tests {
     #[test]
     fn relu_follows_elements() {
         assert_eq!(Case::new("Relu", 14).data("i64[3]", "-5,N,9").show(), "i64[3] = {0,N,9}");
-        assert_eq!(Case::new("Relu", 14).data("f32[4]", "-5.0,-0.0,0.0,9.0").show(), "f32[4] = {0.0,?,0.0,9.0}");
+        assert_eq!(
+            Case::new("Relu", 14).data("f32[4]", "-5.0,-0.0,0.0,9.0").show(),
+            "f32[4] = {0.0,?,0.0,9.0}"
+        );
     }
 
     #[test]
     fn clip_follows_elements() {
-        let clip =
-            |low: &str, high: &str| Case::new("Clip", 13).data("i64[3]", "-5,N,9").data("i64[]", low).data("i64[]", high).show();
+        let clip = |low: &str, high: &str| {
+            Case::new("Clip", 13).data("i64[3]", "-5,N,9").data("i64[]", low).data("i64[]", high).show()
+        };
         assert_eq!(clip("-2", "3"), "i64[3] = {-2,min(3,N),3}");
         assert_eq!(clip("0", "?"), "i64[3] = {?,?,?}");
-        assert_eq!(Case::new("Clip", 13).ints_data(&[-5, 9]).input("").data("i64[]", "3").show(), "i64[2] = {-5,3}");
-        assert_eq!(Case::new("Clip", 6).data("f32[2]", "-5.0,9.0").float("min", 0.5).show(), "f32[2] = {0.5,9.0}");
+        assert_eq!(
+            Case::new("Clip", 13).ints_data(&[-5, 9]).input("").data("i64[]", "3").show(),
+            "i64[2] = {-5,3}"
+        );
+        assert_eq!(
+            Case::new("Clip", 6).data("f32[2]", "-5.0,9.0").float("min", 0.5).show(),
+            "f32[2] = {0.5,9.0}"
+        );
     }
 }

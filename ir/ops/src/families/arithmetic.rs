@@ -120,7 +120,14 @@ type IntOp = fn(i64, i64) -> Option<i64>;
 type FloatOp = fn(f64, f64) -> f64;
 type ExprOp = fn(&DimExpr, &DimExpr) -> Option<DimExpr>;
 
-fn binary(element: ElementType, left: &Item, right: &Item, int: IntOp, float: FloatOp, symbolic: ExprOp) -> Item {
+fn binary(
+    element: ElementType,
+    left: &Item,
+    right: &Item,
+    int: IntOp,
+    float: FloatOp,
+    symbolic: ExprOp,
+) -> Item {
     match (left, right) {
         (Item::Int(a), Item::Int(b)) => int_item(element, int(*a, *b)),
         (Item::Float(a), Item::Float(b)) => float_item(element, float(*a, *b)),
@@ -160,7 +167,8 @@ pub(crate) fn div(element: ElementType, left: &Item, right: &Item) -> Item {
     };
     let quotient = binary(element, left, right, i64::checked_div, |a, b| a / b, symbolic);
     // An unknown divisor is at least 1.
-    let by = || right.expr().filter(is_extent_expr).or_else(|| right.upper_expr().map(|_| DimExpr::constant(1)));
+    let by =
+        || right.expr().filter(is_extent_expr).or_else(|| right.upper_expr().map(|_| DimExpr::constant(1)));
     bounded(element, quotient, || left.upper_expr()?.floor_div(&by()?))
 }
 
@@ -171,7 +179,8 @@ pub(crate) fn modulo(element: ElementType, left: &Item, right: &Item) -> Item {
         let rest = a.checked_rem(b)?;
         Some(if rest != 0 && (rest < 0) != (b < 0) { rest + b } else { rest })
     };
-    let symbolic: ExprOp = |a, b| if b.as_constant().is_some() || is_extent_expr(b) { a.modulo(b) } else { None };
+    let symbolic: ExprOp =
+        |a, b| if b.as_constant().is_some() || is_extent_expr(b) { a.modulo(b) } else { None };
     let rest = binary(element, left, right, int, |_, _| f64::NAN, symbolic);
     bounded(element, rest, || {
         let by = right.int().filter(|by| *by > 0 && element.is_integral())?;
@@ -184,11 +193,15 @@ pub(crate) fn modulo(element: ElementType, left: &Item, right: &Item) -> Item {
 pub(crate) fn remainder(element: ElementType, left: &Item, right: &Item) -> Item {
     let exact = |value: i64| value.checked_abs().filter(|magnitude| *magnitude <= EXACT_F64);
     match (left, right) {
-        (Item::Int(a), Item::Int(b)) => int_item(element, exact(*a).zip(exact(*b)).and_then(|_| a.checked_rem(*b))),
+        (Item::Int(a), Item::Int(b)) => {
+            int_item(element, exact(*a).zip(exact(*b)).and_then(|_| a.checked_rem(*b)))
+        }
         (Item::Float(a), Item::Float(b)) => float_item(element, a % b),
         // Remainders of numbers that are never negative do not depend on the rounding.
         _ => match (left.expr(), right.expr()) {
-            (Some(a), Some(b)) if is_extent_expr(&a) && is_extent_expr(&b) => expr_item(element, a.modulo(&b)),
+            (Some(a), Some(b)) if is_extent_expr(&a) && is_extent_expr(&b) => {
+                expr_item(element, a.modulo(&b))
+            }
             _ => Item::Unknown,
         },
     }
@@ -241,7 +254,10 @@ fn whole_power(element: ElementType, base: f64, exponent: &Item) -> Item {
 fn choose(element: ElementType, left: &Item, right: &Item, wanted: Ordering) -> Item {
     if let (Item::Float(a), Item::Float(b)) = (left, right) {
         // The kernel decides which of two zeros wins.
-        if a.is_nan() || b.is_nan() || (*a == 0.0 && *b == 0.0 && a.is_sign_negative() != b.is_sign_negative()) {
+        if a.is_nan()
+            || b.is_nan()
+            || (*a == 0.0 && *b == 0.0 && a.is_sign_negative() != b.is_sign_negative())
+        {
             return Item::Unknown;
         }
     }
@@ -252,7 +268,10 @@ fn choose(element: ElementType, left: &Item, right: &Item, wanted: Ordering) -> 
         None => {
             let Some((left, right)) = left.expr().zip(right.expr()) else { return Item::Unknown };
             let both = vec![left, right];
-            expr_item(element, if wanted == Ordering::Less { DimExpr::min_of(both) } else { DimExpr::max_of(both) })
+            expr_item(
+                element,
+                if wanted == Ordering::Less { DimExpr::min_of(both) } else { DimExpr::max_of(both) },
+            )
         }
     }
 }

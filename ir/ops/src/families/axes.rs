@@ -60,8 +60,10 @@ pub(crate) fn set_of(axes: &[i64], rank: usize) -> Result<Vec<usize>, InferError
     let mut seen = vec![false; rank];
     let mut result = Vec::with_capacity(axes.len().min(rank));
     for axis in axes {
-        let position = normalize_axis(*axis, rank)
-            .ok_or_else(|| InferError::BadAttribute { name: "axes", why: format!("{axis} is out of range for rank {rank}") })?;
+        let position = normalize_axis(*axis, rank).ok_or_else(|| InferError::BadAttribute {
+            name: "axes",
+            why: format!("{axis} is out of range for rank {rank}"),
+        })?;
         if !std::mem::replace(&mut seen[position], true) {
             result.push(position);
         }

@@ -123,7 +123,11 @@ pub(crate) fn zip_items(all: &[&Data], function: impl Fn(&[&Item]) -> Item) -> O
     let dims = broadcast_known(all)?;
     let columns: Vec<Vec<Item>> = all.iter().map(|data| expand(data, &dims)).collect::<Option<_>>()?;
     let count = item_count(&dims)?;
-    Some((0..count).map(|at| function(&columns.iter().map(|column| &column[at]).collect::<Vec<_>>())).collect())
+    Some(
+        (0..count)
+            .map(|at| function(&columns.iter().map(|column| &column[at]).collect::<Vec<_>>()))
+            .collect(),
+    )
 }
 
 /// Computes the elements of result 0 of a two-operand operator, if the elements of both operands are

@@ -26,10 +26,14 @@ fn convert(to: ElementType, item: &Item, ranges: &Ranges) -> Item {
         // Round once: a conversion through binary64 would round twice.
         Item::Int(value) if to == ElementType::Float => Item::Float(f64::from(*value as f32)),
         Item::Int(value) => float_item(to, *value as f64),
-        Item::Float(value) if to == ElementType::Bool => bool_item((!value.is_nan()).then_some(*value != 0.0)),
+        Item::Float(value) if to == ElementType::Bool => {
+            bool_item((!value.is_nan()).then_some(*value != 0.0))
+        }
         // Both bounds are exact in binary64; the upper bound is excluded.
         Item::Float(value)
-            if to.is_integral() && *value > -9_223_372_036_854_775_808.0 && *value < 9_223_372_036_854_775_808.0 =>
+            if to.is_integral()
+                && *value > -9_223_372_036_854_775_808.0
+                && *value < 9_223_372_036_854_775_808.0 =>
         {
             int_item(to, Some(value.trunc() as i64))
         }
@@ -75,7 +79,11 @@ fn bit_cast(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     if let (Some(from_bits), Some(to_bits)) = (ctx.element(0).bits(), to.bits())
         && from_bits != to_bits
     {
-        return Err(InferError::Mismatch { what: "bits an element", left: from_bits.to_string(), right: to_bits.to_string() });
+        return Err(InferError::Mismatch {
+            what: "bits an element",
+            left: from_bits.to_string(),
+            right: to_bits.to_string(),
+        });
     }
     let shape = ctx.shape(0);
     ctx.set_tensor(0, to, shape);
@@ -91,7 +99,11 @@ fn bit_cast(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 }
 
 const fn conversion(name: &'static str, infer: InferFn) -> OpInfo {
-    OpInfo::onnx(name, infer).algebra(Algebra::NONE).in_place(InPlace::Operands(&[0])).view(View::SameType).split(SplitAxes::All)
+    OpInfo::onnx(name, infer)
+        .algebra(Algebra::NONE)
+        .in_place(InPlace::Operands(&[0]))
+        .view(View::SameType)
+        .split(SplitAxes::All)
 }
 
 /// The operators of this family.
@@ -124,13 +136,19 @@ mod tests {
             assert_eq!(Case::new("Cast", 21).data(ty, items).int("to", to).show(), result, "{ty} {items}");
         }
         assert_eq!(Case::new("Cast", 21).input("f32[N]").show(), "error: attribute `to` is missing");
-        assert_eq!(Case::new("Cast", 21).input("f32[N]").int("to", 0).show(), "error: attribute `to`: 0 is not an element type");
+        assert_eq!(
+            Case::new("Cast", 21).input("f32[N]").int("to", 0).show(),
+            "error: attribute `to`: 0 is not an element type"
+        );
         assert_eq!(Case::new("CastLike", 21).data("i64[1]", "3").input("f64[*]").show(), "f64[1] = {3.0}");
     }
 
     #[test]
     fn bit_casts_reinterpret_elements() {
-        assert_eq!(Case::new("BitCast", 26).data("f32[1]", "1.0").int("to", 6).show(), "i32[1] = {1065353216}");
+        assert_eq!(
+            Case::new("BitCast", 26).data("f32[1]", "1.0").int("to", 6).show(),
+            "i32[1] = {1065353216}"
+        );
         assert_eq!(Case::new("BitCast", 26).data("u8[1]", "255").int("to", 3).show(), "i8[1] = {-1}");
         let wider = Case::new("BitCast", 26).input("f32[N]").int("to", 7);
         assert_eq!(wider.show(), "error: bits an element: 32 and 64 do not agree");

@@ -12,7 +12,10 @@ use crate::families::arithmetic::{bool_item, compare, int_item, range, wrap};
 use crate::families::broadcasting::{broadcast_shapes, follow, follow_one};
 use crate::info::{InPlace, InferFn, OpInfo, Scalar, SplitAxes, Work};
 
-fn relation(ctx: &mut Infer<'_>, decide: fn(&Item, &Item, &Ranges) -> Option<bool>) -> Result<(), InferError> {
+fn relation(
+    ctx: &mut Infer<'_>,
+    decide: fn(&Item, &Item, &Ranges) -> Option<bool>,
+) -> Result<(), InferError> {
     ctx.required(1)?;
     broadcast_shapes(ctx, ElementType::Bool)?;
     let ranges = ctx.ranges();
@@ -131,12 +134,15 @@ fn bitwise_not(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 /// Shifts an unsigned integer by less than its width. Kernels differ on all other shifts, which stay
 /// unknown.
 fn shift(element: ElementType, left: bool, value: &Item, by: &Item) -> Item {
-    let (Some(value), Some(by), Some(bits)) = (value.int(), by.int(), element.bits()) else { return Item::Unknown };
+    let (Some(value), Some(by), Some(bits)) = (value.int(), by.int(), element.bits()) else {
+        return Item::Unknown;
+    };
     let unsigned = range(element).is_some_and(|(low, _)| low == 0) && element != ElementType::Bool;
     if !unsigned || !(0..i64::from(bits)).contains(&by) {
         return Item::Unknown;
     }
-    let shifted = if left { u128::from(value.unsigned_abs()) << by } else { u128::from(value.unsigned_abs()) >> by };
+    let shifted =
+        if left { u128::from(value.unsigned_abs()) << by } else { u128::from(value.unsigned_abs()) >> by };
     let kept = shifted & ((1u128 << bits) - 1);
     int_item(element, i64::try_from(kept).ok())
 }
@@ -147,7 +153,10 @@ fn bit_shift(ctx: &mut Infer<'_>) -> Result<(), InferError> {
         Some("LEFT") => true,
         Some("RIGHT") => false,
         Some(other) => {
-            return Err(InferError::BadAttribute { name: "direction", why: format!("`{other}` is neither LEFT nor RIGHT") });
+            return Err(InferError::BadAttribute {
+                name: "direction",
+                why: format!("`{other}` is neither LEFT nor RIGHT"),
+            });
         }
         None => return Err(InferError::MissingAttribute { name: "direction" }),
     };
@@ -178,7 +187,11 @@ fn is_nan(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 }
 
 const fn of(name: &'static str, infer: InferFn, in_place: InPlace, algebra: Algebra) -> OpInfo {
-    OpInfo::onnx(name, infer).algebra(algebra).in_place(in_place).work(Work::PerElement(1)).split(SplitAxes::All)
+    OpInfo::onnx(name, infer)
+        .algebra(algebra)
+        .in_place(in_place)
+        .work(Work::PerElement(1))
+        .split(SplitAxes::All)
 }
 
 /// The operators of this family.
@@ -191,7 +204,8 @@ pub const OPERATORS: &[OpInfo] = &[
     of("BitwiseXor", bitwise_xor, InPlace::Any, Algebra::KEEPS_ZERO.commutes()),
     of("Equal", equal, InPlace::Any, Algebra::FINITE_AT_ZERO.commutes()),
     of("Greater", greater, InPlace::Any, Algebra::KEEPS_ZERO),
-    of("GreaterOrEqual", greater_or_equal, InPlace::Any, Algebra::FINITE_AT_ZERO).scalar(Scalar::PerElement(4)),
+    of("GreaterOrEqual", greater_or_equal, InPlace::Any, Algebra::FINITE_AT_ZERO)
+        .scalar(Scalar::PerElement(4)),
     of("IsInf", is_inf, InPlace::Never, Algebra::KEEPS_ZERO),
     of("IsNaN", is_nan, InPlace::Never, Algebra::KEEPS_ZERO),
     of("Less", less, InPlace::Any, Algebra::KEEPS_ZERO),
@@ -244,7 +258,11 @@ mod tests {
     #[test]
     fn bits_stay_in_their_element_type() {
         let shift = |direction, by| {
-            Case::new("BitShift", 11).data("u8[1]", "200").data("u8[1]", by).string("direction", direction).show()
+            Case::new("BitShift", 11)
+                .data("u8[1]", "200")
+                .data("u8[1]", by)
+                .string("direction", direction)
+                .show()
         };
         assert_eq!(shift("LEFT", "1"), "u8[1] = {144}");
         assert_eq!(shift("RIGHT", "3"), "u8[1] = {25}");

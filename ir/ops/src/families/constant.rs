@@ -10,7 +10,8 @@ use crate::info::{OpInfo, Reads, Work};
 
 fn constant(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     if let Some(tensor) = ctx.tensor_attribute("value") {
-        let fact = Data::from_constant(tensor).map_or_else(|| Fact::tensor(tensor.ty.clone()), Fact::with_data);
+        let fact =
+            Data::from_constant(tensor).map_or_else(|| Fact::tensor(tensor.ty.clone()), Fact::with_data);
         ctx.set(0, fact);
         return Ok(());
     }
@@ -18,9 +19,13 @@ fn constant(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     let number = |value: f32| Item::Float(f64::from(value));
     let (element, rank, items) = match node.attributes.iter().find(|(name, _)| name.starts_with("value_")) {
         Some((_, Attribute::Int(value))) => (ElementType::Int64, 0, vec![Item::Int(*value)]),
-        Some((_, Attribute::Ints(values))) => (ElementType::Int64, 1, values.iter().copied().map(Item::Int).collect()),
+        Some((_, Attribute::Ints(values))) => {
+            (ElementType::Int64, 1, values.iter().copied().map(Item::Int).collect())
+        }
         Some((_, Attribute::Float(value))) => (ElementType::Float, 0, vec![number(*value)]),
-        Some((_, Attribute::Floats(values))) => (ElementType::Float, 1, values.iter().copied().map(number).collect()),
+        Some((_, Attribute::Floats(values))) => {
+            (ElementType::Float, 1, values.iter().copied().map(number).collect())
+        }
         Some((_, Attribute::String(_))) => return string_constant(ctx, &[]),
         Some((_, Attribute::Strings(values))) => return string_constant(ctx, &[values.len() as u64]),
         // A sparse constant: its type is stated by the file.
@@ -72,7 +77,9 @@ fn eye_like(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     }
     let element = match ctx.int_attribute("dtype").map(i32::try_from) {
         Some(Ok(number)) => ElementType::from_onnx(number),
-        Some(Err(_)) => return Err(InferError::BadAttribute { name: "dtype", why: "is not an element type".to_owned() }),
+        Some(Err(_)) => {
+            return Err(InferError::BadAttribute { name: "dtype", why: "is not an element type".to_owned() });
+        }
         None => ctx.element(0),
     };
     let dims = ctx.shape(0).unwrap_or_else(|| vec![Dim::Unknown; 2]);
@@ -83,10 +90,14 @@ fn eye_like(ctx: &mut Infer<'_>) -> Result<(), InferError> {
         other if other.is_integral() => (Item::Int(0), Item::Int(1)),
         _ => return Ok(()),
     };
-    let Some((columns, count)) = known.and_then(|dims| Some((*dims.get(1)? as i64, item_count(&dims)?))) else { return Ok(()) };
+    let Some((columns, count)) = known.and_then(|dims| Some((*dims.get(1)? as i64, item_count(&dims)?)))
+    else {
+        return Ok(());
+    };
     let diagonal = ctx.int("k", 0);
     let on_diagonal = |at: i64| diagonal.checked_add(at / columns) == Some(at % columns);
-    let items = (0..count as i64).map(|at| if on_diagonal(at) { one.clone() } else { zero.clone() }).collect();
+    let items =
+        (0..count as i64).map(|at| if on_diagonal(at) { one.clone() } else { zero.clone() }).collect();
     ctx.set_items(0, items);
     Ok(())
 }
@@ -104,10 +115,13 @@ fn range_extent(element: ElementType, start: &Item, limit: &Item, delta: &Item) 
         (Item::Float(_), Item::Float(_), Item::Float(delta)) => match sub(element, limit, start) {
             // The distance is rounded to the element type, the quotient is not. Far below 2^53 the count
             // is exact. A NaN quotient gives an unknown count.
-            Item::Float(distance) if (distance / delta).ceil() < 1e15 => Dim::Known((distance / delta).ceil().max(0.0) as u64),
+            Item::Float(distance) if (distance / delta).ceil() < 1e15 => {
+                Dim::Known((distance / delta).ceil().max(0.0) as u64)
+            }
             _ => Dim::Unknown,
         },
-        _ => symbolic_extent(start, limit, delta).unwrap_or_else(|| Dim::within(most_steps(start, limit, delta))),
+        _ => symbolic_extent(start, limit, delta)
+            .unwrap_or_else(|| Dim::within(most_steps(start, limit, delta))),
     }
 }
 
@@ -132,7 +146,11 @@ fn symbolic_extent(start: &Item, limit: &Item, delta: &Item) -> Option<Dim> {
         None if delta.as_constant().is_some() || at_least(&delta, &zero) => distance.ceil_div(&delta)?,
         None => return None,
     };
-    if at_least(&steps, &zero) { Some(Dim::from_expr(steps)) } else { DimExpr::max_of(vec![steps, zero]).map(Dim::from_expr) }
+    if at_least(&steps, &zero) {
+        Some(Dim::from_expr(steps))
+    } else {
+        DimExpr::max_of(vec![steps, zero]).map(Dim::from_expr)
+    }
 }
 
 /// Returns the elements of Range. Kernels either multiply or accumulate; both agree only if all numbers
@@ -192,7 +210,10 @@ mod tests {
         assert_eq!(of("value_float", Attribute::Float(0.5)), "f32[] = {0.5}");
         assert_eq!(of("value_floats", Attribute::Floats(Vec::new())), "f32[0] = {}");
         assert_eq!(of("value_strings", Attribute::Strings(vec!["a".into()])), "string[1]");
-        assert_eq!(Case::new("Constant", 21).tensor("value", "i32[1,1]", &[7, 0, 0, 0]).show(), "i32[1,1] = {7}");
+        assert_eq!(
+            Case::new("Constant", 21).tensor("value", "i32[1,1]", &[7, 0, 0, 0]).show(),
+            "i32[1,1] = {7}"
+        );
         assert_eq!(Case::new("Constant", 21).show(), "error: attribute `value` is missing");
     }
 
@@ -200,13 +221,22 @@ mod tests {
     fn shapes_fill_with_one_value() {
         let of = |case: Case| case.show();
         assert_eq!(of(Case::new("ConstantOfShape", 9).ints_data(&[2])), "f32[2] = {0.0,0.0}");
-        assert_eq!(of(Case::new("ConstantOfShape", 9).data("i64[2]", "N,3").tensor("value", "i8[1]", &[1])), "i8[N,3]");
+        assert_eq!(
+            of(Case::new("ConstantOfShape", 9).data("i64[2]", "N,3").tensor("value", "i8[1]", &[1])),
+            "i8[N,3]"
+        );
         assert_eq!(of(Case::new("ConstantOfShape", 9).input("i64[2]")), "f32[?,?]");
         assert_eq!(of(Case::new("ConstantOfShape", 9).data("i64[2]", "?<=7,3")), "f32[?<=7,3]");
         assert_eq!(of(Case::new("ConstantOfShape", 9).input("i64[K]")), "f32[*]");
         assert_eq!(of(Case::new("ConstantOfShape", 9).data("i64[0]", "")), "f32[] = {0.0}");
-        assert_eq!(of(Case::new("ConstantOfShape", 9).ints_data(&[1 << 40, 1 << 40])), "f32[1099511627776,1099511627776]");
-        assert_eq!(of(Case::new("ConstantOfShape", 9).ints_data(&[-2])), "error: operand 0: extent -2 is negative");
+        assert_eq!(
+            of(Case::new("ConstantOfShape", 9).ints_data(&[1 << 40, 1 << 40])),
+            "f32[1099511627776,1099511627776]"
+        );
+        assert_eq!(
+            of(Case::new("ConstantOfShape", 9).ints_data(&[-2])),
+            "error: operand 0: extent -2 is negative"
+        );
     }
 
     #[test]

@@ -31,8 +31,10 @@ pub(crate) fn dropout(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 /// word.
 fn bitmask_dropout(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     like_first(ctx)?;
-    let words =
-        ctx.tensor(0).and_then(memc_ir::TensorType::elements).map_or(Dim::Unknown, |count| Dim::Known(count.div_ceil(32)));
+    let words = ctx
+        .tensor(0)
+        .and_then(memc_ir::TensorType::elements)
+        .map_or(Dim::Unknown, |count| Dim::Known(count.div_ceil(32)));
     ctx.set_dims(1, ElementType::Uint32, vec![words]);
     Ok(())
 }
@@ -53,12 +55,16 @@ pub const OPERATORS: &[OpInfo] = &[
     elementwise("BiasAdd", 2, Algebra::KEEPS_ZERO),
     microsoft("BiasDropout", dropout).work(Work::PerElement(6)).repeat(Repeat::Random),
     // The bias is added in a separate pass: the time measured equals that of an Add and a Gelu.
-    elementwise("BiasGelu", 37, Algebra::KEEPS_ZERO).in_place(InPlace::Operands(&[0])).workspace(contrib_workspace::biased_copy),
+    elementwise("BiasGelu", 37, Algebra::KEEPS_ZERO)
+        .in_place(InPlace::Operands(&[0]))
+        .workspace(contrib_workspace::biased_copy),
     microsoft("BiasSoftmax", like_first).unit_scale().work(Work::PerElement(14)).split(SplitAxes::AllButLast),
     microsoft("BiasSplitGelu", halved).work(Work::PerElement(15)).split(SplitAxes::AllButLast),
     microsoft("BitmaskBiasDropout", bitmask_dropout).work(Work::PerElement(6)).repeat(Repeat::Random),
     microsoft("BitmaskDropout", bitmask_dropout).work(Work::PerElement(4)).repeat(Repeat::Random),
-    elementwise("FastGelu", 12, Algebra::KEEPS_ZERO).in_place(InPlace::Operands(&[0])).workspace(contrib_workspace::biased_copy),
+    elementwise("FastGelu", 12, Algebra::KEEPS_ZERO)
+        .in_place(InPlace::Operands(&[0]))
+        .workspace(contrib_workspace::biased_copy),
     elementwise("GatedAdd", 2, Algebra::KEEPS_ZERO),
     elementwise("Gelu", 26, Algebra::KEEPS_ZERO).in_place(InPlace::Operands(&[0])),
     microsoft("Inverse", like_first).work(Work::Flops(inverse_flops)),
@@ -100,6 +106,9 @@ mod tests {
         assert_eq!(case("BitmaskDropout").input("f32[2,33]").outputs(2).show_all(), "f32[2,33]; u32[3]");
         assert_eq!(case("BitmaskDropout").input("f32[N]").outputs(2).show_all(), "f32[N]; u32[?]");
         let huge = format!("f32[{},{}]", u64::MAX, u64::MAX);
-        assert_eq!(case("BitmaskDropout").input(&huge).wanted(&[false, true]).show_all(), format!("{huge}; u32[?]"));
+        assert_eq!(
+            case("BitmaskDropout").input(&huge).wanted(&[false, true]).show_all(),
+            format!("{huge}; u32[?]")
+        );
     }
 }

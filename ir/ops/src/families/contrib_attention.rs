@@ -3,7 +3,9 @@
 
 use memc_ir::{Dim, ElementType};
 
-use super::contrib_rules::{extent, extent_attribute, last_dim, like_first, microsoft, ranked, scalar_extent};
+use super::contrib_rules::{
+    extent, extent_attribute, last_dim, like_first, microsoft, ranked, scalar_extent,
+};
 use super::contrib_workspace;
 use super::dims::{dim_at, product};
 use crate::context::{Infer, InferError};
@@ -69,7 +71,8 @@ fn packed_projected(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 
 fn packed_heads(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
-    let hidden = if ctx.rank(0) == Some(4) { dim_at(ctx, 0, 1).mul(&dim_at(ctx, 0, 3)) } else { last_dim(ctx, 2) };
+    let hidden =
+        if ctx.rank(0) == Some(4) { dim_at(ctx, 0, 1).mul(&dim_at(ctx, 0, 3)) } else { last_dim(ctx, 2) };
     ctx.set_dims(0, ctx.element(0), vec![dim_at(ctx, 0, 0), hidden]);
     Ok(())
 }
@@ -100,10 +103,12 @@ fn set_many_heads(
     let (batch, positions) = (dim_at(ctx, 0, 0), dim_at(ctx, 0, 1));
     let (hidden, keys) = hidden_and_keys(ctx, packed);
     let heads = extent_attribute(ctx, "num_heads");
-    let key_width = if ctx.rank(0) == Some(3) { last_dim(ctx, 0).div(&Dim::Known(packed)) } else { hidden.clone() };
+    let key_width =
+        if ctx.rank(0) == Some(3) { last_dim(ctx, 0).div(&Dim::Known(packed)) } else { hidden.clone() };
     let all = total(ctx, past_key, 2, &keys, shared);
-    let cache =
-        |width: &Dim, past: usize| vec![batch.clone(), heads.clone(), total(ctx, past, 2, &keys, shared), width.div(&heads)];
+    let cache = |width: &Dim, past: usize| {
+        vec![batch.clone(), heads.clone(), total(ctx, past, 2, &keys, shared), width.div(&heads)]
+    };
     let (key_cache, value_cache) = (cache(&key_width, past_key), cache(&hidden, past_value));
     ctx.set_dims(0, element, vec![batch.clone(), positions.clone(), hidden]);
     ctx.set_dims(1, element, key_cache);
@@ -223,19 +228,31 @@ fn gated_delta(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     let result = tokens.map(|(tokens, _)| [tokens, &[heads.clone(), value_width.clone()]].concat());
     ctx.set_tensor(0, ctx.element(0), result);
     // State and updates are in single precision for all element types of queries.
-    ctx.set_dims(1, ElementType::Float, vec![batch.clone(), heads.clone(), value_width.clone(), width.clone()]);
+    ctx.set_dims(
+        1,
+        ElementType::Float,
+        vec![batch.clone(), heads.clone(), value_width.clone(), width.clone()],
+    );
     let key_heads = match ctx.shape(1).as_deref() {
         Some([.., heads, _]) => heads.clone(),
         _ => Dim::Unknown,
     };
     let update = heads.add(&key_heads.mul(&width)).add(&heads.mul(&value_width));
-    ctx.set_dims(2, ElementType::Float, vec![batch, extent(ctx.int("state_update_capacity", 0)).mul(&update)]);
+    ctx.set_dims(
+        2,
+        ElementType::Float,
+        vec![batch, extent(ctx.int("state_update_capacity", 0)).mul(&update)],
+    );
     Ok(())
 }
 
 fn relative_bias(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
-    ctx.set_dims(0, ctx.element(0), vec![Dim::Known(1), dim_at(ctx, 0, 1), scalar_extent(ctx, 1), scalar_extent(ctx, 2)]);
+    ctx.set_dims(
+        0,
+        ctx.element(0),
+        vec![Dim::Known(1), dim_at(ctx, 0, 1), scalar_extent(ctx, 1), scalar_extent(ctx, 2)],
+    );
     Ok(())
 }
 
@@ -269,11 +286,20 @@ impl Sizes {
     fn read(typed: &Typed<'_>) -> Option<Self> {
         let result = typed.output_dims(0)?;
         let [batch, positions, hidden] = result.as_slice() else { return None };
-        let past =
-            [(3, 2), (4, 3), (6, 2)].iter().filter_map(|(index, axis)| typed.input_dims(*index)?.get(*axis).copied()).max();
+        let past = [(3, 2), (4, 3), (6, 2)]
+            .iter()
+            .filter_map(|(index, axis)| typed.input_dims(*index)?.get(*axis).copied())
+            .max();
         let own = typed.input_dims(1).and_then(|dims| (dims.len() == 3).then(|| dims[1]));
-        let present = [(1, 2), (1, 3)].iter().filter_map(|(index, axis)| typed.output_dims(*index)?.get(*axis).copied()).max();
-        let keys = own.unwrap_or(*positions).max(*positions).checked_add(past.unwrap_or(0))?.max(present.unwrap_or(0));
+        let present = [(1, 2), (1, 3)]
+            .iter()
+            .filter_map(|(index, axis)| typed.output_dims(*index)?.get(*axis).copied())
+            .max();
+        let keys = own
+            .unwrap_or(*positions)
+            .max(*positions)
+            .checked_add(past.unwrap_or(0))?
+            .max(present.unwrap_or(0));
         Some(Self { batch: *batch, positions: *positions, keys, hidden: *hidden })
     }
     /// Counts two operations each for the scores and for their product with the values.
@@ -305,7 +331,9 @@ const fn attention(name: &'static str, infer: InferFn) -> OpInfo {
 }
 
 const fn projecting(name: &'static str, infer: InferFn) -> OpInfo {
-    attention(name, infer).work(Work::Flops(projected_flops)).workspace(contrib_workspace::projected_attention)
+    attention(name, infer)
+        .work(Work::Flops(projected_flops))
+        .workspace(contrib_workspace::projected_attention)
 }
 
 /// The operators of this family.
@@ -345,12 +373,26 @@ mod tests {
 
     #[test]
     fn projected_attention_divides_its_weight() {
-        let plain = case("Attention").input("f32[B,S,256]").input("f32[256,768]").input("f32[768]").int("num_heads", 4);
+        let plain = case("Attention")
+            .input("f32[B,S,256]")
+            .input("f32[256,768]")
+            .input("f32[768]")
+            .int("num_heads", 4);
         assert_eq!(plain.outputs(2).show_all(), "f32[B,S,256]; f32[2,B,4,S,64]");
-        let past = case("Attention").input("f32[1,2,8]").input("f32[8,20]").input("").input("").input("f32[2,1,2,5,4]");
+        let past = case("Attention")
+            .input("f32[1,2,8]")
+            .input("f32[8,20]")
+            .input("")
+            .input("")
+            .input("f32[2,1,2,5,4]");
         let past = past.int("num_heads", 2).ints("qkv_hidden_sizes", &[8, 8, 4]).outputs(2).show_all();
         assert_eq!(past, "f32[1,2,4]; f32[2,1,2,7,4]");
-        let shared = case("Attention").input("f32[1,1,8]").input("f32[8,24]").input("").input("").input("f32[2,1,2,99,4]");
+        let shared = case("Attention")
+            .input("f32[1,1,8]")
+            .input("f32[8,24]")
+            .input("")
+            .input("")
+            .input("f32[2,1,2,99,4]");
         let shared = shared.int("num_heads", 2).int("past_present_share_buffer", 1).outputs(2).show_all();
         assert_eq!(shared, "f32[1,1,8]; f32[2,1,2,99,4]");
     }
@@ -365,8 +407,12 @@ mod tests {
         assert_eq!(separate, "f32[B,S,32]; f32[B,4,T,16]; f32[B,4,T,8]; f32[B,4,S,T]");
         assert!(heads(&["f32[2,8,4,3,16]"]).starts_with("f32[2,8,64]; f32[2,4,8,16]"));
         assert!(heads(&["f32[2,8,64]", "f32[2,9,4,2,16]"]).starts_with("f32[2,8,64]; f32[2,4,9,16]"));
-        assert!(heads(&["f32[2,8,64]", "f32[2,4,9,16]", "f32[2,4,9,16]"]).starts_with("f32[2,8,64]; f32[2,4,9,16]"));
-        let past = ["f32[1,1,64]", "f32[1,1,64]", "f32[1,1,64]", "", "", "", "f32[1,4,7,16]", "f32[1,4,7,16]"];
+        assert!(
+            heads(&["f32[2,8,64]", "f32[2,4,9,16]", "f32[2,4,9,16]"])
+                .starts_with("f32[2,8,64]; f32[2,4,9,16]")
+        );
+        let past =
+            ["f32[1,1,64]", "f32[1,1,64]", "f32[1,1,64]", "", "", "", "f32[1,4,7,16]", "f32[1,4,7,16]"];
         assert!(heads(&past).starts_with("f32[1,1,64]; f32[1,4,8,16]; f32[1,4,8,16]"));
         assert_eq!(case("MultiHeadAttention").input("f32[*]").show(), "f32[?,?,?]");
     }
@@ -404,9 +450,17 @@ mod tests {
 
     #[test]
     fn hostile_attributes_leave_extents_unknown() {
-        let zero = case("Attention").input("f32[1,2,8]").input("f32[8,24]").int("num_heads", 0).outputs(2).show_all();
+        let zero = case("Attention")
+            .input("f32[1,2,8]")
+            .input("f32[8,24]")
+            .int("num_heads", 0)
+            .outputs(2)
+            .show_all();
         assert_eq!(zero, "f32[1,2,8]; f32[2,1,0,2,?]");
-        let negative = case("GroupQueryAttention").input("f32[1,2,8]").int("num_heads", i64::MIN).int("kv_num_heads", i64::MAX);
+        let negative = case("GroupQueryAttention")
+            .input("f32[1,2,8]")
+            .int("num_heads", i64::MIN)
+            .int("kv_num_heads", i64::MAX);
         assert_eq!(negative.show(), "f32[1,2,?]");
     }
 }

@@ -50,9 +50,10 @@ fn layout(ctx: &Infer<'_>) -> Layout {
 /// Returns the extents of operand `index`, which must be an image with at least one spatial axis.
 fn image<'c>(ctx: &'c Infer<'_>, index: usize) -> Result<Option<&'c [Dim]>, InferError> {
     match ctx.dims(index) {
-        Some(dims) if dims.len() < 3 => {
-            Err(InferError::BadOperand { operand: index, why: format!("rank {} is not the rank of an image", dims.len()) })
-        }
+        Some(dims) if dims.len() < 3 => Err(InferError::BadOperand {
+            operand: index,
+            why: format!("rank {} is not the rank of an image", dims.len()),
+        }),
         dims => Ok(dims),
     }
 }
@@ -141,7 +142,8 @@ fn transposed_dynamic(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     let rank = dims.len();
     let weight = ranked(ctx, 1, rank)?;
     let channels = weight[1].mul(&extent(ctx.int("group", 1)));
-    let spatial = (0..rank - 2).map(|axis| grown(ctx, axis, rank - 2, &weight[axis + 2], &dims[axis + 2])).collect();
+    let spatial =
+        (0..rank - 2).map(|axis| grown(ctx, axis, rank - 2, &weight[axis + 2], &dims[axis + 2])).collect();
     let result = Layout::First.image(&dims[0], channels, spatial);
     ctx.set_dims(0, element, result);
     Ok(())
@@ -230,7 +232,8 @@ pub(crate) fn convolution_flops(typed: &Typed<'_>) -> Option<u64> {
 /// Counts one operation for each element of the result and each element of the window.
 pub(crate) fn pool_flops(typed: &Typed<'_>) -> Option<u64> {
     let kernel = typed.data().ints("kernel_shape")?;
-    let taps = kernel.iter().try_fold(1u64, |product, extent| product.checked_mul(u64::try_from(*extent).ok()?))?;
+    let taps =
+        kernel.iter().try_fold(1u64, |product, extent| product.checked_mul(u64::try_from(*extent).ok()?))?;
     typed.output_elements()?.checked_mul(taps)
 }
 
@@ -261,7 +264,10 @@ pub const OPERATORS: &[OpInfo] = &[
     pooling("NhwcMaxPool", pool_channels_last).workspace(contrib_workspace::window_pointers),
     pooling("QLinearAveragePool", quantized_pool).rounds().workspace(contrib_workspace::float_copy),
     conv("QLinearConv", quantized_convolution).rounds().workspace(contrib_workspace::quantized_convolution),
-    microsoft("QLinearGlobalAveragePool", quantized_global_pool).rounds().work(Work::PerInputElement(1)).split(SplitAxes::Batch),
+    microsoft("QLinearGlobalAveragePool", quantized_global_pool)
+        .rounds()
+        .work(Work::PerInputElement(1))
+        .split(SplitAxes::Batch),
     conv("VarlenCausalConvWithState", causal_packed).split(SplitAxes::None),
 ];
 
@@ -283,12 +289,19 @@ mod tests {
         let quantized = || operands.iter().fold(case("QLinearConv"), |case, operand| case.input(operand));
         assert_eq!(quantized().string("auto_pad", "SAME_UPPER").show(), "i8[1,4,8,8]");
         assert!(quantized().ints("strides", &[0, 1]).show().starts_with("error: attribute `strides`"));
-        assert!(case("FusedConv").input("f32[3,4]").input("f32[1,1]").show().starts_with("error: operand 0: rank 2"));
+        assert!(
+            case("FusedConv")
+                .input("f32[3,4]")
+                .input("f32[1,1]")
+                .show()
+                .starts_with("error: operand 0: rank 2")
+        );
     }
 
     #[test]
     fn pools_keep_batch_and_channels() {
-        let pool = case("NhwcMaxPool").input("u8[2,8,8,16]").ints("kernel_shape", &[2, 2]).ints("strides", &[2, 2]);
+        let pool =
+            case("NhwcMaxPool").input("u8[2,8,8,16]").ints("kernel_shape", &[2, 2]).ints("strides", &[2, 2]);
         assert_eq!(pool.show(), "u8[2,4,4,16]");
         let global = case("QLinearGlobalAveragePool").input("u8[2,7,7,16]");
         assert_eq!(global.int("channels_last", 1).show(), "u8[2,1,1,16]");
@@ -307,10 +320,15 @@ mod tests {
 
     #[test]
     fn resampling_takes_its_extents_from_the_stating_operand() {
-        let crop = case("CropAndResize").input("f32[1,3,64,64]").input("f32[R,4]").input("i32[R]").data("i32[2]", "7,9");
+        let crop = case("CropAndResize")
+            .input("f32[1,3,64,64]")
+            .input("f32[R,4]")
+            .input("i32[R]")
+            .data("i32[2]", "7,9");
         assert_eq!(crop.show(), "f32[R,3,7,9]");
         assert_eq!(case("GridSample").input("f32[2,3,8,8]").input("f32[2,4,5,2]").show(), "f32[2,3,4,5]");
-        let causal = case("CausalConvWithState").input("f32[B,16,S]").input("f32[16,1,4]").outputs(2).show_all();
+        let causal =
+            case("CausalConvWithState").input("f32[B,16,S]").input("f32[16,1,4]").outputs(2).show_all();
         assert_eq!(causal, "f32[B,16,S]; f32[B,16,3]");
     }
 }

@@ -16,8 +16,10 @@ fn expand_dims(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     let shape = match (ctx.shape(0), ctx.int_scalar(1)) {
         (Some(mut dims), Some(axis)) => {
             let rank = dims.len() + 1;
-            let at = normalize_axis(axis, rank)
-                .ok_or_else(|| InferError::BadOperand { operand: 1, why: format!("{axis} is out of range for rank {rank}") })?;
+            let at = normalize_axis(axis, rank).ok_or_else(|| InferError::BadOperand {
+                operand: 1,
+                why: format!("{axis} is out of range for rank {rank}"),
+            })?;
             dims.insert(at, Dim::Known(1));
             Some(dims)
         }
@@ -39,10 +41,11 @@ fn gather_nd(ctx: &mut Infer<'_>) -> Result<(), InferError> {
         (Some(data), Some(mut indices)) => match indices.pop().as_ref().and_then(Dim::known) {
             Some(depth) => {
                 let depth = usize::try_from(depth).ok().and_then(|depth| depth.checked_add(batch));
-                let rest = depth.and_then(|depth| data.get(depth..)).ok_or_else(|| InferError::BadOperand {
-                    operand: 1,
-                    why: format!("an index is longer than rank {}", data.len()),
-                })?;
+                let rest =
+                    depth.and_then(|depth| data.get(depth..)).ok_or_else(|| InferError::BadOperand {
+                        operand: 1,
+                        why: format!("an index is longer than rank {}", data.len()),
+                    })?;
                 indices.extend_from_slice(rest);
                 Some(indices)
             }
@@ -82,7 +85,9 @@ fn pad(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     };
     let rank = dims.len();
     let grown = match ctx.int_data(1).filter(|pads| pads.len() == rank * 2) {
-        Some(pads) => dims.iter().enumerate().map(|(axis, dim)| padded(dim, pads[axis], pads[axis + rank])).collect(),
+        Some(pads) => {
+            dims.iter().enumerate().map(|(axis, dim)| padded(dim, pads[axis], pads[axis + rank])).collect()
+        }
         None => unknown_dims(rank),
     };
     ctx.set_dims(0, element, grown);
@@ -321,8 +326,14 @@ mod tests {
         assert_eq!(case("ExpandDims").input("f32[2,N]").data("i32[]", "-1").show(), "f32[2,N,1]");
         assert_eq!(case("ExpandDims").input("f32[2,N]").input("i32[]").show(), "f32[?,?,?]");
         assert!(case("ExpandDims").input("f32[2]").data("i32[]", "9").show().starts_with("error: operand 1"));
-        assert_eq!(case("UnfoldTensor").input("f32[2,10]").int("dim", 1).int("size", 4).int("step", 3).show(), "f32[2,3,4]");
-        assert_eq!(case("UnfoldTensor").input("f32[2,10]").int("size", 4).int("step", 0).show(), "f32[2,?,4]");
+        assert_eq!(
+            case("UnfoldTensor").input("f32[2,10]").int("dim", 1).int("size", 4).int("step", 3).show(),
+            "f32[2,3,4]"
+        );
+        assert_eq!(
+            case("UnfoldTensor").input("f32[2,10]").int("size", 4).int("step", 0).show(),
+            "f32[2,?,4]"
+        );
         assert_eq!(case("Rfft").input("f32[N,16]").show(), "f32[N,9,2]");
         assert_eq!(case("Irfft").input("f32[N,9,2]").show(), "f32[N,16]");
         assert_eq!(case("Irfft").input("f32[]").show(), "f32[]");
@@ -332,13 +343,22 @@ mod tests {
     fn indexing_keeps_the_other_axes() {
         assert_eq!(case("GatherND").input("f32[2,3,4]").input("i64[N,2]").show(), "f32[N,4]");
         assert!(case("GatherND").input("f32[2]").input("i64[N,2]").show().starts_with("error: operand 1"));
-        assert!(case("GatherND").input("f32[2]").input("i64[2]").int("batch_dims", -1).show().starts_with("error: operand 1"));
+        assert!(
+            case("GatherND")
+                .input("f32[2]")
+                .input("i64[2]")
+                .int("batch_dims", -1)
+                .show()
+                .starts_with("error: operand 1")
+        );
         assert_eq!(case("TorchEmbedding").input("f32[100,64]").input("i64[B,S]").show(), "f32[B,S,64]");
     }
 
     #[test]
     fn ranges_and_pads_count() {
-        let range = |items: [&str; 3]| items.iter().fold(case("Range"), |case, item| case.data("i64[1]", item)).show();
+        let range = |items: [&str; 3]| {
+            items.iter().fold(case("Range"), |case, item| case.data("i64[1]", item)).show()
+        };
         assert_eq!(range(["2", "9", "3"]), "i64[3]");
         assert_eq!(range(["9", "2", "-3"]), "i64[3]");
         assert_eq!(range(["9", "2", "3"]), "i64[0]");
@@ -354,7 +374,11 @@ mod tests {
         let padding = case("RemovePadding").input("f32[2,4,8]").data("i32[2]", "3,1").outputs(4).show_all();
         assert_eq!(padding, "f32[4,8]; i32[2,4]; i32[3]; i32[1]");
         assert_eq!(case("RestorePadding").input("f32[4,8]").input("i32[2,4]").show(), "f32[2,4,8]");
-        let hash = case("NGramHashMapping").input("i64[B,S]").int("max_ngram_size", 3).int("n_head_per_ngram", 4).outputs(2);
+        let hash = case("NGramHashMapping")
+            .input("i64[B,S]")
+            .int("max_ngram_size", 3)
+            .int("n_head_per_ngram", 4)
+            .outputs(2);
         assert_eq!(hash.show_all(), "i64[B,S,8]; i64[B,2]");
         assert_eq!(case("Unique").input("f32[N]").outputs(3).show_all(), "f32[?]; i64[N]; i64[?]");
     }

@@ -74,13 +74,20 @@ mod tests {
         let greedy = case("GreedySearch").input("i32[B,8]").data("i32[1]", "32").show();
         assert_eq!(greedy, "i32[B,32]");
         let operands = |name: &str| case(name).input("i32[B,8]").data("i32[1]", "32").input("");
-        let beams = operands("BeamSearch").data("i32[1]", "4").data("i32[1]", "2").int("vocab_size", 100).outputs(3);
+        let beams =
+            operands("BeamSearch").data("i32[1]", "4").data("i32[1]", "2").int("vocab_size", 100).outputs(3);
         assert_eq!(beams.show_all(), "i32[B,2,32]; f32[B,2]; f32[24,B,4,100]");
     }
 
     #[test]
     fn recurrent_layers_have_states() {
-        let lstm = case("DynamicQuantizeLSTM").input("f32[S,B,16]").input("i8[2,16,128]").string("direction", "bidirectional");
-        assert_eq!(lstm.int("hidden_size", 32).outputs(3).show_all(), "f32[S,2,B,32]; f32[2,B,32]; f32[2,B,32]");
+        let lstm = case("DynamicQuantizeLSTM")
+            .input("f32[S,B,16]")
+            .input("i8[2,16,128]")
+            .string("direction", "bidirectional");
+        assert_eq!(
+            lstm.int("hidden_size", 32).outputs(3).show_all(),
+            "f32[S,2,B,32]; f32[2,B,32]; f32[2,B,32]"
+        );
     }
 }

@@ -118,17 +118,27 @@ mod tests {
     fn blocked_images_keep_four_axes() {
         let conv = case("Conv").input("f32[1,3,224,224]").input("f32[64,3,7,7]").ints("strides", &[2, 2]);
         assert_eq!(conv.ints("pads", &[3, 3, 3, 3]).show(), "f32[1,64,112,112]");
-        let pool = case("MaxPool").input("f32[1,64,112,112]").ints("kernel_shape", &[3, 3]).ints("strides", &[2, 2]);
+        let pool =
+            case("MaxPool").input("f32[1,64,112,112]").ints("kernel_shape", &[3, 3]).ints("strides", &[2, 2]);
         assert_eq!(pool.ints("pads", &[1, 1, 1, 1]).show(), "f32[1,64,56,56]");
         assert_eq!(case("GlobalAveragePool").input("f32[1,64,7,7]").show(), "f32[1,64,1,1]");
-        assert_eq!(case("Upsample").input("f32[1,16,7,7]").ints("scales", &[1, 1, 2, 2]).show(), "f32[1,16,14,14]");
-        assert_eq!(case("Upsample").input("f32[1,16,7,7]").ints("scales", &[1, 1, -2, i64::MAX]).show(), "f32[1,16,?,?]");
+        assert_eq!(
+            case("Upsample").input("f32[1,16,7,7]").ints("scales", &[1, 1, 2, 2]).show(),
+            "f32[1,16,14,14]"
+        );
+        assert_eq!(
+            case("Upsample").input("f32[1,16,7,7]").ints("scales", &[1, 1, -2, i64::MAX]).show(),
+            "f32[1,16,?,?]"
+        );
     }
 
     #[test]
     fn reordered_channels_are_known_if_all_block_sizes_round_alike() {
         assert_eq!(case("ReorderInput").input("f32[1,64,7,7]").show(), "f32[1,64,7,7]");
-        assert_eq!(case("ReorderInput").input("f32[1,7,7,32]").int("channels_last", 1).show(), "f32[1,32,7,7]");
+        assert_eq!(
+            case("ReorderInput").input("f32[1,7,7,32]").int("channels_last", 1).show(),
+            "f32[1,32,7,7]"
+        );
         assert_eq!(case("ReorderInput").input("f32[1,58,7,7]").show(), "f32[1,64,7,7]");
         assert_eq!(case("ReorderInput").input("f32[1,24,7,7]").show(), "f32[1,?,7,7]");
         assert_eq!(case("ReorderOutput").input("f32[1,64,7,7]").int("channels", 60).show(), "f32[1,60,7,7]");

@@ -112,7 +112,9 @@ const fn normalization(name: &'static str, infer: InferFn) -> OpInfo {
 /// The operators of this family.
 pub const OPERATORS: &[OpInfo] = &[
     normalization("BranchwiseRMSNorm", like_first).split(SplitAxes::Batch),
-    normalization("EmbedLayerNormalization", embedding).reads(Reads::Picked(&[2, 3, 4])).split(SplitAxes::None),
+    normalization("EmbedLayerNormalization", embedding)
+        .reads(Reads::Picked(&[2, 3, 4]))
+        .split(SplitAxes::None),
     normalization("EngramGate", gated_pair).split(SplitAxes::Batch),
     normalization("GatedRMSNorm", like_first),
     normalization("GroupNorm", like_first).split(SplitAxes::Batch),
@@ -149,19 +151,30 @@ mod tests {
 
     #[test]
     fn normalizations_return_statistics_of_rows() {
-        let skip = case("SkipLayerNormalization").input("f16[B,S,768]").input("f16[B,S,768]").input("f16[768]").outputs(4);
+        let skip = case("SkipLayerNormalization")
+            .input("f16[B,S,768]")
+            .input("f16[B,S,768]")
+            .input("f16[768]")
+            .outputs(4);
         assert_eq!(skip.show_all(), "f16[B,S,768]; f32[B,S,1]; f32[B,S,1]; f16[B,S,768]");
         let simplified = Case::new("SimplifiedLayerNormalization", 17).input("f16[2,3,4]").input("f16[3,4]");
-        assert_eq!(simplified.int("axis", 1).int("stash_type", 1).outputs(2).show_all(), "f16[2,3,4]; f32[2,1,1]");
+        assert_eq!(
+            simplified.int("axis", 1).int("stash_type", 1).outputs(2).show_all(),
+            "f16[2,3,4]; f32[2,1,1]"
+        );
         let scalar = Case::new("SimplifiedLayerNormalization", 17).input("f32[]").input("f32[]").show();
         assert_eq!(scalar, "error: attribute `axis`: -1 is out of range for rank 0");
-        let wide = Case::new("SimplifiedLayerNormalization", 17).input("f32[2]").input("f32[2]").int("axis", i64::MIN);
+        let wide = Case::new("SimplifiedLayerNormalization", 17)
+            .input("f32[2]")
+            .input("f32[2]")
+            .int("axis", i64::MIN);
         assert!(wide.show().starts_with("error: attribute `axis`"));
     }
 
     #[test]
     fn embeddings_take_their_width_from_the_table() {
-        let embedding = case("EmbedLayerNormalization").input("i32[B,S]").input("").input("f32[30522,768]").outputs(3);
+        let embedding =
+            case("EmbedLayerNormalization").input("i32[B,S]").input("").input("f32[30522,768]").outputs(3);
         assert_eq!(embedding.show_all(), "f32[B,S,768]; i32[B]; f32[B,S,768]");
     }
 

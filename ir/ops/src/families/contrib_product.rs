@@ -11,7 +11,12 @@ use crate::info::{OpInfo, SplitAxes, Typed, Work};
 use crate::pieces::rules;
 
 /// Infers the matrix product of two operands.
-fn set_product(ctx: &mut Infer<'_>, element: ElementType, left: usize, right: usize) -> Result<(), InferError> {
+fn set_product(
+    ctx: &mut Infer<'_>,
+    element: ElementType,
+    left: usize,
+    right: usize,
+) -> Result<(), InferError> {
     ctx.required(left)?;
     ctx.required(right)?;
     let dims = match (ctx.dims(left), ctx.dims(right)) {
@@ -48,7 +53,12 @@ fn fused(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 }
 
 /// Infers the product of two matrices, transposed per `transA` and `transB`.
-fn set_general(ctx: &mut Infer<'_>, element: ElementType, left: usize, right: usize) -> Result<(), InferError> {
+fn set_general(
+    ctx: &mut Infer<'_>,
+    element: ElementType,
+    left: usize,
+    right: usize,
+) -> Result<(), InferError> {
     ctx.required(left)?;
     ctx.required(right)?;
     let a = ranked(ctx, left, 2)?;
@@ -176,7 +186,8 @@ fn product_flops(typed: &Typed<'_>) -> Option<u64> {
 /// Counts the products of every token with both weight matrices of its `k` experts.
 fn experts_flops(typed: &Typed<'_>) -> Option<u64> {
     let (first, second) = (typed.input_dims(2)?, typed.input_dims(4).or_else(|| typed.input_dims(5))?);
-    let an_expert = |dims: &[u64]| dims.get(1..)?.iter().try_fold(2u64, |product, extent| product.checked_mul(*extent));
+    let an_expert =
+        |dims: &[u64]| dims.get(1..)?.iter().try_fold(2u64, |product, extent| product.checked_mul(*extent));
     let per_token = an_expert(&first)?.checked_add(an_expert(&second)?)?;
     let tokens = typed.output_elements()?.checked_div(*typed.output_dims(0)?.last()?)?;
     let active = u64::try_from(typed.data().int("k", 1)).ok()?;
@@ -190,7 +201,10 @@ const fn matrix(name: &'static str, infer: crate::info::InferFn) -> OpInfo {
 /// The operators of this family.
 pub const OPERATORS: &[OpInfo] = &[
     microsoft("CDist", distances).work(Work::Flops(product_flops)).split(SplitAxes::Batch),
-    matrix("DynamicQuantizeMatMul", product).rounds().workspace(contrib_workspace::quantized_operand).split(SplitAxes::None),
+    matrix("DynamicQuantizeMatMul", product)
+        .rounds()
+        .workspace(contrib_workspace::quantized_operand)
+        .split(SplitAxes::None),
     matrix("FusedGemm", general).runs("MatMul").split(SplitAxes::None),
     matrix("FusedMatMul", fused).runs("MatMul").split(SplitAxes::Rule(rules::product)),
     matrix("FusedMatMulActivation", fused).split(SplitAxes::None),
@@ -201,7 +215,9 @@ pub const OPERATORS: &[OpInfo] = &[
     matrix("MatMulBnb4", packed_weight).split(SplitAxes::Rule(rules::packed_product)),
     matrix("MatMulFpQ4", shape_operand),
     matrix("MatMulInteger16", sixteen_bit),
-    matrix("MatMulIntegerToFloat", to_float).runs("MatMulInteger").workspace(contrib_workspace::quantized_product),
+    matrix("MatMulIntegerToFloat", to_float)
+        .runs("MatMulInteger")
+        .workspace(contrib_workspace::quantized_product),
     matrix("MatMulNBits", packed_weight)
         .rounds()
         .workspace(contrib_workspace::packed_product)
@@ -209,7 +225,10 @@ pub const OPERATORS: &[OpInfo] = &[
     matrix("MatMulNBitsMlp", packed_mlp),
     matrix("MatMulNBitsQkv", packed_qkv),
     microsoft("MoE", like_first).work(Work::Flops(experts_flops)),
-    matrix("QGemm", quantized_general).rounds().workspace(contrib_workspace::requantized_product).split(SplitAxes::None),
+    matrix("QGemm", quantized_general)
+        .rounds()
+        .workspace(contrib_workspace::requantized_product)
+        .split(SplitAxes::None),
     microsoft("QMoE", like_first).work(Work::Flops(experts_flops)),
     matrix("QOrderedMatMul", ordered).rounds().split(SplitAxes::None),
     matrix("SparseToDenseMatMul", sparse).split(SplitAxes::None),
@@ -241,7 +260,13 @@ mod tests {
     fn general_products_are_matrices() {
         let gemm = case("FusedGemm").input("f32[K,M]").input("f32[N,K]").int("transA", 1).int("transB", 1);
         assert_eq!(gemm.show(), "f32[M,N]");
-        assert!(case("FusedGemm").input("f32[1,2,3]").input("f32[3,4]").show().starts_with("error: operand 0: rank 3"));
+        assert!(
+            case("FusedGemm")
+                .input("f32[1,2,3]")
+                .input("f32[3,4]")
+                .show()
+                .starts_with("error: operand 0: rank 3")
+        );
         let float8 = case("GemmFloat8").input("f8e4m3fn[2,3]").input("f8e4m3fn[3,4]").int("dtype", 10).show();
         assert_eq!(float8, "f16[2,4]");
     }
@@ -255,7 +280,8 @@ mod tests {
         };
         assert_eq!(qgemm(""), "f32[2,4]");
         assert_eq!(qgemm("u8[]"), "u8[2,4]");
-        let to_float = case("MatMulIntegerToFloat").input("u8[2,3]").input("u8[3,4]").input("f16[]").input("f16[]");
+        let to_float =
+            case("MatMulIntegerToFloat").input("u8[2,3]").input("u8[3,4]").input("f16[]").input("f16[]");
         assert_eq!(to_float.show(), "f16[2,4]");
         assert_eq!(case("MatMulInteger16").input("i16[2,3]").input("i16[3,4]").show(), "i32[2,4]");
     }
@@ -265,8 +291,12 @@ mod tests {
         let bits = case("MatMulNBits").input("f32[B,S,512]").input("u8[256,16,16]").input("f32[4096]");
         assert_eq!(bits.int("K", 512).int("N", 256).show(), "f32[B,S,256]");
         assert_eq!(case("MatMulNBits").input("f32[4]").input("u8[1,1,1]").int("N", -3).show(), "f32[?]");
-        assert_eq!(case("MatMulFpQ4").input("f32[8,64]").input("u8[9]").ints_data(&[64, 32]).show(), "f32[8,32]");
-        let qkv = case("MatMulNBitsQkv").input("f16[1,8,64]").int("Nq", 64).int("Nkv", 16).outputs(4).show_all();
+        assert_eq!(
+            case("MatMulFpQ4").input("f32[8,64]").input("u8[9]").ints_data(&[64, 32]).show(),
+            "f32[8,32]"
+        );
+        let qkv =
+            case("MatMulNBitsQkv").input("f16[1,8,64]").int("Nq", 64).int("Nkv", 16).outputs(4).show_all();
         assert_eq!(qkv, "f16[1,8,64]; f16[1,8,16]; f16[1,8,16]; f16[1,8,64]");
     }
 

@@ -98,7 +98,8 @@ fn concat(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     let axis = ctx.int_attribute("axis").ok_or(InferError::MissingAttribute { name: "axis" })?;
     let element = first_element(ctx, &[1, 2]);
     ctx.required(2)?;
-    let parts: Option<Vec<&[Dim]>> = (2..ctx.input_count()).step_by(3).map(|operand| ctx.dims(operand)).collect();
+    let parts: Option<Vec<&[Dim]>> =
+        (2..ctx.input_count()).step_by(3).map(|operand| ctx.dims(operand)).collect();
     let Some(parts) = parts else {
         ctx.set_tensor(0, element, None);
         return Ok(());
@@ -107,7 +108,11 @@ fn concat(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     let axis = ctx.axis("axis", axis, joined.len())?;
     for part in &parts[1..] {
         if part.len() != joined.len() {
-            return Err(InferError::Mismatch { what: "ranks", left: joined.len().to_string(), right: part.len().to_string() });
+            return Err(InferError::Mismatch {
+                what: "ranks",
+                left: joined.len().to_string(),
+                right: part.len().to_string(),
+            });
         }
         for (at, (own, other)) in joined.iter_mut().zip(*part).enumerate() {
             if at == axis {
@@ -181,7 +186,9 @@ const fn elementwise(name: &'static str, infer: InferFn, work: u32) -> OpInfo {
 /// The operators of this family.
 pub const OPERATORS: &[OpInfo] = &[
     microsoft("DequantizeBFP", dequantize_blocks).work(Work::PerElement(2)),
-    microsoft("DequantizeLinear", dequantize).work(Work::PerElement(2)).split(SplitAxes::Rule(rules::quantized)),
+    microsoft("DequantizeLinear", dequantize)
+        .work(Work::PerElement(2))
+        .split(SplitAxes::Rule(rules::quantized)),
     microsoft("DequantizeWithOrder", dequantize_ordered).work(Work::PerElement(2)),
     microsoft("GatherBlockQuantized", gather_blocks).work(Work::PerElement(2)).reads(Reads::Picked(&[0, 2])),
     elementwise("MulInteger", integer_product, 3),
@@ -199,7 +206,10 @@ pub const OPERATORS: &[OpInfo] = &[
     elementwise("QLinearWhere", choice, 4).rounds().workspace(contrib_workspace::two_copies),
     elementwise("QOrderedGelu", like_first, 14).rounds(),
     microsoft("QuantizeBFP", quantize_blocks).rounds().work(Work::PerInputElement(3)),
-    microsoft("QuantizeLinear", quantize).rounds().work(Work::PerElement(3)).split(SplitAxes::Rule(rules::quantized)),
+    microsoft("QuantizeLinear", quantize)
+        .rounds()
+        .work(Work::PerElement(3))
+        .split(SplitAxes::Rule(rules::quantized)),
     microsoft("QuantizeWithOrder", quantize_ordered).rounds().work(Work::PerElement(3)),
     microsoft("ReduceSumInteger", integer_sum).work(Work::PerInputElement(1)),
 ];
@@ -218,11 +228,18 @@ mod tests {
 
     #[test]
     fn quantized_operands_broadcast() {
-        let add = all("QLinearAdd", &["u8[B,1,8]", "f32[]", "u8[]", "u8[4,8]", "f32[]", "u8[]", "f32[]", "u8[]"]);
+        let add =
+            all("QLinearAdd", &["u8[B,1,8]", "f32[]", "u8[]", "u8[4,8]", "f32[]", "u8[]", "f32[]", "u8[]"]);
         assert_eq!(add.show(), "u8[B,4,8]");
-        let choice = all("QLinearWhere", &["bool[3,1]", "i8[4]", "f32[]", "i8[]", "i8[]", "f32[]", "i8[]", "f32[]", "i8[]"]);
+        let choice = all(
+            "QLinearWhere",
+            &["bool[3,1]", "i8[4]", "f32[]", "i8[]", "i8[]", "f32[]", "i8[]", "f32[]", "i8[]"],
+        );
         assert_eq!(choice.show(), "i8[3,4]");
-        assert_eq!(all("MulInteger", &["u8[2]", "", "u8[3]"]).show(), "error: broadcast: 2 and 3 do not agree");
+        assert_eq!(
+            all("MulInteger", &["u8[2]", "", "u8[3]"]).show(),
+            "error: broadcast: 2 and 3 do not agree"
+        );
     }
 
     #[test]
@@ -255,6 +272,9 @@ mod tests {
         let gather = all("GatherBlockQuantized", &["u8[100,32]", "i64[B,S]", "f32[100,2]"]).int("bits", 4);
         assert_eq!(gather.show(), "f32[B,S,64]");
         assert_eq!(all("GatherBlockQuantized", &["u4[100,32]", "i64[]", "f16[100,2]"]).show(), "f16[32]");
-        assert_eq!(all("GatherBlockQuantized", &["u8[100,32]", "i64[]", "f16[100,2]"]).int("bits", 0).show(), "f16[?]");
+        assert_eq!(
+            all("GatherBlockQuantized", &["u8[100,32]", "i64[]", "f16[100,2]"]).int("bits", 0).show(),
+            "f16[?]"
+        );
     }
 }

@@ -93,7 +93,8 @@ pub(crate) fn quantized_operand(node: &Counted<'_>) -> Option<Size> {
 /// Returns the bytes of a product with 4-bit weights: a block of columns unpacked to binary32, or the
 /// left operand in bytes with 8 bytes more per block.
 pub(crate) fn packed_product(node: &Counted<'_>) -> Option<Size> {
-    let positive = |name: &str, default| u64::try_from(node.data().int(name, default)).ok().filter(|value| *value > 0);
+    let positive =
+        |name: &str, default| u64::try_from(node.data().int(name, default)).ok().filter(|value| *value > 0);
     let (inner, block) = (positive("K", 0)?, positive("block_size", 32)?);
     let rows = node.elements(node.input(0)).floor_div(inner);
     let bytes = &rows * (Size::from(inner.div_ceil(block)) * 8 + inner);
@@ -137,7 +138,8 @@ pub(crate) fn quantized_convolution(node: &Counted<'_>) -> Option<Size> {
     } else {
         groups == 1 && channels.is_multiple_of(4) && filters.is_multiple_of(8) && filters >= 16
     };
-    let is_constant = data.inputs.get(3).copied().flatten().is_some_and(|value| node.module.constant_of(value).is_some());
+    let is_constant =
+        data.inputs.get(3).copied().flatten().is_some_and(|value| node.module.constant_of(value).is_some());
     let is_direct = !node.has_symbols() && is_constant && weights.element == ElementType::Int8 && in_blocks;
     let each = if is_depthwise {
         8
@@ -251,7 +253,9 @@ pub(crate) fn many_heads(node: &Counted<'_>) -> Option<Size> {
         return None;
     }
     let heads_first = key.as_ref().is_some_and(|dims| dims.len() == 4);
-    let new_keys = key.and_then(|dims| dims.get(if heads_first { 2 } else { 1 }).cloned()).unwrap_or_else(|| rows.clone());
+    let new_keys = key
+        .and_then(|dims| dims.get(if heads_first { 2 } else { 1 }).cloned())
+        .unwrap_or_else(|| rows.clone());
     let query = query?;
     let width_of_queries = if query.len() == 3 { query.last()? } else { hidden };
     let sizes = Heads {
@@ -267,7 +271,10 @@ pub(crate) fn many_heads(node: &Counted<'_>) -> Option<Size> {
     };
     let (queries, (keys, values)) = (sizes.queries(), sizes.keys_and_values());
     let causal = node.data().int("unidirectional", 0) != 0;
-    let whole = heads_first || causal || [4, 5, 6].iter().any(|operand| node.has(*operand)) || node.output(3).is_some();
+    let whole = heads_first
+        || causal
+        || [4, 5, 6].iter().any(|operand| node.has(*operand))
+        || node.output(3).is_some();
     let scores = if whole { sizes.scores() + sizes.result() + sizes.mask() } else { sizes.blocks() };
     // The kernel adds a bias into one more copy of the operand, before it computes scores.
     let biased = if node.has(3) { queries.max(&keys).max(&values) } else { Size::from(0) };
@@ -342,23 +349,40 @@ mod tests {
         check(many(&["f32[2,128,256]", "f32[2,128,256]", "f32[2,128,256]"]), 885_760, 4096);
         check(many(&["f32[2,256,256]", "f32[2,256,256]", "f32[2,256,256]", "f32[768]"]), 2_098_176, 4096);
         check(many(&["f32[2,128,256]", "f32[2,64,256]", "f32[2,64,256]", "f32[768]"]), 656_384, 1 << 18);
-        let heads_first = |q: &str, kv: &str| Case::of("com.microsoft", "MultiHeadAttention", 1).input(q).input(kv).input(kv);
-        check(heads_first("f32[1,64,256]", "f32[1,4,64,64]").int("num_heads", 4), 196_864, (64 * 64 * 4) + 4096);
-        check(heads_first("f32[1,128,64]", "f32[1,2,128,32]").int("num_heads", 2), 196_736, (128 * 128 * 4) + 4096);
+        let heads_first = |q: &str, kv: &str| {
+            Case::of("com.microsoft", "MultiHeadAttention", 1).input(q).input(kv).input(kv)
+        };
+        check(
+            heads_first("f32[1,64,256]", "f32[1,4,64,64]").int("num_heads", 4),
+            196_864,
+            (64 * 64 * 4) + 4096,
+        );
+        check(
+            heads_first("f32[1,128,64]", "f32[1,2,128,32]").int("num_heads", 2),
+            196_736,
+            (128 * 128 * 4) + 4096,
+        );
         let long = ["f32[2,512,256]", "f32[2,512,256]", "f32[2,512,256]"];
         check(many(&long).int("unidirectional", 1), 14_680_576, 4096);
 
-        let grouped = |operands: &[&str]| case("GroupQueryAttention", operands).int("num_heads", 4).int("kv_num_heads", 2);
+        let grouped = |operands: &[&str]| {
+            case("GroupQueryAttention", operands).int("num_heads", 4).int("kv_num_heads", 2)
+        };
         check(grouped(&["f32[2,128,256]", "f32[2,128,128]", "f32[2,128,128]"]), 623_616, 4096);
         let rotated = ["f32[2,16,512]", "", ""];
         check(grouped(&rotated).int("do_rotary", 1), 136_320, 4096);
-        check(grouped(&["f32[1,128,256]", "f32[1,128,128]", "f32[1,128,128]"]).float("softcap", 5.0), 524_288, 1 << 18);
+        check(
+            grouped(&["f32[1,128,256]", "f32[1,128,128]", "f32[1,128,128]"]).float("softcap", 5.0),
+            524_288,
+            1 << 18,
+        );
     }
 
     #[test]
     fn quantized_kernel_workspace_covers_the_measured_bytes() {
-        let bare =
-            |data: &str, weight: &str| case("QLinearConv", &[data, "f32[]", "u8[]", weight, "f32[]", "i8[]", "f32[]", "u8[]"]);
+        let bare = |data: &str, weight: &str| {
+            case("QLinearConv", &[data, "f32[]", "u8[]", weight, "f32[]", "i8[]", "f32[]", "u8[]"])
+        };
         let conv = |data: &str, weight: &str| bare(data, weight).ints("pads", &[1, 1, 1, 1]);
         let packed = |data: &str, weight: &str| conv(data, weight).constant(3);
         for batch in [1, 4] {
@@ -382,10 +406,16 @@ mod tests {
 
         let scale = "f32[]";
         check(case("DynamicQuantizeMatMul", &["f32[256,512]", "u8[512,256]", scale, "u8[]"]), 131_072, 0);
-        check(case("QGemm", &["u8[256,512]", scale, "u8[]", "u8[512,256]", scale, "u8[]", "", scale, "u8[]"]), 262_144, 0);
+        check(
+            case("QGemm", &["u8[256,512]", scale, "u8[]", "u8[512,256]", scale, "u8[]", "", scale, "u8[]"]),
+            262_144,
+            0,
+        );
         check(case("QGemm", &["u8[256,512]", scale, "u8[]", "u8[512,256]", scale, "u8[]"]), 0, 0);
         let bits = |rows: u64, inner: i64| {
-            case("MatMulNBits", &[&format!("f32[{rows},{inner}]"), "u8[1]", "f32[1]"]).int("K", inner).int("N", 256)
+            case("MatMulNBits", &[&format!("f32[{rows},{inner}]"), "u8[1]", "f32[1]"])
+                .int("K", inner)
+                .int("N", 256)
         };
         check(bits(64, 512), 65_536, 4096);
         check(bits(256, 512), 163_904, 4096);
@@ -393,8 +423,13 @@ mod tests {
         check(bits(20, 640).int("block_size", 64).int("accuracy_level", 4), 14_464, 0);
         check(case("QLinearSoftmax", &["u8[64,64,64]"]).int("axis", 0), 524_288, 0);
         check(case("QLinearSoftmax", &["u8[64,64,64]"]), 0, 0);
-        check(case("NhwcMaxPool", &["u8[2,16,16,8]"]).ints("kernel_shape", &[2, 2]).ints("strides", &[2, 2]), 2048, 0);
-        let lstm = case("DynamicQuantizeLSTM", &["f32[16,4,32]", "i8[1,32,256]", "i8[1,64,256]"]).int("hidden_size", 64);
+        check(
+            case("NhwcMaxPool", &["u8[2,16,16,8]"]).ints("kernel_shape", &[2, 2]).ints("strides", &[2, 2]),
+            2048,
+            0,
+        );
+        let lstm = case("DynamicQuantizeLSTM", &["f32[16,4,32]", "i8[1,32,256]", "i8[1,64,256]"])
+            .int("hidden_size", 64);
         check(lstm, 75_328, 1 << 14);
         check(case("BiasGelu", &["f32[64,64]", "f32[64]"]), 16_384, 0);
         check(case("FastGelu", &["f32[64,64]"]), 0, 0);

@@ -77,7 +77,8 @@ fn run_loop(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     let body = required_body(ctx, "body")?;
     let count = ctx.input_count().saturating_sub(2);
     check_arity(ctx, body, count + 2, count + 1)?;
-    let initial: Vec<Fact> = (2..count + 2).map(|operand| ctx.fact(operand).cloned().unwrap_or_default()).collect();
+    let initial: Vec<Fact> =
+        (2..count + 2).map(|operand| ctx.fact(operand).cloned().unwrap_or_default()).collect();
     // The condition is true whenever the body runs.
     let head = [loop_counter(ctx, body), boolean(true)];
     let (state, results) = carried(ctx, body, &head, initial, &[], 1)?;
@@ -116,13 +117,19 @@ const fn bodies(name: &'static str, infer: crate::info::InferFn) -> OpInfo {
 }
 
 /// The operators of this family.
-pub const OPERATORS: &[OpInfo] =
-    &[bodies("If", branch), bodies("Loop", run_loop), bodies("Scan", scan), bodies("SequenceMap", sequence_map)];
+pub const OPERATORS: &[OpInfo] = &[
+    bodies("If", branch),
+    bodies("Loop", run_loop),
+    bodies("Scan", scan),
+    bodies("SequenceMap", sequence_map),
+];
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use memc_ir::{Attribute, ConstData, ConstOrigin, Module, ModuleBuilder, NewNode, Operator, Origin, Payload, Value};
+    use memc_ir::{
+        Attribute, ConstData, ConstOrigin, Module, ModuleBuilder, NewNode, Operator, Origin, Payload, Value,
+    };
 
     use super::*;
     use crate::driver::infer;
@@ -141,7 +148,8 @@ mod tests {
             results: usize,
         ) -> Vec<Value> {
             let count = self.0.module().values().len();
-            let named: Vec<_> = (0..results).map(|at| Some((format!("v{}", count + at), ValueType::Unknown))).collect();
+            let named: Vec<_> =
+                (0..results).map(|at| Some((format!("v{}", count + at), ValueType::Unknown))).collect();
             let attributes = attributes.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
             let new = NewNode::new(Operator::onnx(name, 13), inputs.to_vec(), attributes, Origin::Text);
             let node = self.0.node(graph, new, &named);
@@ -171,13 +179,21 @@ mod tests {
         let inner = sketch.0.input(body, "inner", ValueType::Unknown, None);
         let again = sketch.node(body, "Identity", &[Some(go_on)], vec![], 1)[0];
         let grown = match axis {
-            Some(axis) => sketch.node(body, "Concat", &[Some(inner); 2], vec![("axis", Attribute::Int(axis))], 1)[0],
+            Some(axis) => {
+                sketch.node(body, "Concat", &[Some(inner); 2], vec![("axis", Attribute::Int(axis))], 1)[0]
+            }
             None => inner,
         };
         for value in [again, grown, row] {
             sketch.0.output(body, value);
         }
-        let results = sketch.node(main, "Loop", &[trips, flag, Some(carried)], vec![("body", Attribute::Graph(body))], 2);
+        let results = sketch.node(
+            main,
+            "Loop",
+            &[trips, flag, Some(carried)],
+            vec![("body", Attribute::Graph(body))],
+            2,
+        );
         let mut module = sketch.0.finish();
         assert!(infer(&mut module).diagnostics.is_empty());
         (module, results)
@@ -202,14 +218,18 @@ mod tests {
         let collected = |trips: Option<i64>| {
             let mut sketch = Sketch(ModuleBuilder::new());
             let main = sketch.0.module().main();
-            let (flag, row) = (sketch.0.input(main, "flag", ty("bool[]"), None), sketch.0.input(main, "row", ty("f32[3]"), None));
+            let (flag, row) = (
+                sketch.0.input(main, "flag", ty("bool[]"), None),
+                sketch.0.input(main, "row", ty("f32[3]"), None),
+            );
             let trips = trips.map(|trips| sketch.constant(ElementType::Int64, &trips.to_le_bytes()));
             let body = sketch.0.graph("body");
             sketch.0.input(body, "i", ty("i64[]"), None);
             sketch.0.input(body, "go_on", ty("bool[]"), None);
             sketch.0.output(body, flag);
             sketch.0.output(body, row);
-            let result = sketch.node(main, "Loop", &[trips, None], vec![("body", Attribute::Graph(body))], 1)[0];
+            let result =
+                sketch.node(main, "Loop", &[trips, None], vec![("body", Attribute::Graph(body))], 1)[0];
             let mut module = sketch.0.finish();
             infer(&mut module);
             module.ty(result).to_string()
@@ -231,7 +251,13 @@ mod tests {
         let taller = sketch.node(body, "Unsqueeze", &[Some(inner), Some(axes)], vec![], 1)[0];
         sketch.0.output(body, go_on);
         sketch.0.output(body, taller);
-        let result = sketch.node(main, "Loop", &[None, None, Some(carried)], vec![("body", Attribute::Graph(body))], 1)[0];
+        let result = sketch.node(
+            main,
+            "Loop",
+            &[None, None, Some(carried)],
+            vec![("body", Attribute::Graph(body))],
+            1,
+        )[0];
         let mut module = sketch.0.finish();
         infer(&mut module);
         assert_eq!(module.ty(result).to_string(), "f32[*]");
@@ -239,7 +265,9 @@ mod tests {
 
     #[test]
     fn branches_join_and_a_constant_condition_takes_one() {
-        let choose = |case: Case| case.body("then_branch", &[], &["f32[2,3]"]).body("else_branch", &[], &["f32[2,4]"]).show();
+        let choose = |case: Case| {
+            case.body("then_branch", &[], &["f32[2,3]"]).body("else_branch", &[], &["f32[2,4]"]).show()
+        };
         assert_eq!(choose(Case::new("If", 13).input("bool[]")), "f32[2,?<=4]");
         assert_eq!(choose(Case::new("If", 13).data("bool[]", "true")), "f32[2,3]");
         assert_eq!(choose(Case::new("If", 13).data("bool[]", "false")), "f32[2,4]");
@@ -255,11 +283,14 @@ mod tests {
         let nine = || scan(9).input("f32[N]").input("f32[3,7]").ints("scan_input_axes", &[1]);
         assert_eq!(nine().show_all(), "f32[N]; f32[7,4]");
         assert_eq!(nine().ints("scan_output_axes", &[-1]).show_all(), "f32[N]; f32[4,7]");
-        assert!(nine().ints("scan_output_axes", &[2]).show().starts_with("error: attribute `scan_output_axes`"));
+        assert!(
+            nine().ints("scan_output_axes", &[2]).show().starts_with("error: attribute `scan_output_axes`")
+        );
         let eight = scan(8).input("").input("f32[B,N]").input("f32[B,7,3]");
         assert_eq!(eight.show_all(), "f32[B,N]; f32[B,7,4]");
         assert!(scan(9).input("f32[3,7]").show().starts_with("error: attribute `body`"));
-        let too_many = Case::new("Scan", 9).int("num_scan_inputs", 3).body("body", &[], &[]).input("f32[3,7]");
+        let too_many =
+            Case::new("Scan", 9).int("num_scan_inputs", 3).body("body", &[], &[]).input("f32[3,7]");
         assert!(too_many.show().starts_with("error: attribute `num_scan_inputs`"));
     }
 

@@ -47,7 +47,11 @@ fn is_direct(node: &NodeData, weights: &[u64], input: &[u64]) -> bool {
     };
     let (Some(window_plane), Some(input)) = (plane(window), plane(input)) else { return false };
     let whole = window_plane.1 == input.1 || (window_plane.0 == input.0 && window_plane.1 == 1);
-    whole && *channels == 1 && all(node, "strides", 1) && no_padding(node, window) && all(node, "dilations", 1)
+    whole
+        && *channels == 1
+        && all(node, "strides", 1)
+        && no_padding(node, window)
+        && all(node, "dilations", 1)
 }
 
 /// Returns the workspace of Conv: the columns of a whole image if it has fewer positions than filters, else

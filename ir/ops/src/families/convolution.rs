@@ -15,11 +15,17 @@ fn common_rank(ctx: &Infer<'_>, data: usize, weights: usize) -> Result<Option<us
     if let (Some(left), Some(right)) = (left, right)
         && left != right
     {
-        return Err(InferError::Mismatch { what: "ranks of data and weights", left: left.to_string(), right: right.to_string() });
+        return Err(InferError::Mismatch {
+            what: "ranks of data and weights",
+            left: left.to_string(),
+            right: right.to_string(),
+        });
     }
     let rank = left.or(right).or_else(|| ctx.ints("kernel_shape").map(|kernel| kernel.len() + 2));
     match rank {
-        Some(found) if found < 2 => Err(InferError::BadOperand { operand: data, why: format!("rank {found} is below 2") }),
+        Some(found) if found < 2 => {
+            Err(InferError::BadOperand { operand: data, why: format!("rank {found} is below 2") })
+        }
         other => Ok(other),
     }
 }
@@ -32,7 +38,9 @@ fn kernel(ctx: &Infer<'_>, weights: usize, spatial: usize) -> Result<Vec<Dim>, I
         .map(|axis| {
             let extent = dim_at(ctx, weights, axis + 2);
             match &stated {
-                Some(stated) => agree("kernel_shape and weights", &Dim::Known(stated[axis].unsigned_abs()), &extent),
+                Some(stated) => {
+                    agree("kernel_shape and weights", &Dim::Known(stated[axis].unsigned_abs()), &extent)
+                }
                 None => Ok(extent),
             }
         })
@@ -122,7 +130,9 @@ fn col2im(ctx: &mut Infer<'_>) -> Result<(), InferError> {
         ctx.set_tensor(0, element, None);
         return Ok(());
     };
-    let block = ctx.dim_data(2).map_or(Dim::Unknown, |block| block.iter().fold(Dim::Known(1), |all, extent| all.mul(extent)));
+    let block = ctx
+        .dim_data(2)
+        .map_or(Dim::Unknown, |block| block.iter().fold(Dim::Known(1), |all, extent| all.mul(extent)));
     let columns = dim_at(ctx, 0, 1);
     if let (Dim::Known(columns), Dim::Known(block)) = (&columns, &block)
         && columns.checked_rem(*block) != Some(0)
@@ -167,7 +177,8 @@ pub(crate) fn window_elements(node: &Typed<'_>, weights: usize) -> Option<u64> {
     let positions = node.output_elements()?.checked_div(*weights.first()?)?;
     let groups = u64::try_from(data.int("group", 1)).ok()?;
     let elements = positions.checked_mul(groups)?.checked_mul(product(weights.get(1..)?)?)?;
-    let all = |name: &str, value: i64| data.ints(name).is_none_or(|values| values.iter().all(|own| *own == value));
+    let all =
+        |name: &str, value: i64| data.ints(name).is_none_or(|values| values.iter().all(|own| *own == value));
     let is_point = weights.get(2..)?.iter().all(|extent| *extent == 1) && all("strides", 1) && all("pads", 0);
     Some(if is_point { elements / 2 } else { elements })
 }
@@ -179,7 +190,9 @@ fn transposed_flops(node: &Typed<'_>) -> Option<u64> {
 
 /// The operators of this family.
 pub const OPERATORS: &[OpInfo] = &[
-    OpInfo::onnx("CausalConvWithState", causal_conv).work(Work::Flops(|node| conv_flops(node, 1))).split(SplitAxes::None),
+    OpInfo::onnx("CausalConvWithState", causal_conv)
+        .work(Work::Flops(|node| conv_flops(node, 1)))
+        .split(SplitAxes::None),
     OpInfo::onnx("Col2Im", col2im).work(Work::PerInputElement(1)).split(SplitAxes::Batch),
     OpInfo::onnx("Conv", conv)
         .work(Work::Flops(|node| conv_flops(node, 1)))
@@ -213,10 +226,16 @@ mod tests {
     fn shapes() {
         let conv = |x: &str, w: &str| Case::new("Conv", 22).input(x).input(w);
         assert_eq!(
-            conv("f32[N,3,224,224]", "f32[64,3,7,7]").ints("strides", &[2, 2]).ints("pads", &[3, 3, 3, 3]).show(),
+            conv("f32[N,3,224,224]", "f32[64,3,7,7]")
+                .ints("strides", &[2, 2])
+                .ints("pads", &[3, 3, 3, 3])
+                .show(),
             "f32[N,64,112,112]"
         );
-        assert_eq!(conv("f32[1,4,9,9]", "f32[8,2,3,3]").int("group", 2).ints("dilations", &[2, 2]).show(), "f32[1,8,5,5]");
+        assert_eq!(
+            conv("f32[1,4,9,9]", "f32[8,2,3,3]").int("group", 2).ints("dilations", &[2, 2]).show(),
+            "f32[1,8,5,5]"
+        );
         assert_eq!(conv("f32[*]", "f32[8,2,3,3]").show(), "f32[?,8,?,?]");
         assert_eq!(conv("f32[1,3,H,W]", "f32[*]").ints("kernel_shape", &[3, 3]).show(), "f32[1,?,H-2,W-2]");
         assert_eq!(conv("f32[*]", "f32[*]").show(), "f32[*]");
@@ -228,14 +247,19 @@ mod tests {
     #[test]
     fn quantized_kinds_take_their_types_from_the_right_operands() {
         let scale = "f32[]";
-        let qlinear = Case::new("QLinearConv", 10).input("u8[1,1,7,7]").input(scale).input("u8[]").input("i8[1,1,1,1]");
+        let qlinear =
+            Case::new("QLinearConv", 10).input("u8[1,1,7,7]").input(scale).input("u8[]").input("i8[1,1,1,1]");
         assert_eq!(qlinear.input(scale).input("i8[]").input(scale).input("i8[]").show(), "i8[1,1,7,7]");
-        assert_eq!(Case::new("ConvInteger", 10).input("u8[1,1,3,3]").input("u8[1,1,2,2]").show(), "i32[1,1,2,2]");
+        assert_eq!(
+            Case::new("ConvInteger", 10).input("u8[1,1,3,3]").input("u8[1,1,2,2]").show(),
+            "i32[1,1,2,2]"
+        );
     }
 
     #[test]
     fn transposed_convolutions() {
-        let conv = |x: &str| Case::new("ConvTranspose", 11).input(x).input("f32[1,2,3,3]").ints("strides", &[3, 2]);
+        let conv =
+            |x: &str| Case::new("ConvTranspose", 11).input(x).input("f32[1,2,3,3]").ints("strides", &[3, 2]);
         assert_eq!(conv("f32[1,1,3,3]").show(), "f32[1,2,9,7]");
         assert_eq!(conv("f32[1,1,3,3]").ints("output_padding", &[1, 1]).show(), "f32[1,2,10,8]");
         assert_eq!(conv("f32[1,1,3,3]").string("auto_pad", "SAME_UPPER").show(), "f32[1,2,9,6]");
@@ -245,7 +269,8 @@ mod tests {
 
     #[test]
     fn columns_and_states() {
-        let col2im = |columns: &str| Case::new("Col2Im", 18).input(columns).ints_data(&[5, 6]).ints_data(&[1, 5]);
+        let col2im =
+            |columns: &str| Case::new("Col2Im", 18).input(columns).ints_data(&[5, 6]).ints_data(&[1, 5]);
         assert_eq!(col2im("f32[1,10,6]").show(), "f32[1,2,5,6]");
         assert!(col2im("f32[1,11,6]").show().starts_with("error: operand 0"));
         let causal = Case::new("CausalConvWithState", 27).input("f32[B,8,L]").input("f32[8,1,4]").outputs(2);
@@ -278,7 +303,11 @@ mod tests {
         // More filters than positions: all columns at once.
         assert_eq!(conv("f32[1,4,4,4]", "f32[64,4,3,3]").costs().1, Some(Bytes(4 * 36 * 4)));
         assert_eq!(conv("f64[1,4,4,4]", "f64[1,4,3,3]").costs().1, Some(Bytes(4 * 36 * 8)));
-        assert_eq!(conv("f16[1,4,4,4]", "f16[64,4,3,3]").costs().1, Some(Bytes(4 * 36 * 4)), "computed in full precision");
+        assert_eq!(
+            conv("f16[1,4,4,4]", "f16[64,4,3,3]").costs().1,
+            Some(Bytes(4 * 36 * 4)),
+            "computed in full precision"
+        );
         assert_eq!(conv("f32[N,4,4,4]", "f32[64,4,3,3]").costs(), (None, None));
         let transposed = Case::new("ConvTranspose", 11).input("f32[1,4,5,5]").input("f32[4,2,3,3]");
         assert_eq!(transposed.costs(), (Some(100 * 18 * 2), Some(Bytes(18 * 25 * 4))));

@@ -31,7 +31,8 @@ fn flops(node: &Typed<'_>) -> Option<u64> {
 }
 
 /// The operators of this family.
-pub const OPERATORS: &[OpInfo] = &[OpInfo::onnx("NonMaxSuppression", non_max_suppression).work(Work::Flops(flops))];
+pub const OPERATORS: &[OpInfo] =
+    &[OpInfo::onnx("NonMaxSuppression", non_max_suppression).work(Work::Flops(flops))];
 
 #[cfg(test)]
 mod tests {
@@ -42,8 +43,9 @@ mod tests {
         let nms = |boxes: &str| Case::new("NonMaxSuppression", 11).input(boxes).input("f32[1,80,B]");
         assert_eq!(nms("f32[1,B,4]").data("i64[1]", "20").show(), "i64[?<=1600,3]");
         assert_eq!(nms("f32[1,B,4]").input("i64[1]").show(), "i64[?<=80*B,3]");
-        let known =
-            |limit: &str| Case::new("NonMaxSuppression", 11).input("f32[2,50,4]").input("f32[2,8,50]").data("i64[1]", limit);
+        let known = |limit: &str| {
+            Case::new("NonMaxSuppression", 11).input("f32[2,50,4]").input("f32[2,8,50]").data("i64[1]", limit)
+        };
         assert_eq!(
             [known("20").show(), known("90").show(), known("?").show()],
             ["i64[?<=320,3]", "i64[?<=800,3]", "i64[?<=800,3]"]

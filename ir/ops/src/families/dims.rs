@@ -33,9 +33,10 @@ pub(crate) fn agree(what: &'static str, left: &Dim, right: &Dim) -> Result<Dim, 
 /// Returns [`InferError::BadOperand`].
 pub(crate) fn require_rank(ctx: &Infer<'_>, operand: usize, rank: usize) -> Result<(), InferError> {
     match ctx.rank(operand) {
-        Some(found) if found != rank => {
-            Err(InferError::BadOperand { operand, why: format!("rank {found}, but the operator takes rank {rank}") })
-        }
+        Some(found) if found != rank => Err(InferError::BadOperand {
+            operand,
+            why: format!("rank {found}, but the operator takes rank {rank}"),
+        }),
         _ => Ok(()),
     }
 }
@@ -44,7 +45,10 @@ pub(crate) fn require_rank(ctx: &Infer<'_>, operand: usize, rank: usize) -> Resu
 ///
 /// # Errors
 /// Returns [`InferError::BadAttribute`] if the number is not an element type.
-pub(crate) fn element_attribute(ctx: &Infer<'_>, name: &'static str) -> Result<Option<ElementType>, InferError> {
+pub(crate) fn element_attribute(
+    ctx: &Infer<'_>,
+    name: &'static str,
+) -> Result<Option<ElementType>, InferError> {
     match ctx.int(name, 0) {
         0 => Ok(None),
         number => i32::try_from(number)
@@ -62,7 +66,9 @@ pub(crate) fn floor_quotient(dim: &Dim, offset: i128, by: i64, plus: i128) -> Op
     };
     match dim {
         Dim::Known(extent) => {
-            let Some(value) = i128::from(*extent).checked_add(offset).and_then(divide) else { return Some(Dim::Unknown) };
+            let Some(value) = i128::from(*extent).checked_add(offset).and_then(divide) else {
+                return Some(Dim::Unknown);
+            };
             // A negative value is the caller's error; a value too large for an extent is merely unknown.
             (value >= 0).then(|| u64::try_from(value).map_or(Dim::Unknown, Dim::Known))
         }
@@ -84,7 +90,8 @@ pub(crate) fn floor_quotient(dim: &Dim, offset: i128, by: i64, plus: i128) -> Op
 pub(crate) fn least_of(dims: &[&Dim]) -> Dim {
     let number = |dim: &Dim| if matches!(dim, Dim::Known(_) | Dim::AtMost(_)) { dim.upper() } else { None };
     let numbers = dims.iter().filter_map(|dim| number(dim)).min();
-    let mut uppers: Vec<DimExpr> = dims.iter().filter(|dim| number(dim).is_none()).filter_map(|dim| dim.upper_expr()).collect();
+    let mut uppers: Vec<DimExpr> =
+        dims.iter().filter(|dim| number(dim).is_none()).filter_map(|dim| dim.upper_expr()).collect();
     if uppers.is_empty() {
         return Dim::at_most(numbers);
     }
@@ -96,8 +103,12 @@ pub(crate) fn least_of(dims: &[&Dim]) -> Dim {
 /// Returns an extent that may be as large as either of two extents.
 pub(crate) fn most_of(left: &Dim, right: &Dim) -> Dim {
     match (left, right) {
-        (Dim::Known(left) | Dim::AtMost(left), Dim::Known(right) | Dim::AtMost(right)) => Dim::AtMost(*left.max(right)),
-        _ => Dim::within(left.upper_expr().zip(right.upper_expr()).and_then(|(a, b)| DimExpr::max_of(vec![a, b]))),
+        (Dim::Known(left) | Dim::AtMost(left), Dim::Known(right) | Dim::AtMost(right)) => {
+            Dim::AtMost(*left.max(right))
+        }
+        _ => Dim::within(
+            left.upper_expr().zip(right.upper_expr()).and_then(|(a, b)| DimExpr::max_of(vec![a, b])),
+        ),
     }
 }
 
@@ -161,7 +172,10 @@ mod tests {
         assert_eq!(ceil_div(&two_n, 2).to_string(), "N+2");
         assert_eq!(floor_div(&Dim::from_name("N"), 2).to_string(), "floor(N/2)");
         assert_eq!(ceil_div(&Dim::from_name("N"), 2).to_string(), "floor((N+1)/2)");
-        assert_eq!(floor_quotient(&Dim::within(Some(n())), -3, 2, 1).unwrap().to_string(), "?<=max(1,floor((N+1)/2))-1");
+        assert_eq!(
+            floor_quotient(&Dim::within(Some(n())), -3, 2, 1).unwrap().to_string(),
+            "?<=max(1,floor((N+1)/2))-1"
+        );
         assert_eq!(floor_div(&Dim::Known(7), 2), Dim::Known(3));
         assert_eq!(floor_quotient(&Dim::Known(1), -3, 2, 1), Some(Dim::Known(0)));
         assert_eq!(floor_quotient(&Dim::Known(1), -4, 2, 1), None);

@@ -95,7 +95,8 @@ fn extents(equation: &Equation, shapes: &[Option<&[Dim]>]) -> Result<Extents, In
             }
             continue;
         };
-        let hidden = dims.len().checked_sub(term.count()).filter(|hidden| *hidden == 0 || term.after.is_some());
+        let hidden =
+            dims.len().checked_sub(term.count()).filter(|hidden| *hidden == 0 || term.after.is_some());
         let Some(hidden) = hidden else {
             let why = format!("rank {} does not fit {} labels", dims.len(), term.count());
             return Err(InferError::BadOperand { operand, why });
@@ -132,7 +133,11 @@ fn einsum(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     let found = extents(&equation, &shapes)?;
     let label = |label: &u8| {
         let why = || format!("label `{}` of the result is in no operand", char::from(*label));
-        found.labels.get(label).cloned().ok_or_else(|| InferError::BadAttribute { name: "equation", why: why() })
+        found
+            .labels
+            .get(label)
+            .cloned()
+            .ok_or_else(|| InferError::BadAttribute { name: "equation", why: why() })
     };
     let result = &equation.result;
     let mut dims: Vec<Dim> = result.before.iter().map(label).collect::<Result<_, _>>()?;
@@ -155,7 +160,8 @@ fn einsum(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 fn flops(node: &Typed<'_>) -> Option<u64> {
     let equation = Equation::parse(node.data().string("equation")?).ok()?;
     let count = node.data().inputs.len();
-    let shapes: Vec<Option<&[Dim]>> = (0..count).map(|operand| node.input(operand)?.shape.as_deref()).collect();
+    let shapes: Vec<Option<&[Dim]>> =
+        (0..count).map(|operand| node.input(operand)?.shape.as_deref()).collect();
     if shapes.len() != equation.operands.len() {
         return None;
     }
@@ -176,7 +182,9 @@ mod tests {
     use crate::families::testing::Case;
 
     fn einsum(equation: &str, operands: &[&str]) -> Case {
-        operands.iter().fold(Case::new("Einsum", 12).string("equation", equation), |case, operand| case.input(operand))
+        operands
+            .iter()
+            .fold(Case::new("Einsum", 12).string("equation", equation), |case, operand| case.input(operand))
     }
 
     #[test]
@@ -195,9 +203,12 @@ mod tests {
         for (equation, operands, result) in cases {
             assert_eq!(einsum(equation, operands).show(), result, "{equation}");
         }
-        for (equation, operands) in
-            [("ij,jk->ik", &["f32[2,3]"][..]), ("ij->k", &["f32[2,3]"]), ("ij->i", &["f32[2]"]), ("i1->i", &["f32[2,3]"])]
-        {
+        for (equation, operands) in [
+            ("ij,jk->ik", &["f32[2,3]"][..]),
+            ("ij->k", &["f32[2,3]"]),
+            ("ij->i", &["f32[2]"]),
+            ("i1->i", &["f32[2,3]"]),
+        ] {
             assert!(einsum(equation, operands).show().starts_with("error"), "{equation}");
         }
     }

@@ -51,7 +51,9 @@ fn variadic(ctx: &mut Infer<'_>, function: Option<BinaryItem>) -> Result<(), Inf
     let all: Option<Vec<&Data>> = (0..ctx.input_count()).map(|operand| ctx.data(operand)).collect();
     let items = all.zip(function).and_then(|(all, function)| {
         zip_items(&all, |items| match items {
-            [first, rest @ ..] => rest.iter().fold((*first).clone(), |result, item| function(element, &result, item)),
+            [first, rest @ ..] => {
+                rest.iter().fold((*first).clone(), |result, item| function(element, &result, item))
+            }
             [] => Item::Unknown,
         })
     });
@@ -96,18 +98,30 @@ const fn element_wise(name: &'static str, infer: InferFn, work: Work, algebra: A
 
 /// The operators of this family.
 pub const OPERATORS: &[OpInfo] = &[
-    element_wise("Add", add, Work::PerElement(1), Algebra::KEEPS_ZERO.commutes().neutral(Neutral::NegativeZero))
-        .linear(Linear::All),
+    element_wise(
+        "Add",
+        add,
+        Work::PerElement(1),
+        Algebra::KEEPS_ZERO.commutes().neutral(Neutral::NegativeZero),
+    )
+    .linear(Linear::All),
     element_wise("Div", div, Work::PerElement(1), Algebra::NONE.neutral(Neutral::One)),
     element_wise("Max", max, Work::Flops(per_operand), Algebra::KEEPS_ZERO.commutes().keeps_single()),
     element_wise("Mean", mean, Work::Flops(per_operand), Algebra::KEEPS_ZERO.commutes().keeps_single()),
     element_wise("Min", min, Work::Flops(per_operand), Algebra::KEEPS_ZERO.commutes().keeps_single()),
     element_wise("Mod", modulo, Work::PerElement(4), Algebra::NONE),
-    element_wise("Mul", mul, Work::PerElement(1), Algebra::KEEPS_ZERO.commutes().neutral(Neutral::One).absorbs_zero()),
+    element_wise(
+        "Mul",
+        mul,
+        Work::PerElement(1),
+        Algebra::KEEPS_ZERO.commutes().neutral(Neutral::One).absorbs_zero(),
+    ),
     element_wise("PRelu", prelu, Work::PerElement(2), Algebra::KEEPS_ZERO),
     element_wise("Pow", pow, Work::PerElement(10), Algebra::FINITE_AT_ZERO.neutral(Neutral::AboutOne)),
-    element_wise("Sub", sub, Work::PerElement(1), Algebra::KEEPS_ZERO.neutral(Neutral::PositiveZero)).linear(Linear::All),
-    element_wise("Sum", sum, Work::Flops(per_operand), Algebra::KEEPS_ZERO.commutes().keeps_single()).linear(Linear::All),
+    element_wise("Sub", sub, Work::PerElement(1), Algebra::KEEPS_ZERO.neutral(Neutral::PositiveZero))
+        .linear(Linear::All),
+    element_wise("Sum", sum, Work::Flops(per_operand), Algebra::KEEPS_ZERO.commutes().keeps_single())
+        .linear(Linear::All),
 ];
 
 #[cfg(test)]
@@ -133,10 +147,17 @@ mod tests {
         ];
         for name in ["Add", "Sub", "Mul", "Div", "Pow", "Mod", "Max", "Mean"] {
             for (left, right, result) in rows {
-                assert_eq!(Case::new(name, 14).input(left).input(right).show(), result, "{name} {left} {right}");
+                assert_eq!(
+                    Case::new(name, 14).input(left).input(right).show(),
+                    result,
+                    "{name} {left} {right}"
+                );
             }
         }
-        assert_eq!(Case::new("Sum", 13).input("f32[3,1]").input("f32[N]").input("f32[1,1,1]").show(), "f32[1,3,N]");
+        assert_eq!(
+            Case::new("Sum", 13).input("f32[3,1]").input("f32[N]").input("f32[1,1,1]").show(),
+            "f32[1,3,N]"
+        );
         assert_eq!(Case::new("PRelu", 16).input("f32[N,3,?]").input("f32[3,1]").show(), "f32[N,3,?]");
         assert_eq!(Case::new("PRelu", 16).input("f32[3,1]").input("f32[2,1,4]").show(), "f32[2,3,4]");
         assert_eq!(Case::new("Pow", 15).input("i64[2]").input("f32[]").show(), "i64[2]");

@@ -45,8 +45,14 @@ impl Random {
     }
 }
 
-const ELEMENTS: [ElementType; 6] =
-    [ElementType::Int64, ElementType::Float, ElementType::Bool, ElementType::Uint8, ElementType::Float16, ElementType::Int32];
+const ELEMENTS: [ElementType; 6] = [
+    ElementType::Int64,
+    ElementType::Float,
+    ElementType::Bool,
+    ElementType::Uint8,
+    ElementType::Float16,
+    ElementType::Int32,
+];
 const INTEGERS: [&str; 34] = [
     "axis",
     "keepdims",
@@ -83,8 +89,18 @@ const INTEGERS: [&str; 34] = [
     "new_axis",
     "q_num_heads",
 ];
-const LISTS: [&str; 10] =
-    ["axes", "perm", "pads", "split", "starts", "ends", "kernel_shape", "strides", "dilations", "output_padding"];
+const LISTS: [&str; 10] = [
+    "axes",
+    "perm",
+    "pads",
+    "split",
+    "starts",
+    "ends",
+    "kernel_shape",
+    "strides",
+    "dilations",
+    "output_padding",
+];
 const STRINGS: [(&str, &[&str]); 6] = [
     ("mode", &["constant", "edge", "linear", "DCR", "CRD", "circular"]),
     ("direction", &["LEFT", "RIGHT", "forward", "reverse", "bidirectional"]),
@@ -123,7 +139,9 @@ fn operand(random: &mut Random, before: Option<&[u64]>) -> Fact {
     let ty = TensorType::fixed(element, &dims);
     match element {
         ElementType::Float16 => Fact::tensor(ty),
-        _ => Data::new(element, dims, items(random, element, count)).map_or(Fact::tensor(ty), Fact::with_data),
+        _ => {
+            Data::new(element, dims, items(random, element, count)).map_or(Fact::tensor(ty), Fact::with_data)
+        }
     }
 }
 
@@ -180,7 +198,9 @@ fn weaker_item(random: &mut Random, item: &Item) -> Item {
         (6, Item::Int(value)) if (1..100).contains(value) => {
             quotient(random, *value as u64).map_or(Item::Unknown, Item::from_expr)
         }
-        (7, Item::Int(value)) if (0..50).contains(value) => Item::within(Some(symbol(*value as u64 + random.below(3)))),
+        (7, Item::Int(value)) if (0..50).contains(value) => {
+            Item::within(Some(symbol(*value as u64 + random.below(3))))
+        }
         // An extent of zero in a shape operand may have another meaning than an extent.
         (0, Item::Int(value)) if (1..100).contains(value) => Item::Symbolic(symbol(*value as u64)),
         (1, _) => Item::Unknown,
@@ -202,7 +222,10 @@ fn weaker(random: &mut Random, fact: &Fact) -> Fact {
             Fact::with_data(Data { items, ..data.clone() })
         }
         (2, _) if random.chance(20) => Fact::of(ValueType::Tensor(TensorType::unranked(ty.element))),
-        (2, _) => Fact::tensor(TensorType::new(ty.element, dims.iter().map(|dim| weaker_dim(random, *dim)).collect())),
+        (2, _) => Fact::tensor(TensorType::new(
+            ty.element,
+            dims.iter().map(|dim| weaker_dim(random, *dim)).collect(),
+        )),
         _ => fact.clone(),
     }
 }
@@ -213,21 +236,29 @@ fn holds(weak: &Fact, strong: &Fact, bindings: &BTreeMap<String, u64>) -> bool {
         (Some(weak), Some(strong)) => {
             let agree = |(weak, strong): (&Dim, &Dim)| match (weak, strong.upper()) {
                 (Dim::AtMost(most), Some(upper)) => upper <= *most,
-                (_, upper) => *weak == Dim::Unknown || upper.is_none() || weak == strong || strong.is_open() && weak.is_open(),
+                (_, upper) => {
+                    *weak == Dim::Unknown
+                        || upper.is_none()
+                        || weak == strong
+                        || strong.is_open() && weak.is_open()
+                }
             };
             weak.len() == strong.len() && weak.iter().zip(strong).all(agree)
         }
         _ => true,
     };
     let value = |item: &Item| match item {
-        Item::Symbolic(expr) => expr.bind(bindings).and_then(|expr| expr.as_constant()).map_or(Item::Unknown, Item::Int),
+        Item::Symbolic(expr) => {
+            expr.bind(bindings).and_then(|expr| expr.as_constant()).map_or(Item::Unknown, Item::Int)
+        }
         Item::Within(upper) => Item::within(upper.bind(bindings)),
         other => other.clone(),
     };
     let items_hold = match (&weak.data, &strong.data) {
         (Some(weak), Some(strong)) => weak.items.iter().zip(&strong.items).all(|(weak, strong)| {
             let (weak, strong) = (value(weak), value(strong));
-            let bounded = matches!(weak, Item::AtMost(most) if strong.upper().is_some_and(|upper| upper <= most));
+            let bounded =
+                matches!(weak, Item::AtMost(most) if strong.upper().is_some_and(|upper| upper <= most));
             bounded
                 || weak == Item::Unknown
                 || strong == Item::Unknown
@@ -249,7 +280,8 @@ struct Node {
 fn node(random: &mut Random) -> Node {
     let mut operands: Vec<Option<Fact>> = Vec::new();
     for _ in 0..random.below(6) {
-        let before = operands.first().and_then(Option::as_ref).and_then(|fact| fact.ty.tensor()?.known_dims());
+        let before =
+            operands.first().and_then(Option::as_ref).and_then(|fact| fact.ty.tensor()?.known_dims());
         operands.push((!random.chance(5)).then(|| operand(random, before.as_deref())));
     }
     let version = *random.pick(&[7, 9, 10, 11, 13, 18, 21, 28]);
@@ -258,7 +290,8 @@ fn node(random: &mut Random) -> Node {
 
 fn case(domain: &str, name: &str, node: &Node, operands: &[Option<Fact>]) -> Case {
     let start = Case::of(domain, name, node.version).outputs(node.results);
-    let with_attributes = node.attributes.iter().fold(start, |case, (name, attribute)| case.attribute(name, attribute.clone()));
+    let with_attributes =
+        node.attributes.iter().fold(start, |case, (name, attribute)| case.attribute(name, attribute.clone()));
     operands.iter().fold(with_attributes, |case, fact| case.fact(fact.clone()))
 }
 
@@ -270,7 +303,8 @@ fn printed(operands: &[Option<Fact>]) -> String {
 /// fully known node.
 fn try_node(info: &OpInfo, random: &mut Random, bindings: &BTreeMap<String, u64>) -> Result<bool, String> {
     let node = node(random);
-    let weak: Vec<Option<Fact>> = node.operands.iter().map(|fact| fact.as_ref().map(|fact| weaker(random, fact))).collect();
+    let weak: Vec<Option<Fact>> =
+        node.operands.iter().map(|fact| fact.as_ref().map(|fact| weaker(random, fact))).collect();
     let context = || {
         let (full, less) = (printed(&node.operands), printed(&weak));
         format!("{} {} {:?}\n  full: {full}\n  less: {less}", info.name, node.version, node.attributes)
@@ -283,7 +317,9 @@ fn try_node(info: &OpInfo, random: &mut Random, bindings: &BTreeMap<String, u64>
     let Ok(strong) = strong else { return Ok(false) };
     let weak_facts = weak_result.map_err(|error| format!("{}\n  refused: {error}", context()))?;
     match strong.iter().zip(&weak_facts).find(|(strong, weak)| !holds(weak, strong, bindings)) {
-        Some((strong, weak)) => Err(format!("{}\n  full: {}\n  less: {}", context(), show(strong), show(weak))),
+        Some((strong, weak)) => {
+            Err(format!("{}\n  full: {}\n  less: {}", context(), show(strong), show(weak)))
+        }
         None => Ok(true),
     }
 }
@@ -295,7 +331,10 @@ fn inference_with_fewer_facts_never_contradicts_inference_with_more() {
     let mut wrong = Vec::new();
     for info in table::all() {
         // Each operator has its own seed, so a new operator does not change the cases of the others.
-        let seed = info.name.bytes().fold(0x9E37_79B9u64, |seed, byte| seed.wrapping_mul(31).wrapping_add(u64::from(byte)));
+        let seed = info
+            .name
+            .bytes()
+            .fold(0x9E37_79B9u64, |seed, byte| seed.wrapping_mul(31).wrapping_add(u64::from(byte)));
         let mut random = Random(seed | 1);
         for _ in 0..CASES {
             match try_node(info, &mut random, &bindings) {

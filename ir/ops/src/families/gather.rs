@@ -109,12 +109,16 @@ fn index_depth(ctx: &Infer<'_>) -> Result<Option<(usize, usize)>, InferError> {
     let Some((data, indices)) = ctx.dims(0).zip(ctx.dims(1)) else { return Ok(None) };
     let batch = usize::try_from(ctx.int("batch_dims", 0)).unwrap_or(usize::MAX);
     if batch >= indices.len() || batch > data.len() {
-        return Err(InferError::BadAttribute { name: "batch_dims", why: "must be less than the ranks".to_owned() });
+        return Err(InferError::BadAttribute {
+            name: "batch_dims",
+            why: "must be less than the ranks".to_owned(),
+        });
     }
     match indices.last().and_then(Dim::known) {
-        Some(depth) if depth > (data.len() - batch) as u64 => {
-            Err(InferError::BadOperand { operand: 1, why: format!("an index names {depth} axes of {}", data.len() - batch) })
-        }
+        Some(depth) if depth > (data.len() - batch) as u64 => Err(InferError::BadOperand {
+            operand: 1,
+            why: format!("an index names {depth} axes of {}", data.len() - batch),
+        }),
         depth => Ok(depth.map(|depth| (batch, depth as usize))),
     }
 }
@@ -151,7 +155,9 @@ fn gather_nd(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     let depth = index_depth(ctx)?;
     let element = ctx.element(0);
     let shape = match (ctx.dims(0), ctx.dims(1), depth) {
-        (Some(data), Some([indices @ .., _]), Some((batch, depth))) => Some([indices, &data[batch + depth..]].concat()),
+        (Some(data), Some([indices @ .., _]), Some((batch, depth))) => {
+            Some([indices, &data[batch + depth..]].concat())
+        }
         _ => None,
     };
     let items = match (ctx.data(0), ctx.data(1), depth) {
@@ -172,7 +178,8 @@ fn compress(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     let axis = if flat { Some(0) } else { axis_of(ctx, 0, 0)? };
     let dims = if flat { ctx.dims(0).map(|dims| vec![product(dims)]) } else { ctx.shape(0) };
     // The number of picked elements is at most the extent and at most the number of flags.
-    let along = dims.as_ref().zip(axis).and_then(|(dims, axis)| dims.get(axis)).cloned().unwrap_or(Dim::Unknown);
+    let along =
+        dims.as_ref().zip(axis).and_then(|(dims, axis)| dims.get(axis)).cloned().unwrap_or(Dim::Unknown);
     let most = least_of(&[&along, &ctx.dims(1).map_or(Dim::Unknown, product)]);
     // Flags beyond the extent pick no elements.
     let looked_at = along.upper().and_then(|extent| usize::try_from(extent).ok()).unwrap_or(usize::MAX);
@@ -209,7 +216,10 @@ fn compress(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 /// The operators of this family.
 pub const OPERATORS: &[OpInfo] = &[
     OpInfo::onnx("Compress", compress).work(Work::None).reads(Reads::Picked(&[0])),
-    OpInfo::onnx("Gather", gather).work(Work::None).reads(Reads::Picked(&[0])).split(SplitAxes::Rule(rules::gathered)),
+    OpInfo::onnx("Gather", gather)
+        .work(Work::None)
+        .reads(Reads::Picked(&[0]))
+        .split(SplitAxes::Rule(rules::gathered)),
     OpInfo::onnx("GatherElements", gather_elements)
         .work(Work::None)
         .reads(Reads::Picked(&[0]))
@@ -223,14 +233,18 @@ mod tests {
 
     #[test]
     fn gather_replaces_one_axis_by_the_indices() {
-        let of =
-            |data: &str, indices: &str, axis: i64| Case::new("Gather", 13).input(data).input(indices).int("axis", axis).show();
+        let of = |data: &str, indices: &str, axis: i64| {
+            Case::new("Gather", 13).input(data).input(indices).int("axis", axis).show()
+        };
         assert_eq!(of("f32[V,64]", "i64[N,S]", 0), "f32[N,S,64]");
         assert_eq!(of("f32[V,64]", "i64[]", -1), "f32[V]");
         assert_eq!(of("f32[*]", "i64[2]", 0), "f32[*]");
         assert_eq!(of("f32[V,64]", "i64[2]", 2), "error: attribute `axis`: 2 is out of range for rank 2");
         assert_eq!(Case::new("Gather", 13).data("i64[3]", "N,?,3").data("i64[]", "0").show(), "i64[] = {N}");
-        assert_eq!(Case::new("Gather", 13).data("i64[3]", "N,?,3").ints_data(&[-1, 1, 3]).show(), "i64[3] = {3,?,?}");
+        assert_eq!(
+            Case::new("Gather", 13).data("i64[3]", "N,?,3").ints_data(&[-1, 1, 3]).show(),
+            "i64[3] = {3,?,?}"
+        );
         let columns = Case::new("Gather", 13).data("i64[2,2]", "1,2,3,4").data("i64[1]", "1").int("axis", 1);
         assert_eq!(columns.show(), "i64[2,1] = {2,4}");
     }
@@ -238,11 +252,17 @@ mod tests {
     #[test]
     fn gather_elements_has_the_shape_of_the_indices() {
         assert_eq!(Case::new("GatherElements", 13).input("f32[N,3]").input("i64[M,2]").show(), "f32[M,2]");
-        let rows = Case::new("GatherElements", 13).data("i64[2,2]", "1,2,3,4").data("i64[2,2]", "0,0,1,-2").int("axis", 1);
+        let rows = Case::new("GatherElements", 13)
+            .data("i64[2,2]", "1,2,3,4")
+            .data("i64[2,2]", "0,0,1,-2")
+            .int("axis", 1);
         assert_eq!(rows.show(), "i64[2,2] = {1,1,4,3}");
         let columns = Case::new("GatherElements", 13).data("i64[3,1]", "1,2,3").data("i64[2,1]", "2,5");
         assert_eq!(columns.show(), "i64[2,1] = {3,?}");
-        assert_eq!(Case::new("GatherElements", 13).input("f32[3]").input("i64[1,1]").show(), "error: rank: 1 and 2 do not agree");
+        assert_eq!(
+            Case::new("GatherElements", 13).input("f32[3]").input("i64[1,1]").show(),
+            "error: rank: 1 and 2 do not agree"
+        );
     }
 
     #[test]
@@ -257,19 +277,34 @@ mod tests {
         assert_eq!(of("f32[2,3]", "i64[4]", 1), "error: attribute `batch_dims`: must be less than the ranks");
         let slices = Case::new("GatherND", 13).data("i64[2,2]", "1,2,3,4").data("i64[2,1]", "1,0");
         assert_eq!(slices.show(), "i64[2,2] = {3,4,1,2}");
-        let batched = Case::new("GatherND", 13).data("i64[2,2]", "1,2,3,4").data("i64[2,1]", "1,0").int("batch_dims", 1);
+        let batched = Case::new("GatherND", 13)
+            .data("i64[2,2]", "1,2,3,4")
+            .data("i64[2,1]", "1,0")
+            .int("batch_dims", 1);
         assert_eq!(batched.show(), "i64[2] = {2,3}");
     }
 
     #[test]
     fn compress_keeps_flagged_elements() {
         let of = |case: Case| case.show();
-        assert_eq!(of(Case::new("Compress", 11).input("f32[3,N]").data("bool[3]", "1,0,1").int("axis", 0)), "f32[2,N]");
-        assert_eq!(of(Case::new("Compress", 11).input("f32[3,N]").input("bool[3]").int("axis", 1)), "f32[3,?<=min(3,N)]");
+        assert_eq!(
+            of(Case::new("Compress", 11).input("f32[3,N]").data("bool[3]", "1,0,1").int("axis", 0)),
+            "f32[2,N]"
+        );
+        assert_eq!(
+            of(Case::new("Compress", 11).input("f32[3,N]").input("bool[3]").int("axis", 1)),
+            "f32[3,?<=min(3,N)]"
+        );
         assert_eq!(of(Case::new("Compress", 11).input("f32[3,4]").input("bool[?]")), "f32[?<=12]");
-        assert_eq!(of(Case::new("Compress", 11).input("f32[3,4]").input("bool[2]").int("axis", 1)), "f32[3,?<=2]");
+        assert_eq!(
+            of(Case::new("Compress", 11).input("f32[3,4]").input("bool[2]").int("axis", 1)),
+            "f32[3,?<=2]"
+        );
         assert_eq!(of(Case::new("Compress", 11).input("f32[*]").data("bool[2]", "0,1")), "f32[1]");
-        assert_eq!(of(Case::new("Compress", 11).data("i64[2,2]", "1,2,3,4").data("bool[3]", "0,1,1")), "i64[2] = {2,3}");
+        assert_eq!(
+            of(Case::new("Compress", 11).data("i64[2,2]", "1,2,3,4").data("bool[3]", "0,1,1")),
+            "i64[2] = {2,3}"
+        );
         assert_eq!(
             of(Case::new("Compress", 11).data("i64[2,2]", "1,2,3,4").data("bool[2]", "0,1").int("axis", 1)),
             "i64[2,1] = {2,4}"

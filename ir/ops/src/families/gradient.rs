@@ -150,7 +150,9 @@ fn known_dims(ctx: &Infer<'_>, operand: usize) -> Option<Vec<Dim>> {
 /// Like broadcasting itself, assumes that a symbolic extent equals the extent it is combined with.
 fn summed(own: &[Dim], other: &[Dim]) -> Vec<i64> {
     let rank = own.len().max(other.len());
-    let at = |dims: &[Dim], axis: usize| (axis + dims.len()).checked_sub(rank).and_then(|axis| dims.get(axis).cloned());
+    let at = |dims: &[Dim], axis: usize| {
+        (axis + dims.len()).checked_sub(rank).and_then(|axis| dims.get(axis).cloned())
+    };
     let one = Some(Dim::Known(1));
     let repeated = |axis: &usize| {
         let (own, other) = (at(own, *axis), at(other, *axis));
@@ -226,7 +228,9 @@ pub const OPERATORS: &[OpInfo] = &[
     overwriting("EluGrad", 10),
     overwriting("FastGeluGrad", 20),
     microsoft("GatherElementsGrad", shape_second).work(Work::PerElement(1)),
-    microsoft("GatherGrad", gather).work(Work::PerElement(1)).split(SplitAxes::Rule(rules::gathered_gradient)),
+    microsoft("GatherGrad", gather)
+        .work(Work::PerElement(1))
+        .split(SplitAxes::Rule(rules::gathered_gradient)),
     microsoft("GatherNDGrad", gather).work(Work::PerElement(1)),
     overwriting("GeluGrad", 20),
     overwriting("HardSigmoidGrad", 3),
@@ -267,14 +271,22 @@ mod tests {
 
     #[test]
     fn gradients_have_the_types_of_their_operands() {
-        let conv = all("ConvGrad", &["f32[32,512,7,7]", "f32[32,256,14,14]", "f32[512,256,3,3]"]).outputs(3).show_all();
+        let conv = all("ConvGrad", &["f32[32,512,7,7]", "f32[32,256,14,14]", "f32[512,256,3,3]"])
+            .outputs(3)
+            .show_all();
         assert_eq!(conv, "f32[32,256,14,14]; f32[512,256,3,3]; f32[512]");
-        let norm = all("LayerNormalizationGrad", &["f32[8,16,64]", "f32[8,16,64]", "f32[64]", "f32[8,16,1]", "f32[8,16,1]"]);
+        let norm = all(
+            "LayerNormalizationGrad",
+            &["f32[8,16,64]", "f32[8,16,64]", "f32[64]", "f32[8,16,1]", "f32[8,16,1]"],
+        );
         assert_eq!(norm.outputs(3).show_all(), "f32[8,16,64]; f32[64]; f32[64]");
         let loss = all("SoftmaxCrossEntropyLossGrad", &["f32[]", "f32[1024,100]", "i64[1024]"]).show();
         assert_eq!(loss, "f32[1024,100]");
         assert_eq!(all("ReluGrad", &["f32[?,3]", "f32[2,?]"]).show(), "f32[2,3]");
-        assert_eq!(all("ReluGrad", &["f32[2]", "f32[3]"]).show(), "error: gradient and operand: 2 and 3 do not agree");
+        assert_eq!(
+            all("ReluGrad", &["f32[2]", "f32[3]"]).show(),
+            "error: gradient and operand: 2 and 3 do not agree"
+        );
         assert_eq!(all("ConvGrad", &["f32[1]"]).show(), "error: operand 1 is missing");
     }
 

@@ -61,7 +61,11 @@ impl Noise {
             2 => Fact::of(ValueType::Optional(Box::new(ValueType::Tensor(self.tensor())))),
             3 | 4 => {
                 let items: Vec<Item> = (0..self.below(6)).map(|_| self.item()).collect();
-                let dims = if items.len() == 1 && self.below(2) == 0 { Vec::new() } else { vec![items.len() as u64] };
+                let dims = if items.len() == 1 && self.below(2) == 0 {
+                    Vec::new()
+                } else {
+                    vec![items.len() as u64]
+                };
                 Fact::with_data(Data::new(self.element(), dims, items).unwrap())
             }
             _ => Fact::tensor(self.tensor()),
@@ -78,9 +82,10 @@ impl Noise {
     fn attribute(&mut self) -> Attribute {
         match self.below(6) {
             0 => Attribute::Float(self.pick(&[0.0, -1.0, f32::NAN, 1e30])),
-            1 => {
-                Attribute::String(self.pick(&["SAME_UPPER", "VALID", "ab,bc->ac", "...i,i...", "none", "cubic", "->", ""]).into())
-            }
+            1 => Attribute::String(
+                self.pick(&["SAME_UPPER", "VALID", "ab,bc->ac", "...i,i...", "none", "cubic", "->", ""])
+                    .into(),
+            ),
             2 => Attribute::Floats(vec![self.pick(&[0.5, f32::NAN, 3.0, 1e30]); self.below(5) as usize]),
             3 => Attribute::Int(self.int()),
             _ => Attribute::Ints(self.ints()),

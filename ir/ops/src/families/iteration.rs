@@ -16,12 +16,19 @@ pub(crate) fn required_body(ctx: &Infer<'_>, name: &'static str) -> Result<Graph
 }
 
 /// Rejects a body whose numbers of formal inputs and results do not fit its node.
-pub(crate) fn check_arity(ctx: &Infer<'_>, body: GraphId, inputs: usize, least_results: usize) -> Result<(), InferError> {
+pub(crate) fn check_arity(
+    ctx: &Infer<'_>,
+    body: GraphId,
+    inputs: usize,
+    least_results: usize,
+) -> Result<(), InferError> {
     let (formal, results) = ctx.body_arity(body);
     if formal == inputs && results >= least_results {
         return Ok(());
     }
-    let why = format!("{formal} inputs and {results} results, but {inputs} and at least {least_results} are needed");
+    let why = format!(
+        "{formal} inputs and {results} results, but {inputs} and at least {least_results} are needed"
+    );
     Err(InferError::BadAttribute { name: "body", why })
 }
 

@@ -20,7 +20,10 @@ fn either(left: &Dim, right: &Dim) -> Dim {
 fn after_a_round(before: &Dim, after: &Dim) -> Dim {
     let stays = match (before.upper(), after.upper()) {
         (Some(before), Some(after)) => after <= before,
-        _ => before.upper_expr().zip(after.upper_expr()).is_some_and(|(before, after)| at_least(&before, &after)),
+        _ => before
+            .upper_expr()
+            .zip(after.upper_expr())
+            .is_some_and(|(before, after)| at_least(&before, &after)),
     };
     match before.same(after) {
         true => before.clone(),
@@ -40,13 +43,17 @@ fn join_by(left: &ValueType, right: &ValueType, hull: Hull) -> ValueType {
     let boxed = |left: &ValueType, right: &ValueType| Box::new(join_by(left, right, hull));
     match (left, right) {
         (ValueType::Unknown, other) | (other, ValueType::Unknown) => without_shape(other),
-        (ValueType::Tensor(left), ValueType::Tensor(right)) => tensor(left, right).map_or(ValueType::Unknown, ValueType::Tensor),
+        (ValueType::Tensor(left), ValueType::Tensor(right)) => {
+            tensor(left, right).map_or(ValueType::Unknown, ValueType::Tensor)
+        }
         (ValueType::SparseTensor(left), ValueType::SparseTensor(right)) => {
             tensor(left, right).map_or(ValueType::Unknown, ValueType::SparseTensor)
         }
         (ValueType::Sequence(left), ValueType::Sequence(right)) => ValueType::Sequence(boxed(left, right)),
         (ValueType::Optional(left), ValueType::Optional(right)) => ValueType::Optional(boxed(left, right)),
-        (ValueType::Map(key, left), ValueType::Map(other, right)) if key == other => ValueType::Map(*key, boxed(left, right)),
+        (ValueType::Map(key, left), ValueType::Map(other, right)) if key == other => {
+            ValueType::Map(*key, boxed(left, right))
+        }
         _ => ValueType::Unknown,
     }
 }

@@ -49,7 +49,8 @@ fn concatenated_items(ctx: &Infer<'_>, axis: usize) -> Option<Vec<Item>> {
     if (0..ctx.input_count()).all(|operand| ctx.data(operand).is_none()) {
         return None;
     }
-    let all: Vec<Data> = (0..ctx.input_count()).map(|operand| data_or_unknown(ctx, operand)).collect::<Option<_>>()?;
+    let all: Vec<Data> =
+        (0..ctx.input_count()).map(|operand| data_or_unknown(ctx, operand)).collect::<Option<_>>()?;
     let outer = item_count(all.first()?.dims.get(..axis)?)?;
     let total = all.iter().try_fold(0usize, |total, data| total.checked_add(data.items.len()))?;
     item_count(&[total as u64])?;
@@ -117,11 +118,13 @@ fn margin(item: &Item) -> Dim {
 
 /// Returns the extent of an axis with its margins; negative margins crop.
 fn grown(dim: &Dim, before: &Item, after: &Item) -> Result<Dim, InferError> {
-    let sum = before.expr().zip(after.expr()).zip(dim.expr()).and_then(|((a, b), extent)| extent.add(&a)?.add(&b));
+    let sum =
+        before.expr().zip(after.expr()).zip(dim.expr()).and_then(|((a, b), extent)| extent.add(&a)?.add(&b));
     match sum {
-        Some(sum) if sum.as_constant().is_some_and(|extent| extent < 0) => {
-            Err(InferError::BadOperand { operand: 1, why: format!("an extent of {dim} is cropped to less than nothing") })
-        }
+        Some(sum) if sum.as_constant().is_some_and(|extent| extent < 0) => Err(InferError::BadOperand {
+            operand: 1,
+            why: format!("an extent of {dim} is cropped to less than nothing"),
+        }),
         Some(sum) => Ok(Dim::from_expr(sum)),
         // Cropping margins remove at most the whole extent.
         None => Ok(dim.add(&margin(before)).add(&margin(after)).open()),
@@ -161,7 +164,11 @@ fn padded_items(data: &Data, margins: &[(Item, Item)], dims: &[u64], filler: &It
         }
         usize::try_from(source).ok()
     };
-    Some((0..count as i64).map(|at| source(at).and_then(|at| data.items.get(at)).unwrap_or(filler).clone()).collect())
+    Some(
+        (0..count as i64)
+            .map(|at| source(at).and_then(|at| data.items.get(at)).unwrap_or(filler).clone())
+            .collect(),
+    )
 }
 
 fn pad(ctx: &mut Infer<'_>) -> Result<(), InferError> {
@@ -254,7 +261,10 @@ mod tests {
     #[test]
     fn concatenation_sums_one_extent() {
         let of = |inputs: &[&str], axis: i64| {
-            inputs.iter().fold(Case::new("Concat", 13).int("axis", axis), |case, text| case.input(text)).show()
+            inputs
+                .iter()
+                .fold(Case::new("Concat", 13).int("axis", axis), |case, text| case.input(text))
+                .show()
         };
         assert_eq!(of(&["f32[P,4]", "f32[S,4]"], 0), "f32[S+P,4]");
         assert_eq!(of(&["f32[2,?]", "f32[3,4]"], -2), "f32[5,4]");
@@ -269,12 +279,20 @@ mod tests {
 
     #[test]
     fn concatenation_follows_elements() {
-        let vector = Case::new("Concat", 13).data("i64[1]", "N").input("i64[2]").ints_data(&[-1]).int("axis", 0);
+        let vector =
+            Case::new("Concat", 13).data("i64[1]", "N").input("i64[2]").ints_data(&[-1]).int("axis", 0);
         assert_eq!(vector.show(), "i64[4] = {N,?,?,-1}");
-        let matrix = Case::new("Concat", 13).data("i64[2,1]", "1,2").data("i64[2,2]", "3,4,5,6").int("axis", 1);
+        let matrix =
+            Case::new("Concat", 13).data("i64[2,1]", "1,2").data("i64[2,2]", "3,4,5,6").int("axis", 1);
         assert_eq!(matrix.show(), "i64[2,3] = {1,3,4,2,5,6}");
-        assert_eq!(Case::new("Concat", 13).data("i64[0]", "").ints_data(&[1]).int("axis", 0).show(), "i64[1] = {1}");
-        assert_eq!(Case::new("Concat", 13).data("f32[1]", "1.0").input("f32[1]").int("axis", 0).show(), "f32[2]");
+        assert_eq!(
+            Case::new("Concat", 13).data("i64[0]", "").ints_data(&[1]).int("axis", 0).show(),
+            "i64[1] = {1}"
+        );
+        assert_eq!(
+            Case::new("Concat", 13).data("f32[1]", "1.0").input("f32[1]").int("axis", 0).show(),
+            "f32[2]"
+        );
     }
 
     #[test]
@@ -282,11 +300,20 @@ mod tests {
         let of = |case: Case| case.show();
         assert_eq!(of(Case::new("Pad", 2).input("f32[N,4]").ints("pads", &[1, -1, 2, 0])), "f32[N+3,3]");
         assert_eq!(of(Case::new("Pad", 13).input("f32[N,4]").ints_data(&[0, 1, 0, 1])), "f32[N,6]");
-        assert_eq!(of(Case::new("Pad", 18).input("f32[N,4]").ints_data(&[1, 1]).input("").ints_data(&[-1])), "f32[N,6]");
+        assert_eq!(
+            of(Case::new("Pad", 18).input("f32[N,4]").ints_data(&[1, 1]).input("").ints_data(&[-1])),
+            "f32[N,6]"
+        );
         assert_eq!(of(Case::new("Pad", 18).input("f32[N,4]").data("i64[4]", "0,0,M,?")), "f32[N+M,?]");
-        assert_eq!(of(Case::new("Pad", 18).input("f32[?<=2,4]").data("i64[4]", "-1,?<=3,2,1")), "f32[?<=4,?<=8]");
+        assert_eq!(
+            of(Case::new("Pad", 18).input("f32[?<=2,4]").data("i64[4]", "-1,?<=3,2,1")),
+            "f32[?<=4,?<=8]"
+        );
         assert_eq!(of(Case::new("Pad", 18).input("f32[N,4]").input("i64[4]")), "f32[?,?]");
-        assert_eq!(of(Case::new("Pad", 18).input("f32[N,4]").input("i64[?]").input("").ints_data(&[1])), "f32[?,?]");
+        assert_eq!(
+            of(Case::new("Pad", 18).input("f32[N,4]").input("i64[?]").input("").ints_data(&[1])),
+            "f32[?,?]"
+        );
         assert_eq!(
             of(Case::new("Pad", 13).input("f32[4]").ints_data(&[-3, -2])),
             "error: operand 1: an extent of 4 is cropped to less than nothing"
@@ -295,16 +322,23 @@ mod tests {
             of(Case::new("Pad", 13).input("f32[4]").ints_data(&[1])),
             "error: number of pads: 1 and twice 1 axes do not agree"
         );
-        let filled = Case::new("Pad", 13).data("i64[1,2]", "1,N").ints_data(&[1, 1, 0, -1]).data("i64[]", "7");
+        let filled =
+            Case::new("Pad", 13).data("i64[1,2]", "1,N").ints_data(&[1, 1, 0, -1]).data("i64[]", "7");
         assert_eq!(of(filled), "i64[2,2] = {7,7,7,1}");
-        assert_eq!(of(Case::new("Pad", 13).ints_data(&[1, 2]).ints_data(&[1, 1]).string("mode", "edge")), "i64[4]");
+        assert_eq!(
+            of(Case::new("Pad", 13).ints_data(&[1, 2]).ints_data(&[1, 1]).string("mode", "edge")),
+            "i64[4]"
+        );
     }
 
     #[test]
     fn tiles_repeat() {
         assert_eq!(Case::new("Tile", 13).input("f32[N,3]").data("i64[2]", "2,M").show(), "f32[2*N,3*M]");
         assert_eq!(Case::new("Tile", 13).input("f32[N,3]").input("i64[2]").show(), "f32[?,?]");
-        assert_eq!(Case::new("Tile", 13).data("i64[2,2]", "1,2,3,4").ints_data(&[1, 2]).show(), "i64[2,4] = {1,2,1,2,3,4,3,4}");
+        assert_eq!(
+            Case::new("Tile", 13).data("i64[2,2]", "1,2,3,4").ints_data(&[1, 2]).show(),
+            "i64[2,4] = {1,2,1,2,3,4,3,4}"
+        );
         assert_eq!(Case::new("Tile", 13).data("i64[1]", "N").ints_data(&[3]).show(), "i64[3] = {N,N,N}");
         assert_eq!(Case::new("Tile", 13).ints_data(&[]).ints_data(&[3]).show(), "i64[0] = {}");
         assert_eq!(

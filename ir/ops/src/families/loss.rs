@@ -62,12 +62,18 @@ mod tests {
 
     #[test]
     fn reduction_decides_the_shape() {
-        let loss = |scores: &str, labels: &str| Case::new("NegativeLogLikelihoodLoss", 13).input(scores).input(labels);
+        let loss = |scores: &str, labels: &str| {
+            Case::new("NegativeLogLikelihoodLoss", 13).input(scores).input(labels)
+        };
         assert_eq!(loss("f32[N,5,7]", "i64[N,7]").show(), "f32[]");
         assert_eq!(loss("f32[N,5,7]", "i64[*]").string("reduction", "none").show(), "f32[N,7]");
         assert!(loss("f32[N,5,7]", "i64[N,5]").show().starts_with("error: scores"));
         assert!(loss("f32[N,5,7]", "i64[N]").show().starts_with("error: operand 1"));
-        let entropy = Case::new("SoftmaxCrossEntropyLoss", 13).input("f32[N,5]").input("i64[N]").input("f32[5]").outputs(2);
+        let entropy = Case::new("SoftmaxCrossEntropyLoss", 13)
+            .input("f32[N,5]")
+            .input("i64[N]")
+            .input("f32[5]")
+            .outputs(2);
         assert_eq!(entropy.string("reduction", "sum").show_all(), "f32[]; f32[N,5]");
     }
 }

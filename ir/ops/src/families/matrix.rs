@@ -10,7 +10,10 @@ use crate::pieces::rules;
 
 /// Returns the shape of a product per NumPy's `matmul`: vectors are promoted, leading axes broadcast.
 pub(crate) fn matmul_dims(left: &[Dim], right: &[Dim]) -> Result<Vec<Dim>, InferError> {
-    let scalar = |operand| InferError::BadOperand { operand, why: "a scalar has no axis to multiply along".to_owned() };
+    let scalar = |operand| InferError::BadOperand {
+        operand,
+        why: "a scalar has no axis to multiply along".to_owned(),
+    };
     let (inner_left, outer_left) = left.split_last().ok_or_else(|| scalar(0))?;
     let row = outer_left.split_last();
     let (batch_right, inner_right, column) = match right {
@@ -64,9 +67,15 @@ fn gemm(ctx: &mut Infer<'_>) -> Result<(), InferError> {
         let sum = broadcast(&dims, addend)?;
         // C broadcasts to the product; the product never broadcasts to C.
         if sum.len() > 2
-            || dims.iter().zip(&sum).any(|(product, sum)| *product == Dim::Known(1) && sum.known().is_some_and(|n| n != 1))
+            || dims
+                .iter()
+                .zip(&sum)
+                .any(|(product, sum)| *product == Dim::Known(1) && sum.known().is_some_and(|n| n != 1))
         {
-            return Err(InferError::BadOperand { operand: 2, why: "does not broadcast to the product".to_owned() });
+            return Err(InferError::BadOperand {
+                operand: 2,
+                why: "does not broadcast to the product".to_owned(),
+            });
         }
     }
     ctx.set_dims(0, ctx.element(0), dims);
@@ -135,8 +144,12 @@ mod tests {
         for (left, right, result) in cases {
             assert_eq!(Case::new("MatMul", 13).input(left).input(right).show(), result, "{left} {right}");
         }
-        assert!(Case::new("MatMul", 13).input("f32[2,3]").input("f32[4,2]").show().starts_with("error: inner"));
-        assert!(Case::new("MatMul", 13).input("f32[]").input("f32[4,2]").show().starts_with("error: operand 0"));
+        assert!(
+            Case::new("MatMul", 13).input("f32[2,3]").input("f32[4,2]").show().starts_with("error: inner")
+        );
+        assert!(
+            Case::new("MatMul", 13).input("f32[]").input("f32[4,2]").show().starts_with("error: operand 0")
+        );
         assert_eq!(Case::new("MatMulInteger", 10).input("u8[2,3]").input("i8[3,4]").show(), "i32[2,4]");
     }
 

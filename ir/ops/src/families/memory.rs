@@ -60,7 +60,8 @@ pub fn fetching(operator: &Operator) -> Option<Fetching> {
 
 /// Returns the operator that fetches what an ONNX operator copies from a constant; `None` if there is none.
 pub fn fetched_by(plain: &Operator) -> Option<Operator> {
-    let found = FETCHING.into_iter().find(|fetching| plain.domain.is_empty() && &*plain.name == fetching.plain)?;
+    let found =
+        FETCHING.into_iter().find(|fetching| plain.domain.is_empty() && &*plain.name == fetching.plain)?;
     Some(Operator { domain: MEMORY.into(), name: found.name.into(), ..plain.clone() })
 }
 
@@ -105,7 +106,8 @@ pub fn part_of_constant(module: &Module, node: Node) -> Option<Part> {
     };
     let axis = normalize_axis(number(3, "axes")?, dims.len())?;
     let extent = i64::try_from(dims[axis]).ok()?;
-    let clamped = |number: i64| u64::try_from(if number < 0 { number + extent } else { number }.clamp(0, extent)).ok();
+    let clamped =
+        |number: i64| u64::try_from(if number < 0 { number + extent } else { number }.clamp(0, extent)).ok();
     let positions = clamped(number(1, "starts")?)?..clamped(number(2, "ends")?)?;
     let made = module.ty(result).tensor()?.known_dims()?;
     let is_made = !positions.is_empty() && made.get(axis) == Some(&(positions.end - positions.start));
@@ -115,7 +117,10 @@ pub fn part_of_constant(module: &Module, node: Node) -> Option<Part> {
 /// The operators of this family.
 pub const OPERATORS: &[OpInfo] = &[
     transfer("Fetch"),
-    OpInfo::of(MEMORY, "FetchPart", slice).work(Work::None).reads(Reads::Picked(&[0])).repeat(Repeat::Stateful),
+    OpInfo::of(MEMORY, "FetchPart", slice)
+        .work(Work::None)
+        .reads(Reads::Picked(&[0]))
+        .repeat(Repeat::Stateful),
     OpInfo::of(MEMORY, "FetchRows", gather).work(Work::None).reads(Reads::Picked(&[0])),
     transfer("SwapIn"),
     transfer("SwapOut"),
@@ -139,11 +144,22 @@ mod tests {
 
     #[test]
     fn fetches_of_some_positions_have_the_types_of_their_plain_operators() {
-        let part = Case::of(MEMORY, "FetchPart", 13).input("f32[5,4]").ints_data(&[1]).ints_data(&[3]).ints_data(&[0]);
+        let part = Case::of(MEMORY, "FetchPart", 13)
+            .input("f32[5,4]")
+            .ints_data(&[1])
+            .ints_data(&[3])
+            .ints_data(&[0]);
         assert_eq!(part.show(), "f32[2,4]");
-        let part = Case::of(MEMORY, "FetchPart", 9).input("f32[5,4]").ints("starts", &[1]).ints("ends", &[3]).ints("axes", &[1]);
+        let part = Case::of(MEMORY, "FetchPart", 9)
+            .input("f32[5,4]")
+            .ints("starts", &[1])
+            .ints("ends", &[3])
+            .ints("axes", &[1]);
         assert_eq!(part.show(), "f32[5,2]");
-        assert_eq!(Case::of(MEMORY, "FetchRows", 13).input("f32[5,4]").input("i64[2,3]").show(), "f32[2,3,4]");
+        assert_eq!(
+            Case::of(MEMORY, "FetchRows", 13).input("f32[5,4]").input("i64[2,3]").show(),
+            "f32[2,3,4]"
+        );
         for fetching in FETCHING {
             let made = fetched_by(&Operator::onnx(fetching.plain, 13)).unwrap();
             assert_eq!((&*made.domain, &*made.name, made.version), (MEMORY, fetching.name, 13));

@@ -56,7 +56,8 @@ fn linear_classifier(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 /// Infers SVMClassifier. Without probabilities, support vectors vote in pairs of classes.
 fn vector_classifier(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     let (label, count) = labels(ctx, "classlabels_ints");
-    let votes = list_length(ctx, "prob_a").unwrap_or(0) == 0 && list_length(ctx, "support_vectors").unwrap_or(0) > 0;
+    let votes =
+        list_length(ctx, "prob_a").unwrap_or(0) == 0 && list_length(ctx, "support_vectors").unwrap_or(0) > 0;
     let columns = count.and_then(|count| match count {
         3.. if votes => count.checked_mul(count - 1).map(|pairs| pairs / 2),
         0..=2 if votes => Some(2),
@@ -155,8 +156,11 @@ fn category(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 /// Infers LabelEncoder: the element type of its list of values. Version 1 supports only strings and
 /// integers.
 fn label(ctx: &mut Infer<'_>) -> Result<(), InferError> {
-    let listed =
-        [("values_strings", ElementType::String), ("values_int64s", ElementType::Int64), ("values_floats", ElementType::Float)];
+    let listed = [
+        ("values_strings", ElementType::String),
+        ("values_int64s", ElementType::Int64),
+        ("values_floats", ElementType::Float),
+    ];
     let tensor = ctx.tensor_attribute("values_tensor").map(|constant| constant.ty.element);
     let lists = listed.into_iter().find(|(name, _)| list_length(ctx, name).is_some_and(|count| count > 0));
     let Some(element) = tensor.or(lists.map(|(_, element)| element)) else { return category(ctx) };
@@ -188,7 +192,9 @@ fn features(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 
 fn one_hot(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
-    let count = list_length(ctx, "cats_int64s").filter(|count| *count > 0).or_else(|| list_length(ctx, "cats_strings"));
+    let count = list_length(ctx, "cats_int64s")
+        .filter(|count| *count > 0)
+        .or_else(|| list_length(ctx, "cats_strings"));
     let shape = ctx.shape(0).map(|mut dims| {
         dims.push(count.map_or(Dim::Unknown, Dim::Known));
         dims
@@ -255,19 +261,29 @@ mod tests {
     fn encoders() {
         assert_eq!(case("ArrayFeatureExtractor").input("f32[2,3,5]").input("i64[1,4]").show(), "f32[2,3,4]");
         assert_eq!(case("ArrayFeatureExtractor").input("f32[5]").input("i64[4]").show(), "f32[1,4]");
-        assert_eq!(case("OneHotEncoder").input("i64[4,3]").ints("cats_int64s", &[1, 2, 3, 4, 5]).show(), "f32[4,3,5]");
+        assert_eq!(
+            case("OneHotEncoder").input("i64[4,3]").ints("cats_int64s", &[1, 2, 3, 4, 5]).show(),
+            "f32[4,3,5]"
+        );
         assert_eq!(case("CategoryMapper").input("string[N]").show(), "i64[N]");
         assert_eq!(case("LabelEncoder").input("string[4,3]").ints("values_int64s", &[1]).show(), "i64[4,3]");
         assert_eq!(floats(case("LabelEncoder").input("i64[4,3]"), "values_floats", 1).show(), "f32[4,3]");
-        assert_eq!(case("LabelEncoder").input("i64[4]").tensor("values_tensor", "f64[1]", &[0; 8]).show(), "f64[4]");
-        assert_eq!(strings(Case::of(ML, "LabelEncoder", 1).input("string[4]"), "classes_strings", &["a"]).show(), "i64[4]");
+        assert_eq!(
+            case("LabelEncoder").input("i64[4]").tensor("values_tensor", "f64[1]", &[0; 8]).show(),
+            "f64[4]"
+        );
+        assert_eq!(
+            strings(Case::of(ML, "LabelEncoder", 1).input("string[4]"), "classes_strings", &["a"]).show(),
+            "i64[4]"
+        );
         assert_eq!(case("Normalizer").input("i64[4,3]").show(), "f32[4,3]");
     }
 
     #[test]
     fn vectors_of_features() {
-        let two =
-            |first: &str, widths: &[i64]| case("FeatureVectorizer").input(first).input(first).ints("inputdimensions", widths);
+        let two = |first: &str, widths: &[i64]| {
+            case("FeatureVectorizer").input(first).input(first).ints("inputdimensions", widths)
+        };
         assert_eq!(two("f64[N,3]", &[3, 4]).show(), "f32[N,7]");
         assert_eq!(two("f64[3]", &[3, 4]).show(), "f32[1,7]");
         assert_eq!(two("f64[3]", &[i64::MAX, 4]).show(), "f32[1,?]");
@@ -280,12 +296,23 @@ mod tests {
     #[test]
     fn classifiers_state_labels_and_scores() {
         let two = |case: Case| case.outputs(2).show_all();
-        assert_eq!(two(case("LinearClassifier").input("f32[N,3]").ints("classlabels_ints", &[0, 1])), "i64[N]; f32[N,2]");
-        assert_eq!(two(floats(case("LinearClassifier").input("f32[N,3]"), "intercepts", 4)), "i64[N]; f32[N,4]");
-        let labeled = strings(case("TreeEnsembleClassifier").input("f32[4,3]"), "classlabels_strings", &["a", "b"]);
+        assert_eq!(
+            two(case("LinearClassifier").input("f32[N,3]").ints("classlabels_ints", &[0, 1])),
+            "i64[N]; f32[N,2]"
+        );
+        assert_eq!(
+            two(floats(case("LinearClassifier").input("f32[N,3]"), "intercepts", 4)),
+            "i64[N]; f32[N,4]"
+        );
+        let labeled =
+            strings(case("TreeEnsembleClassifier").input("f32[4,3]"), "classlabels_strings", &["a", "b"]);
         assert_eq!(two(labeled), "string[4]; f32[4,2]");
         let vectors = |labels: &[i64]| {
-            floats(case("SVMClassifier").input("f32[4,3]").ints("classlabels_ints", labels), "support_vectors", 12)
+            floats(
+                case("SVMClassifier").input("f32[4,3]").ints("classlabels_ints", labels),
+                "support_vectors",
+                12,
+            )
         };
         assert_eq!(two(vectors(&[0, 1, 2, 3])), "i64[4]; f32[4,6]");
         assert_eq!(two(vectors(&[0])), "i64[4]; f32[4,2]");

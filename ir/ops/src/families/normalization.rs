@@ -15,7 +15,9 @@ use crate::size::{Counted, Size};
 fn batch_normalization(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     let channels = match ctx.rank(0) {
-        Some(0) => return Err(InferError::BadOperand { operand: 0, why: "a scalar has no channels".to_owned() }),
+        Some(0) => {
+            return Err(InferError::BadOperand { operand: 0, why: "a scalar has no channels".to_owned() });
+        }
         Some(1) => Dim::Known(1),
         _ => dim_at(ctx, 0, 1),
     };
@@ -49,9 +51,13 @@ fn layer_normalization(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     let axis = axis_below_rank(ctx, -1)?;
     let reduced = ctx.shape(0).zip(axis).map(|(dims, axis)| {
-        dims.into_iter().enumerate().map(|(at, extent)| if at < axis { extent } else { Dim::Known(1) }).collect::<Vec<_>>()
+        dims.into_iter()
+            .enumerate()
+            .map(|(at, extent)| if at < axis { extent } else { Dim::Known(1) })
+            .collect::<Vec<_>>()
     });
-    let stash = i32::try_from(ctx.int("stash_type", 1)).map_or(ElementType::Undefined, ElementType::from_onnx);
+    let stash =
+        i32::try_from(ctx.int("stash_type", 1)).map_or(ElementType::Undefined, ElementType::from_onnx);
     ctx.set_like(0, 0);
     ctx.set_tensor(1, stash, reduced.clone());
     ctx.set_tensor(2, stash, reduced);
@@ -145,22 +151,40 @@ mod tests {
     use memc_ir::Bytes;
 
     fn batch_norm(version: i64, statistics: &str) -> Case {
-        let case = Case::new("BatchNormalization", version).input("f32[N,3,H,W]").input(statistics).input(statistics);
+        let case = Case::new("BatchNormalization", version)
+            .input("f32[N,3,H,W]")
+            .input(statistics)
+            .input(statistics);
         case.input(&statistics.replace("f32", "f64")).input(&statistics.replace("f32", "f64"))
     }
 
     #[test]
     fn statistics_follow_the_version() {
         assert_eq!(batch_norm(9, "f32[3]").show_all(), "f32[N,3,H,W]");
-        assert_eq!(batch_norm(9, "f32[?]").outputs(5).show_all(), "f32[N,3,H,W]; f64[3]; f64[3]; f64[3]; f64[3]");
-        assert_eq!(batch_norm(15, "f32[3]").int("training_mode", 1).outputs(3).show_all(), "f32[N,3,H,W]; f64[3]; f64[3]");
-        assert_eq!(batch_norm(7, "f32[3,4,4]").int("spatial", 0).outputs(2).show_all(), "f32[N,3,H,W]; f64[3,4,4]");
+        assert_eq!(
+            batch_norm(9, "f32[?]").outputs(5).show_all(),
+            "f32[N,3,H,W]; f64[3]; f64[3]; f64[3]; f64[3]"
+        );
+        assert_eq!(
+            batch_norm(15, "f32[3]").int("training_mode", 1).outputs(3).show_all(),
+            "f32[N,3,H,W]; f64[3]; f64[3]"
+        );
+        assert_eq!(
+            batch_norm(7, "f32[3,4,4]").int("spatial", 0).outputs(2).show_all(),
+            "f32[N,3,H,W]; f64[3,4,4]"
+        );
         assert!(batch_norm(15, "f32[4]").show().starts_with("error: channels"));
     }
 
     #[test]
     fn layer_norm_reduces_from_the_axis_on() {
-        let layer = |axis| Case::new("LayerNormalization", 17).input("f16[N,3,4]").input("f16[4]").int("axis", axis).outputs(3);
+        let layer = |axis| {
+            Case::new("LayerNormalization", 17)
+                .input("f16[N,3,4]")
+                .input("f16[4]")
+                .int("axis", axis)
+                .outputs(3)
+        };
         assert_eq!(layer(-1).show_all(), "f16[N,3,4]; f32[N,3,1]; f32[N,3,1]");
         assert_eq!(layer(1).int("stash_type", 11).show_all(), "f16[N,3,4]; f64[N,1,1]; f64[N,1,1]");
         assert!(layer(3).show().starts_with("error: attribute `axis`"));

@@ -90,7 +90,10 @@ fn concat(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     let axis = ctx.axis("axis", axis, joined.len())?;
     for (operand, part) in parts.iter().enumerate().skip(1) {
         if part.len() != joined.len() {
-            return Err(InferError::BadOperand { operand, why: format!("rank {} among rank {}", part.len(), joined.len()) });
+            return Err(InferError::BadOperand {
+                operand,
+                why: format!("rank {} among rank {}", part.len(), joined.len()),
+            });
         }
         for (at, (own, other)) in joined.iter_mut().zip(*part).enumerate() {
             *own = if at == axis { own.add(other) } else { agree("extents beside the axis", own, other)? };
@@ -164,7 +167,8 @@ fn flag(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 /// Infers ReduceAllL2: a scalar of the first operand's type; norms of half precision are binary32.
 fn norm(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
-    let element = if ctx.element(0) == ElementType::Double { ElementType::Double } else { ElementType::Float };
+    let element =
+        if ctx.element(0) == ElementType::Double { ElementType::Double } else { ElementType::Float };
     ctx.set_dims(0, element, Vec::new());
     Ok(())
 }
@@ -180,7 +184,8 @@ fn scale_all(ctx: &mut Infer<'_>) -> Result<(), InferError> {
         }
         return Ok(());
     }
-    let total = (1..ctx.input_count()).try_fold(0u64, |sum, operand| sum.checked_add(ctx.tensor(operand)?.elements()?));
+    let total = (1..ctx.input_count())
+        .try_fold(0u64, |sum, operand| sum.checked_add(ctx.tensor(operand)?.elements()?));
     ctx.set_dims(0, element, vec![total.map_or(Dim::Unknown, Dim::Known)]);
     Ok(())
 }
@@ -299,13 +304,23 @@ mod tests {
 
     #[test]
     fn optimizer_results_have_the_types_of_updated_operands() {
-        let adam = case("AdamOptimizer").input("f32[]").input("i64[]").input("f32[3]").input("f16[3]").input("f32[3]");
+        let adam = case("AdamOptimizer")
+            .input("f32[]")
+            .input("i64[]")
+            .input("f32[3]")
+            .input("f16[3]")
+            .input("f32[3]");
         assert_eq!(adam.input("f32[3]").outputs(5).show_all(), "i64[]; f32[3]; f32[3]; f32[3]; f16[3]");
         let sequence = "seq<f32[*]>";
         let many = case("AdamWOptimizer").input("f32[]").input("i64[]").input(sequence).input(sequence);
         let many = many.input(sequence).input(sequence).outputs(2).show_all();
         assert_eq!(many, "i64[]; seq<f32[*]>");
-        let accumulate = case("InPlaceAccumulatorV2").input("f32[7]").input("f32[7]").input("bool[1]").outputs(2).show_all();
+        let accumulate = case("InPlaceAccumulatorV2")
+            .input("f32[7]")
+            .input("f32[7]")
+            .input("bool[1]")
+            .outputs(2)
+            .show_all();
         assert_eq!(accumulate, "bool[1]; f32[7]");
     }
 
@@ -317,7 +332,13 @@ mod tests {
         assert_eq!(split.show_all(), "f32[4,4,8]; f32[4,3,8]");
         let open = case("SplitTraining").input("f32[4,7]").input("i64[*]").outputs(2).show_all();
         assert_eq!(open, "f32[?,7]; f32[?,7]");
-        assert!(case("SplitTraining").input("f32[]").ints_data(&[1]).show().starts_with("error: attribute `axis`"));
+        assert!(
+            case("SplitTraining")
+                .input("f32[]")
+                .ints_data(&[1])
+                .show()
+                .starts_with("error: attribute `axis`")
+        );
     }
 
     #[test]
@@ -332,11 +353,16 @@ mod tests {
 
     #[test]
     fn scaling_casts_each_operand_or_all() {
-        let scale = || case("MixedPrecisionScale").input("f32[]").input("f32[2,3]").input("f32[4]").int("to", 10);
+        let scale =
+            || case("MixedPrecisionScale").input("f32[]").input("f32[2,3]").input("f32[4]").int("to", 10);
         assert_eq!(scale().outputs(2).show_all(), "f16[2,3]; f16[4]");
         assert_eq!(scale().int("fuse_outputs", 1).show(), "f16[10]");
-        let norm =
-            case("BatchNormInternal").input("f32[8,3,4,4]").input("f32[3]").input("f32[3]").input("f32[3]").input("f32[3]");
+        let norm = case("BatchNormInternal")
+            .input("f32[8,3,4,4]")
+            .input("f32[3]")
+            .input("f32[3]")
+            .input("f32[3]")
+            .input("f32[3]");
         assert_eq!(norm.outputs(5).show_all(), "f32[8,3,4,4]; f32[3]; f32[3]; f32[3]; f32[3]");
     }
 }

@@ -19,7 +19,8 @@ fn pool_kernel(ctx: &Infer<'_>) -> Result<Vec<Dim>, InferError> {
         Some(rank) => rank.checked_sub(2),
         None => Some(stated),
     };
-    let spatial = spatial.ok_or_else(|| InferError::BadOperand { operand: 0, why: "rank below 2".to_owned() })?;
+    let spatial =
+        spatial.ok_or_else(|| InferError::BadOperand { operand: 0, why: "rank below 2".to_owned() })?;
     match entries(ctx, "kernel_shape", spatial, 1)? {
         Some(kernel) => Ok(kernel.iter().map(|extent| Dim::Known(extent.unsigned_abs())).collect()),
         None if spatial == 0 => Ok(Vec::new()),
@@ -43,9 +44,12 @@ fn pool(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 
 fn global_pool(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
-    let shape = ctx
-        .shape(0)
-        .map(|dims| dims.into_iter().enumerate().map(|(axis, extent)| if axis < 2 { extent } else { Dim::Known(1) }).collect());
+    let shape = ctx.shape(0).map(|dims| {
+        dims.into_iter()
+            .enumerate()
+            .map(|(axis, extent)| if axis < 2 { extent } else { Dim::Known(1) })
+            .collect()
+    });
     ctx.set_tensor(0, ctx.element(0), shape);
     Ok(())
 }
@@ -68,7 +72,9 @@ fn max_unpool(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 }
 
 fn extent(name: &'static str, value: i64) -> Result<Dim, InferError> {
-    u64::try_from(value).map(Dim::Known).map_err(|_| InferError::BadAttribute { name, why: format!("{value} is negative") })
+    u64::try_from(value)
+        .map(Dim::Known)
+        .map_err(|_| InferError::BadAttribute { name, why: format!("{value} is negative") })
 }
 
 /// Infers MaxRoiPool. Operands: data `[N, C, H, W]`, regions `[R, 5]`.
@@ -79,7 +85,12 @@ fn max_roi_pool(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     let Some([height, width]) = ctx.ints("pooled_shape") else {
         return Err(InferError::MissingAttribute { name: "pooled_shape" });
     };
-    let dims = vec![dim_at(ctx, 1, 0), dim_at(ctx, 0, 1), extent("pooled_shape", *height)?, extent("pooled_shape", *width)?];
+    let dims = vec![
+        dim_at(ctx, 1, 0),
+        dim_at(ctx, 0, 1),
+        extent("pooled_shape", *height)?,
+        extent("pooled_shape", *width)?,
+    ];
     ctx.set_dims(0, ctx.element(0), dims);
     Ok(())
 }
@@ -99,7 +110,8 @@ fn roi_align(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 
 /// Counts one operation for each element of each window.
 fn window_flops(node: &Typed<'_>) -> Option<u64> {
-    let kernel: Option<Vec<u64>> = node.data().ints("kernel_shape")?.iter().map(|extent| u64::try_from(*extent).ok()).collect();
+    let kernel: Option<Vec<u64>> =
+        node.data().ints("kernel_shape")?.iter().map(|extent| u64::try_from(*extent).ok()).collect();
     node.output_elements()?.checked_mul(product(&kernel?)?)
 }
 
@@ -123,10 +135,19 @@ pub const OPERATORS: &[OpInfo] = &[
         .work(Work::Flops(window_flops))
         .split(SplitAxes::Rule(rules::pooled))
         .reaches(reach::slides),
-    OpInfo::onnx("GlobalAveragePool", global_pool).work(Work::PerInputElement(1)).split(SplitAxes::Rule(rules::pooled)),
-    OpInfo::onnx("GlobalLpPool", global_pool).work(Work::PerInputElement(2)).split(SplitAxes::Rule(rules::pooled)),
-    OpInfo::onnx("GlobalMaxPool", global_pool).work(Work::PerInputElement(1)).split(SplitAxes::Rule(rules::pooled)),
-    OpInfo::onnx("LpPool", pool).work(Work::Flops(window_flops)).split(SplitAxes::Rule(rules::pooled)).reaches(reach::slides),
+    OpInfo::onnx("GlobalAveragePool", global_pool)
+        .work(Work::PerInputElement(1))
+        .split(SplitAxes::Rule(rules::pooled)),
+    OpInfo::onnx("GlobalLpPool", global_pool)
+        .work(Work::PerInputElement(2))
+        .split(SplitAxes::Rule(rules::pooled)),
+    OpInfo::onnx("GlobalMaxPool", global_pool)
+        .work(Work::PerInputElement(1))
+        .split(SplitAxes::Rule(rules::pooled)),
+    OpInfo::onnx("LpPool", pool)
+        .work(Work::Flops(window_flops))
+        .split(SplitAxes::Rule(rules::pooled))
+        .reaches(reach::slides),
     OpInfo::onnx("MaxPool", pool)
         .work(Work::Flops(window_flops))
         .scalar(Scalar::Count(max_steps))
@@ -145,14 +166,30 @@ mod tests {
 
     #[test]
     fn shapes() {
-        let pool = |name| Case::new(name, 19).input("f32[N,C,7,9]").ints("kernel_shape", &[3, 3]).ints("dilations", &[2, 1]);
+        let pool = |name| {
+            Case::new(name, 19).input("f32[N,C,7,9]").ints("kernel_shape", &[3, 3]).ints("dilations", &[2, 1])
+        };
         assert_eq!(pool("MaxPool").outputs(2).show_all(), "f32[N,C,3,7]; i64[N,C,3,7]");
         assert_eq!(pool("AveragePool").ints("pads", &[1, 0, 1, 0]).show(), "f32[N,C,5,7]");
-        assert_eq!(pool("LpPool").string("auto_pad", "SAME_UPPER").ints("strides", &[2, 4]).show(), "f32[N,C,4,3]");
+        assert_eq!(
+            pool("LpPool").string("auto_pad", "SAME_UPPER").ints("strides", &[2, 4]).show(),
+            "f32[N,C,4,3]"
+        );
         assert_eq!(Case::new("MaxPool", 12).input("u8[*]").ints("kernel_shape", &[2]).show(), "u8[?,?,?]");
-        assert_eq!(Case::new("MaxPool", 12).input("f32[1,1,4,4]").show(), "error: attribute `kernel_shape` is missing");
-        assert!(Case::new("MaxPool", 12).input("f32[1,1,4,4]").ints("kernel_shape", &[2]).show().starts_with("error"));
-        assert!(Case::new("MaxPool", 12).input("f32[1]").ints("kernel_shape", &[]).show().starts_with("error"));
+        assert_eq!(
+            Case::new("MaxPool", 12).input("f32[1,1,4,4]").show(),
+            "error: attribute `kernel_shape` is missing"
+        );
+        assert!(
+            Case::new("MaxPool", 12)
+                .input("f32[1,1,4,4]")
+                .ints("kernel_shape", &[2])
+                .show()
+                .starts_with("error")
+        );
+        assert!(
+            Case::new("MaxPool", 12).input("f32[1]").ints("kernel_shape", &[]).show().starts_with("error")
+        );
         assert_eq!(Case::new("GlobalMaxPool", 1).input("f32[N,C,?,9]").show(), "f32[N,C,1,1]");
     }
 
@@ -174,13 +211,17 @@ mod tests {
     fn regions() {
         let align = Case::new("RoiAlign", 16).input("f32[N,256,H,W]").input("f32[R,4]").input("i64[R]");
         assert_eq!(align.int("output_height", 7).int("output_width", 5).show(), "f32[R,256,7,5]");
-        let pool = Case::new("MaxRoiPool", 1).input("f32[1,3,H,W]").input("f32[9,5]").ints("pooled_shape", &[2, 3]);
+        let pool =
+            Case::new("MaxRoiPool", 1).input("f32[1,3,H,W]").input("f32[9,5]").ints("pooled_shape", &[2, 3]);
         assert_eq!(pool.show(), "f32[9,3,2,3]");
     }
 
     #[test]
     fn arithmetic() {
-        let pool = Case::new("AveragePool", 11).input("f32[1,2,6,6]").ints("kernel_shape", &[3, 3]).ints("strides", &[3, 3]);
+        let pool = Case::new("AveragePool", 11)
+            .input("f32[1,2,6,6]")
+            .ints("kernel_shape", &[3, 3])
+            .ints("strides", &[3, 3]);
         assert_eq!(pool.costs().0, Some(2 * 4 * 9));
     }
 }

@@ -59,9 +59,14 @@ fn dynamic_quantize(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 
 /// The operators of this family.
 pub const OPERATORS: &[OpInfo] = &[
-    OpInfo::onnx("DequantizeLinear", dequantize).work(Work::PerElement(4)).split(SplitAxes::Rule(rules::quantized)),
+    OpInfo::onnx("DequantizeLinear", dequantize)
+        .work(Work::PerElement(4))
+        .split(SplitAxes::Rule(rules::quantized)),
     OpInfo::onnx("DynamicQuantizeLinear", dynamic_quantize).rounds().work(Work::PerElement(5)),
-    OpInfo::onnx("QuantizeLinear", quantize).rounds().work(Work::PerElement(12)).split(SplitAxes::Rule(rules::quantized)),
+    OpInfo::onnx("QuantizeLinear", quantize)
+        .rounds()
+        .work(Work::PerElement(12))
+        .split(SplitAxes::Rule(rules::quantized)),
 ];
 
 #[cfg(test)]
@@ -70,15 +75,21 @@ mod tests {
 
     #[test]
     fn element_types() {
-        let quantize = |zero: &str| Case::new("QuantizeLinear", 21).input("f32[N,4]").input("f32[4]").input(zero);
+        let quantize =
+            |zero: &str| Case::new("QuantizeLinear", 21).input("f32[N,4]").input("f32[4]").input(zero);
         assert_eq!(quantize("").show(), "u8[N,4]");
         assert_eq!(quantize("i4[4]").show(), "i4[N,4]");
         assert_eq!(quantize("").int("output_dtype", 17).show(), "f8e4m3fn[N,4]");
         assert!(quantize("").int("axis", 2).show().starts_with("error: attribute `axis`"));
-        assert!(quantize("").int("output_dtype", 1 << 40).show().starts_with("error: attribute `output_dtype`"));
+        assert!(
+            quantize("").int("output_dtype", 1 << 40).show().starts_with("error: attribute `output_dtype`")
+        );
         let scalar = Case::new("QuantizeLinear", 13).input("f32[N,4]").input("f32[]").int("axis", 7);
         assert_eq!(scalar.show(), "u8[N,4]");
-        assert_eq!(Case::new("DequantizeLinear", 21).input("i4[N,4]").input("f16[N,2]").int("block_size", 2).show(), "f16[N,4]");
+        assert_eq!(
+            Case::new("DequantizeLinear", 21).input("i4[N,4]").input("f16[N,2]").int("block_size", 2).show(),
+            "f16[N,4]"
+        );
         let dynamic = Case::new("DynamicQuantizeLinear", 11).input("f32[N,4]").outputs(3);
         assert_eq!(dynamic.show_all(), "u8[N,4]; f32[]; u8[]");
     }

@@ -34,8 +34,10 @@ fn multinomial(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
     require_rank(ctx, 0, 2)?;
     let samples = ctx.int("sample_size", 1);
-    let samples = u64::try_from(samples)
-        .map_err(|_| InferError::BadAttribute { name: "sample_size", why: format!("{samples} is negative") })?;
+    let samples = u64::try_from(samples).map_err(|_| InferError::BadAttribute {
+        name: "sample_size",
+        why: format!("{samples} is negative"),
+    })?;
     let element = element_attribute(ctx, "dtype")?.unwrap_or(ElementType::Int32);
     ctx.set_dims(0, element, vec![dim_at(ctx, 0, 0), Dim::Known(samples)]);
     Ok(())
@@ -46,9 +48,15 @@ pub const OPERATORS: &[OpInfo] = &[
     OpInfo::onnx("Bernoulli", like).work(Work::PerElement(10)).repeat(Repeat::Random),
     OpInfo::onnx("Multinomial", multinomial).work(Work::PerInputElement(30)).repeat(Repeat::Random),
     OpInfo::onnx("RandomNormal", filled).work(Work::PerElement(40)).repeat(Repeat::Random),
-    OpInfo::onnx("RandomNormalLike", like).work(Work::PerElement(40)).reads(Reads::Extents).repeat(Repeat::Random),
+    OpInfo::onnx("RandomNormalLike", like)
+        .work(Work::PerElement(40))
+        .reads(Reads::Extents)
+        .repeat(Repeat::Random),
     OpInfo::onnx("RandomUniform", filled).work(Work::PerElement(10)).repeat(Repeat::Random),
-    OpInfo::onnx("RandomUniformLike", like).work(Work::PerElement(10)).reads(Reads::Extents).repeat(Repeat::Random),
+    OpInfo::onnx("RandomUniformLike", like)
+        .work(Work::PerElement(10))
+        .reads(Reads::Extents)
+        .repeat(Repeat::Random),
 ];
 
 #[cfg(test)]
@@ -64,12 +72,21 @@ mod tests {
         assert_eq!(Case::new("RandomUniformLike", 1).input("f16[N,2]").show(), "f16[N,2]");
         assert_eq!(Case::new("Bernoulli", 15).input("f32[N]").int("dtype", 9).show(), "bool[N]");
         assert_eq!(Case::new("Multinomial", 7).input("f32[N,9]").int("sample_size", 4).show(), "i32[N,4]");
-        assert!(Case::new("RandomNormal", 1).ints("shape", &[-2]).show().starts_with("error: attribute `shape`"));
+        assert!(
+            Case::new("RandomNormal", 1).ints("shape", &[-2]).show().starts_with("error: attribute `shape`")
+        );
     }
 
     #[test]
     fn random_operators_never_run_twice() {
-        for name in ["Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"] {
+        for name in [
+            "Bernoulli",
+            "Multinomial",
+            "RandomNormal",
+            "RandomNormalLike",
+            "RandomUniform",
+            "RandomUniformLike",
+        ] {
             assert_eq!(find("", name).unwrap().repeat, Repeat::Random);
         }
     }

@@ -51,11 +51,18 @@ fn blocks(ctx: &Infer<'_>) -> Result<(Option<[Dim; 4]>, Dim), InferError> {
     let size = ctx.int_attribute("blocksize").ok_or(InferError::MissingAttribute { name: "blocksize" })?;
     let size = match u64::try_from(size) {
         Ok(size) if size > 0 => Dim::Known(size),
-        _ => return Err(InferError::BadAttribute { name: "blocksize", why: format!("{size} is not positive") }),
+        _ => {
+            return Err(InferError::BadAttribute {
+                name: "blocksize",
+                why: format!("{size} is not positive"),
+            });
+        }
     };
     let dims = ctx.dims(0).map(|dims| {
-        <[Dim; 4]>::try_from(dims.to_vec())
-            .map_err(|dims| InferError::BadOperand { operand: 0, why: format!("has rank {}, not 4", dims.len()) })
+        <[Dim; 4]>::try_from(dims.to_vec()).map_err(|dims| InferError::BadOperand {
+            operand: 0,
+            why: format!("has rank {}, not 4", dims.len()),
+        })
     });
     Ok((dims.transpose()?, size))
 }
@@ -65,7 +72,10 @@ fn divided(extent: &Dim, by: &Dim) -> Result<Dim, InferError> {
     if let (Dim::Known(a), Dim::Known(b)) = (extent, by)
         && a.checked_rem(*b).is_none_or(|rest| rest != 0)
     {
-        return Err(InferError::BadOperand { operand: 0, why: format!("an extent of {a} is not a multiple of {b}") });
+        return Err(InferError::BadOperand {
+            operand: 0,
+            why: format!("an extent of {a} is not a multiple of {b}"),
+        });
     }
     Ok(extent.div(by))
 }
@@ -101,8 +111,12 @@ fn depth_of(ctx: &Infer<'_>) -> Result<Dim, InferError> {
         _ => return Ok(Dim::Unknown),
     };
     match item {
-        Item::Int(depth) if *depth < 0 => Err(InferError::BadOperand { operand: 1, why: format!("depth {depth} is negative") }),
-        Item::Float(depth) if depth.fract() == 0.0 && (0.0..1e15).contains(depth) => Ok(Dim::Known(*depth as u64)),
+        Item::Int(depth) if *depth < 0 => {
+            Err(InferError::BadOperand { operand: 1, why: format!("depth {depth} is negative") })
+        }
+        Item::Float(depth) if depth.fract() == 0.0 && (0.0..1e15).contains(depth) => {
+            Ok(Dim::Known(*depth as u64))
+        }
         other => Ok(other.dim()),
     }
 }
@@ -174,7 +188,9 @@ fn trilu(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.set_like(0, 0);
     let diagonal = if ctx.has(1) { ctx.int_scalar(1) } else { Some(0) };
     let upper = ctx.int("upper", 1) != 0;
-    if let Some(items) = ctx.data(0).zip(diagonal).and_then(|(data, diagonal)| triangle(data, upper, diagonal)) {
+    if let Some(items) =
+        ctx.data(0).zip(diagonal).and_then(|(data, diagonal)| triangle(data, upper, diagonal))
+    {
         ctx.set_items(0, items);
     }
     Ok(())
@@ -184,7 +200,8 @@ fn selected_items(ctx: &Infer<'_>) -> Option<Vec<Item>> {
     if ctx.data(1).is_none() && ctx.data(2).is_none() {
         return None;
     }
-    let (condition, left, right) = (data_or_unknown(ctx, 0)?, data_or_unknown(ctx, 1)?, data_or_unknown(ctx, 2)?);
+    let (condition, left, right) =
+        (data_or_unknown(ctx, 0)?, data_or_unknown(ctx, 1)?, data_or_unknown(ctx, 2)?);
     let chosen = |items: &[&Item]| match items[0].int() {
         Some(0) => items[2].clone(),
         Some(_) => items[1].clone(),
@@ -222,7 +239,10 @@ pub const OPERATORS: &[OpInfo] = &[
     OpInfo::onnx("OneHot", one_hot).work(Work::None),
     OpInfo::onnx("ReverseSequence", same_as_first).work(Work::None),
     OpInfo::onnx("SpaceToDepth", space_to_depth).work(Work::None).split(SplitAxes::Batch),
-    OpInfo::onnx("Transpose", transpose).work(Work::None).split(SplitAxes::Rule(rules::transposition)).linear(Linear::First),
+    OpInfo::onnx("Transpose", transpose)
+        .work(Work::None)
+        .split(SplitAxes::Rule(rules::transposition))
+        .linear(Linear::First),
     OpInfo::onnx("Trilu", trilu).work(Work::None),
     OpInfo::onnx("Where", choose)
         .algebra(Algebra::KEEPS_ZERO)
@@ -241,7 +261,10 @@ mod tests {
         assert_eq!(of(Case::new("Transpose", 13).input("f32[N,3,?]")), "f32[?,3,N]");
         assert_eq!(of(Case::new("Transpose", 13).input("f32[N,3,?]").ints("perm", &[1, 0, 2])), "f32[3,N,?]");
         assert_eq!(of(Case::new("Transpose", 13).input("f32[*]").ints("perm", &[1, 0])), "f32[?,?]");
-        assert_eq!(of(Case::new("Transpose", 13).data("i64[2,3]", "1,2,3,4,5,N")), "i64[3,2] = {1,4,2,5,3,N}");
+        assert_eq!(
+            of(Case::new("Transpose", 13).data("i64[2,3]", "1,2,3,4,5,N")),
+            "i64[3,2] = {1,4,2,5,3,N}"
+        );
         assert_eq!(
             of(Case::new("Transpose", 13).input("f32[2,3]").ints("perm", &[0])),
             "error: length of the permutation and rank: 1 and 2 do not agree"
@@ -254,8 +277,14 @@ mod tests {
 
     #[test]
     fn blocks_move_between_depth_and_space() {
-        assert_eq!(Case::new("DepthToSpace", 13).input("f32[N,8,H,3]").int("blocksize", 2).show(), "f32[N,2,2*H,6]");
-        assert_eq!(Case::new("SpaceToDepth", 13).input("f32[N,2,2*H,6]").int("blocksize", 2).show(), "f32[N,8,H,3]");
+        assert_eq!(
+            Case::new("DepthToSpace", 13).input("f32[N,8,H,3]").int("blocksize", 2).show(),
+            "f32[N,2,2*H,6]"
+        );
+        assert_eq!(
+            Case::new("SpaceToDepth", 13).input("f32[N,2,2*H,6]").int("blocksize", 2).show(),
+            "f32[N,8,H,3]"
+        );
         assert_eq!(Case::new("SpaceToDepth", 13).input("f32[*]").int("blocksize", 2).show(), "f32[?,?,?,?]");
         assert_eq!(
             Case::new("DepthToSpace", 13).input("f32[N,6,H,3]").int("blocksize", 2).show(),
@@ -270,7 +299,12 @@ mod tests {
     #[test]
     fn one_hot_inserts_an_axis() {
         let of = |depth: (&str, &str), axis: i64| {
-            Case::new("OneHot", 11).input("i64[N,3]").data(depth.0, depth.1).input("f32[2]").int("axis", axis).show()
+            Case::new("OneHot", 11)
+                .input("i64[N,3]")
+                .data(depth.0, depth.1)
+                .input("f32[2]")
+                .int("axis", axis)
+                .show()
         };
         assert_eq!(of(("i64[]", "5"), -1), "f32[N,3,5]");
         assert_eq!(of(("i64[1]", "D"), 0), "f32[D,N,3]");
@@ -278,7 +312,8 @@ mod tests {
         assert_eq!(of(("f32[]", "5.5"), 1), "f32[N,?,3]");
         assert_eq!(of(("i64[]", "5"), 3), "error: attribute `axis`: 3 is out of range for rank 3");
         let items = |axis: i64| {
-            let case = Case::new("OneHot", 11).data("i64[3]", "0,-1,5").data("i64[]", "2").data("i64[2]", "0,1");
+            let case =
+                Case::new("OneHot", 11).data("i64[3]", "0,-1,5").data("i64[]", "2").data("i64[2]", "0,1");
             case.int("axis", axis).show()
         };
         assert_eq!(items(-1), "i64[3,2] = {1,0,0,1,0,0}");
@@ -288,7 +323,8 @@ mod tests {
     #[test]
     fn triangles_keep_one_side() {
         let of = |upper: i64, diagonal: i64| {
-            let case = Case::new("Trilu", 14).data("i64[2,3]", "1,2,3,4,5,6").data("i64[]", &diagonal.to_string());
+            let case =
+                Case::new("Trilu", 14).data("i64[2,3]", "1,2,3,4,5,6").data("i64[]", &diagonal.to_string());
             case.int("upper", upper).show()
         };
         assert_eq!(of(1, 0), "i64[2,3] = {1,2,3,0,5,6}");
@@ -296,15 +332,25 @@ mod tests {
         assert_eq!(of(0, 0), "i64[2,3] = {1,0,0,4,5,0}");
         assert_eq!(of(0, i64::MIN), "i64[2,3] = {0,0,0,0,0,0}");
         assert_eq!(Case::new("Trilu", 14).input("f32[N,M]").show(), "f32[N,M]");
-        assert_eq!(Case::new("Trilu", 14).input("f32[N]").show(), "error: operand 0: has rank 1, less than 2");
+        assert_eq!(
+            Case::new("Trilu", 14).input("f32[N]").show(),
+            "error: operand 0: has rank 1, less than 2"
+        );
     }
 
     #[test]
     fn selection_follows_conditions_and_broadcasts() {
-        assert_eq!(Case::new("Where", 16).input("bool[N,1]").input("f32[3]").input("f32[]").show(), "f32[N,3]");
-        let case = Case::new("Where", 16).data("bool[4]", "1,0,?,?").data("i64[4]", "1,2,3,N").data("i64[4]", "5,M,3,4");
+        assert_eq!(
+            Case::new("Where", 16).input("bool[N,1]").input("f32[3]").input("f32[]").show(),
+            "f32[N,3]"
+        );
+        let case = Case::new("Where", 16)
+            .data("bool[4]", "1,0,?,?")
+            .data("i64[4]", "1,2,3,N")
+            .data("i64[4]", "5,M,3,4");
         assert_eq!(case.show(), "i64[4] = {1,M,3,?}");
-        let zeros = Case::new("Where", 16).data("bool[2]", "1,0").data("f32[2]", "-0.0,1.0").data("f32[]", "0.0");
+        let zeros =
+            Case::new("Where", 16).data("bool[2]", "1,0").data("f32[2]", "-0.0,1.0").data("f32[]", "0.0");
         assert_eq!(zeros.show(), "f32[2] = {?,0.0}");
         let partly = Case::new("Where", 16).data("bool[2]", "1,0").ints_data(&[7]).input("i64[2]");
         assert_eq!(partly.show(), "i64[2] = {7,?}");

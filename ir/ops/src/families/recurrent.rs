@@ -22,14 +22,17 @@ fn recurrent(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     let batch_first = layout != 0;
     let (sequence_axis, batch_axis) = if batch_first { (1, 0) } else { (0, 1) };
     let (sequence, batch) = (dim_at(ctx, 0, sequence_axis), dim_at(ctx, 0, batch_axis));
-    let batch = agree("batch of data and initial state", &batch, &dim_at(ctx, 5, if batch_first { 0 } else { 1 }))?;
+    let batch =
+        agree("batch of data and initial state", &batch, &dim_at(ctx, 5, if batch_first { 0 } else { 1 }))?;
     let directions = Dim::Known(directions(ctx.string("direction")));
     agree("directions and weights", &directions, &dim_at(ctx, 1, 0))?;
     agree("widths of data and weights", &dim_at(ctx, 0, 2), &dim_at(ctx, 1, 2))?;
     let hidden = match ctx.int_attribute("hidden_size") {
         Some(size) => {
-            let stated = u64::try_from(size)
-                .map_err(|_| InferError::BadAttribute { name: "hidden_size", why: format!("{size} is negative") })?;
+            let stated = u64::try_from(size).map_err(|_| InferError::BadAttribute {
+                name: "hidden_size",
+                why: format!("{size} is negative"),
+            })?;
             agree("hidden_size and weights", &Dim::Known(stated), &dim_at(ctx, 2, 2))?
         }
         None => dim_at(ctx, 2, 2),
@@ -80,8 +83,14 @@ fn flops(node: &Typed<'_>) -> Option<u64> {
 
 /// The operators of this family.
 pub const OPERATORS: &[OpInfo] = &[
-    OpInfo::onnx("GRU", recurrent).work(Work::Flops(flops)).workspace(recurrent_workspace::gru).optional(&[0]),
-    OpInfo::onnx("LSTM", recurrent).work(Work::Flops(flops)).workspace(recurrent_workspace::lstm).optional(&[0, 1, 2]),
+    OpInfo::onnx("GRU", recurrent)
+        .work(Work::Flops(flops))
+        .workspace(recurrent_workspace::gru)
+        .optional(&[0]),
+    OpInfo::onnx("LSTM", recurrent)
+        .work(Work::Flops(flops))
+        .workspace(recurrent_workspace::lstm)
+        .optional(&[0, 1, 2]),
     OpInfo::onnx("RNN", recurrent).work(Work::Flops(flops)).workspace(recurrent_workspace::rnn),
 ];
 
@@ -91,7 +100,9 @@ mod tests {
 
     fn layer(name: &str, data: &str, gates: u64, directions: u64) -> Case {
         let case = Case::new(name, 14).input(data).int("hidden_size", 5);
-        case.input(&format!("f32[{directions},{},3]", gates * 5)).input(&format!("f32[{directions},{},5]", gates * 5)).outputs(2)
+        case.input(&format!("f32[{directions},{},3]", gates * 5))
+            .input(&format!("f32[{directions},{},5]", gates * 5))
+            .outputs(2)
     }
 
     #[test]

@@ -64,7 +64,11 @@ impl<'a> Layer<'a> {
     /// Returns the bytes of the last states (result `result`) if they are not a result: the kernel
     /// computes them in any case.
     fn last(&self, result: usize) -> Size {
-        if self.wants(result) { Size::from(0) } else { self.buffer(&[&self.directions, &self.batch, &self.hidden]) }
+        if self.wants(result) {
+            Size::from(0)
+        } else {
+            self.buffer(&[&self.directions, &self.batch, &self.hidden])
+        }
     }
 }
 
@@ -118,7 +122,10 @@ mod tests {
     fn layer_workspace_covers_the_counted_bytes() {
         check(layer("RNN", 1, 2, [26, 12, 34, 95]).outputs(2), 118_592);
         check(layer("RNN", 1, 2, [29, 7, 109, 6]).wanted(&[false, true]), 14_720);
-        check(layer("GRU", 3, 2, [19, 11, 13, 24]).int("linear_before_reset", 1).wanted(&[false, true]), 158_080);
+        check(
+            layer("GRU", 3, 2, [19, 11, 13, 24]).int("linear_before_reset", 1).wanted(&[false, true]),
+            158_080,
+        );
         check(layer("GRU", 3, 2, [3, 9, 82, 34]).wanted(&[false, true]), 40_000);
         check(layer("LSTM", 4, 1, [15, 2, 7, 48]).input("f32[1,384]").outputs(2), 25_792);
         check(layer("LSTM", 4, 2, [15, 2, 7, 48]).wanted(&[false, true, true]), 55_936);

@@ -39,7 +39,9 @@ fn left_over(dims: &[Dim], reduced: &Reduced, keeps: bool) -> Option<Vec<Dim>> {
             let extent = |axis: usize| if axes.contains(&axis) { Dim::Known(1) } else { dims[axis].clone() };
             Some((0..dims.len()).map(extent).collect())
         }
-        Reduced::Axes(axes) => Some((0..dims.len()).filter(|axis| !axes.contains(axis)).map(|axis| dims[axis].clone()).collect()),
+        Reduced::Axes(axes) => {
+            Some((0..dims.len()).filter(|axis| !axes.contains(axis)).map(|axis| dims[axis].clone()).collect())
+        }
         Reduced::Some(_) if keeps => Some(vec![Dim::Unknown; dims.len()]),
         Reduced::Some(count) => dims.len().checked_sub((*count)?).map(|rank| vec![Dim::Unknown; rank]),
     }
@@ -56,7 +58,9 @@ fn reduction(ctx: &mut Infer<'_>, follow: Option<Follow>) -> Result<(), InferErr
     };
     let reduced = reduced(ctx, dims.len())?;
     let items = match (&reduced, ctx.data(0), follow) {
-        (Reduced::Axes(axes), Some(data), Some(follow)) => reduce_items(data, axes, |items| follow(element, items)),
+        (Reduced::Axes(axes), Some(data), Some(follow)) => {
+            reduce_items(data, axes, |items| follow(element, items))
+        }
         _ => None,
     };
     ctx.set_tensor(0, element, left_over(&dims, &reduced, keeps));
@@ -66,14 +70,25 @@ fn reduction(ctx: &mut Infer<'_>, follow: Option<Follow>) -> Result<(), InferErr
     Ok(())
 }
 
-fn fold(element: ElementType, items: &[&Item], start: Item, function: fn(ElementType, &Item, &Item) -> Item) -> Item {
+fn fold(
+    element: ElementType,
+    items: &[&Item],
+    start: Item,
+    function: fn(ElementType, &Item, &Item) -> Item,
+) -> Item {
     items.iter().fold(start, |result, item| function(element, &result, item))
 }
 
 /// Applies one step of a reduction; unknown if a number exceeds the integers that binary64 represents
 /// exactly, because kernels may accumulate in binary64.
-fn within_binary64(step: fn(ElementType, &Item, &Item) -> Item, element: ElementType, left: &Item, right: &Item) -> Item {
-    let fits = |item: &Item| item.int().is_none_or(|value| value.unsigned_abs() <= on::EXACT_F64.unsigned_abs());
+fn within_binary64(
+    step: fn(ElementType, &Item, &Item) -> Item,
+    element: ElementType,
+    left: &Item,
+    right: &Item,
+) -> Item {
+    let fits =
+        |item: &Item| item.int().is_none_or(|value| value.unsigned_abs() <= on::EXACT_F64.unsigned_abs());
     let result = step(element, left, right);
     if fits(left) && fits(right) && fits(&result) { result } else { Item::Unknown }
 }
@@ -85,11 +100,15 @@ fn ordered(ctx: &mut Infer<'_>, follow: Follow) -> Result<(), InferError> {
 }
 
 fn sum(ctx: &mut Infer<'_>) -> Result<(), InferError> {
-    ordered(ctx, |element, items| fold(element, items, Item::Int(0), |element, a, b| within_binary64(on::add, element, a, b)))
+    ordered(ctx, |element, items| {
+        fold(element, items, Item::Int(0), |element, a, b| within_binary64(on::add, element, a, b))
+    })
 }
 
 fn prod(ctx: &mut Infer<'_>) -> Result<(), InferError> {
-    ordered(ctx, |element, items| fold(element, items, Item::Int(1), |element, a, b| within_binary64(on::mul, element, a, b)))
+    ordered(ctx, |element, items| {
+        fold(element, items, Item::Int(1), |element, a, b| within_binary64(on::mul, element, a, b))
+    })
 }
 
 /// Returns the extreme of several elements; unknown for no elements, for which kernels differ.
@@ -138,14 +157,24 @@ mod tests {
     #[test]
     fn axes_come_by_attribute_or_operand() {
         for info in OPERATORS {
-            let old =
-                |keeps: i64| Case::new(info.name, 11).input("f32[N,3,4]").ints("axes", &[1, -1]).int("keepdims", keeps).show();
+            let old = |keeps: i64| {
+                Case::new(info.name, 11)
+                    .input("f32[N,3,4]")
+                    .ints("axes", &[1, -1])
+                    .int("keepdims", keeps)
+                    .show()
+            };
             assert_eq!(old(1), "f32[N,1,1]", "{}", info.name);
             assert_eq!(old(0), "f32[N]", "{}", info.name);
             let new = Case::new(info.name, 18).input("f32[N,3,4]").ints_data(&[0]).int("keepdims", 0);
             assert_eq!(new.show(), "f32[3,4]", "{}", info.name);
             assert_eq!(Case::new(info.name, 18).input("f32[N,3]").show(), "f32[1,1]", "{}", info.name);
-            assert_eq!(Case::new(info.name, 18).input("f32[N,3]").int("keepdims", 0).show(), "f32[]", "{}", info.name);
+            assert_eq!(
+                Case::new(info.name, 18).input("f32[N,3]").int("keepdims", 0).show(),
+                "f32[]",
+                "{}",
+                info.name
+            );
         }
     }
 
@@ -161,18 +190,24 @@ mod tests {
         assert_eq!(of(sum().input("f32[N,3]").input("i64[K]").int("keepdims", 0)), "f32[*]");
         assert_eq!(of(sum().input("f32[*]").int("keepdims", 0)), "f32[]");
         assert_eq!(of(sum().input("f32[*]")), "f32[*]");
-        assert_eq!(of(sum().input("f32[2]").ints_data(&[1])), "error: attribute `axes`: 1 is out of range for rank 1");
+        assert_eq!(
+            of(sum().input("f32[2]").ints_data(&[1])),
+            "error: attribute `axes`: 1 is out of range for rank 1"
+        );
     }
 
     #[test]
     fn integers_are_followed() {
-        let of = |name: &str| Case::new(name, 18).data("i64[2,3]", "1,2,3,4,5,6").ints_data(&[0]).int("keepdims", 0).show();
+        let of = |name: &str| {
+            Case::new(name, 18).data("i64[2,3]", "1,2,3,4,5,6").ints_data(&[0]).int("keepdims", 0).show()
+        };
         assert_eq!(of("ReduceSum"), "i64[3] = {5,7,9}");
         assert_eq!(of("ReduceProd"), "i64[3] = {4,10,18}");
         assert_eq!(of("ReduceMax"), "i64[3] = {4,5,6}");
         assert_eq!(of("ReduceMin"), "i64[3] = {1,2,3}");
         assert_eq!(of("ReduceMean"), "i64[3]");
-        let symbolic = Case::new("ReduceProd", 11).data("i64[3]", "N,2,M").ints("axes", &[0]).int("keepdims", 0);
+        let symbolic =
+            Case::new("ReduceProd", 11).data("i64[3]", "N,2,M").ints("axes", &[0]).int("keepdims", 0);
         assert_eq!(symbolic.show(), "i64[] = {2*M*N}");
         let large = Case::new("ReduceSum", 11).data("i64[2]", "9223372036854775807,-1");
         assert_eq!(large.show(), "i64[1] = {?}");
@@ -183,7 +218,8 @@ mod tests {
 
     #[test]
     fn extremes_of_floats_are_followed() {
-        let of = |name: &str, items: &str| Case::new(name, 18).data("f32[2]", items).int("keepdims", 0).show();
+        let of =
+            |name: &str, items: &str| Case::new(name, 18).data("f32[2]", items).int("keepdims", 0).show();
         assert_eq!(of("ReduceMax", "1.5,-2.0"), "f32[] = {1.5}");
         assert_eq!(of("ReduceMin", "1.5,-2.0"), "f32[] = {-2.0}");
         assert_eq!(of("ReduceMax", "0.0,-0.0"), "f32[] = {?}");

@@ -33,15 +33,16 @@ fn part(item: &Item, axis: usize, dims: Option<&[Dim]>, allow_zero: bool) -> Res
                 why: format!("extent {axis} is copied, but operand 0 has rank {}", dims.len()),
             })?),
         },
-        Item::Int(extent) => Part::Extent(Dim::Known(
-            u64::try_from(*extent)
-                .map_err(|_| InferError::BadOperand { operand: 1, why: format!("extent {extent} is negative") })?,
-        )),
+        Item::Int(extent) => Part::Extent(Dim::Known(u64::try_from(*extent).map_err(|_| {
+            InferError::BadOperand { operand: 1, why: format!("extent {extent} is negative") }
+        })?)),
         Item::Symbolic(expr) => Part::Extent(Dim::from_expr(expr.clone())),
         // The element may be 0, which copies the extent.
         Item::AtMost(_) | Item::Within(_) if !allow_zero => match dims.map(|dims| dims.get(axis)) {
             Some(Some(copied)) if copied.upper_expr().is_none() => Part::Open,
-            Some(copied) => Part::Extent(copied.map_or_else(|| item.dim(), |copied| most_of(copied, &item.dim()))),
+            Some(copied) => {
+                Part::Extent(copied.map_or_else(|| item.dim(), |copied| most_of(copied, &item.dim())))
+            }
             None => Part::Open,
         },
         Item::AtMost(_) | Item::Within(_) => Part::Extent(item.dim()),
@@ -53,7 +54,8 @@ fn part(item: &Item, axis: usize, dims: Option<&[Dim]>, allow_zero: bool) -> Res
 /// not hide the quotient.
 fn cancel(dims: &[Dim], parts: &[Part]) -> (Vec<Dim>, Vec<Dim>) {
     let copied = |axis: usize| matches!(parts.get(axis), Some(Part::Copied(_)));
-    let mut left: Vec<Dim> = (0..dims.len()).filter(|axis| !copied(*axis)).map(|axis| dims[axis].clone()).collect();
+    let mut left: Vec<Dim> =
+        (0..dims.len()).filter(|axis| !copied(*axis)).map(|axis| dims[axis].clone()).collect();
     let mut right = Vec::new();
     for part in parts {
         if let Part::Extent(dim) = part {
@@ -78,16 +80,23 @@ fn rest(dims: &[Dim], parts: &[Part]) -> Result<Dim, InferError> {
     if let (Dim::Known(a), Dim::Known(b)) = (&total, &taken)
         && a.checked_rem(*b).is_none_or(|remainder| remainder != 0)
     {
-        return Err(InferError::Mismatch { what: "elements", left: total.to_string(), right: format!("a multiple of {taken}") });
+        return Err(InferError::Mismatch {
+            what: "elements",
+            left: total.to_string(),
+            right: format!("a multiple of {taken}"),
+        });
     }
     Ok(total.div(&taken))
 }
 
 /// Returns the extents of the result.
 fn reshaped(dims: Option<&[Dim]>, parts: &[Part]) -> Result<Vec<Dim>, InferError> {
-    let bounded: Vec<usize> =
-        (0..parts.len()).filter(|at| matches!(parts[*at], Part::Extent(Dim::AtMost(_) | Dim::Within(_)))).collect();
-    if let ([only], false) = (bounded.as_slice(), parts.iter().any(|part| matches!(part, Part::Rest | Part::Open))) {
+    let bounded: Vec<usize> = (0..parts.len())
+        .filter(|at| matches!(parts[*at], Part::Extent(Dim::AtMost(_) | Dim::Within(_))))
+        .collect();
+    if let ([only], false) =
+        (bounded.as_slice(), parts.iter().any(|part| matches!(part, Part::Rest | Part::Open)))
+    {
         // The other extents determine the only bounded extent.
         let mut parts = parts.to_vec();
         parts[*only] = Part::Rest;
@@ -96,7 +105,10 @@ fn reshaped(dims: Option<&[Dim]>, parts: &[Part]) -> Result<Vec<Dim>, InferError
     let rests = parts.iter().filter(|part| **part == Part::Rest).count();
     let open = parts.iter().filter(|part| **part == Part::Open).count();
     if rests > 1 {
-        return Err(InferError::BadOperand { operand: 1, why: "more than one extent is left over".to_owned() });
+        return Err(InferError::BadOperand {
+            operand: 1,
+            why: "more than one extent is left over".to_owned(),
+        });
     }
     // A single extent that is not stated is the remaining extent, in any notation.
     let left_over = match dims {
@@ -140,7 +152,11 @@ fn loosen(result: &mut [Dim], parts: &[Part], dims: Option<&[Dim]>, copying: &[u
     for axis in copying {
         result[*axis] = most_of(&dims[*axis], &result[*axis]);
     }
-    for (axis, _) in parts.iter().enumerate().filter(|(_, part)| matches!(part, Part::Rest | Part::Open) && !copying.is_empty()) {
+    for (axis, _) in parts
+        .iter()
+        .enumerate()
+        .filter(|(_, part)| matches!(part, Part::Rest | Part::Open) && !copying.is_empty())
+    {
         result[axis] = if nothing_left { Dim::within(result[axis].upper_expr()) } else { Dim::Unknown };
     }
 }
@@ -160,9 +176,11 @@ fn check(dims: &[Dim], parts: &[Part]) -> Result<(), InferError> {
             Err(InferError::Mismatch { what: "elements", left: a.to_string(), right: b.to_string() })
         }
         // The product of known extents exceeds 64 bits.
-        (Dim::Known(a), Dim::Unknown) if all_known => {
-            Err(InferError::Mismatch { what: "elements", left: a.to_string(), right: "more than 2^64".to_owned() })
-        }
+        (Dim::Known(a), Dim::Unknown) if all_known => Err(InferError::Mismatch {
+            what: "elements",
+            left: a.to_string(),
+            right: "more than 2^64".to_owned(),
+        }),
         _ => Ok(()),
     }
 }
@@ -191,7 +209,8 @@ fn reshape(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     let mut result = reshaped(dims, &parts)?;
     if !allow_zero {
         let ranges = ctx.ranges();
-        let copying = (0..items.len()).filter(|axis| may_copy(&items[*axis], *axis, dims, ranges)).collect::<Vec<_>>();
+        let copying =
+            (0..items.len()).filter(|axis| may_copy(&items[*axis], *axis, dims, ranges)).collect::<Vec<_>>();
         loosen(&mut result, &parts, dims, &copying);
     }
     ctx.set_dims(0, element, result);
@@ -249,8 +268,14 @@ mod tests {
         }
         assert_eq!(Case::new("Reshape", 14).input("f32[2,6]").input("i64[1]").show(), "f32[12]");
         assert_eq!(Case::new("Reshape", 14).input("f32[2,6]").input("i64[?]").show(), "f32[*]");
-        assert_eq!(Case::new("Reshape", 14).input("f32[0,3]").ints_data(&[3, 0]).int("allowzero", 1).show(), "f32[3,0]");
-        assert_eq!(Case::new("Reshape", 14).data("i64[2]", "1,N").ints_data(&[2, 1]).show(), "i64[2,1] = {1,N}");
+        assert_eq!(
+            Case::new("Reshape", 14).input("f32[0,3]").ints_data(&[3, 0]).int("allowzero", 1).show(),
+            "f32[3,0]"
+        );
+        assert_eq!(
+            Case::new("Reshape", 14).data("i64[2]", "1,N").ints_data(&[2, 1]).show(),
+            "i64[2,1] = {1,N}"
+        );
     }
 
     #[test]

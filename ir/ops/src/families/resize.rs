@@ -168,7 +168,10 @@ pub(crate) fn sampling_flops(node: &Typed<'_>) -> Option<u64> {
 
 /// The operators of this family.
 pub const OPERATORS: &[OpInfo] = &[
-    OpInfo::onnx("Resize", resize).work(Work::Flops(sampling_flops)).split(SplitAxes::Rule(rules::resized)).reaches(reach::grows),
+    OpInfo::onnx("Resize", resize)
+        .work(Work::Flops(sampling_flops))
+        .split(SplitAxes::Rule(rules::resized))
+        .reaches(reach::grows),
     OpInfo::onnx("Upsample", upsample).work(Work::Flops(sampling_flops)).reaches(reach::grows),
 ];
 
@@ -194,27 +197,45 @@ mod tests {
         // 0.6 in binary32 is slightly above six tenths: the product is rounded to 3 before it is
         // truncated.
         assert_eq!(by_scales("f32[1,1,5,5]", "1.0,1.0,0.6,0.6").show(), "f32[1,1,3,3]");
-        let crops = by_scales("f32[1,1,5,5]", "1.0,1.0,2.0,2.0").string("coordinate_transformation_mode", "tf_crop_and_resize");
+        let crops = by_scales("f32[1,1,5,5]", "1.0,1.0,2.0,2.0")
+            .string("coordinate_transformation_mode", "tf_crop_and_resize");
         assert_eq!(crops.show(), "f32[?,?,?,?]");
     }
 
     #[test]
     fn sizes_stand_or_keep_the_aspect_ratio() {
         assert_eq!(by_sizes("f32[N,3,2,4]", &[7, 8]).ints("axes", &[-2, 3]).show(), "f32[N,3,7,8]");
-        let keep =
-            |policy| by_sizes("f32[1,1,2,4]", &[7, 8]).ints("axes", &[2, 3]).string("keep_aspect_ratio_policy", policy).show();
+        let keep = |policy| {
+            by_sizes("f32[1,1,2,4]", &[7, 8])
+                .ints("axes", &[2, 3])
+                .string("keep_aspect_ratio_policy", policy)
+                .show()
+        };
         assert_eq!(keep("not_larger"), "f32[1,1,4,8]");
         assert_eq!(keep("not_smaller"), "f32[1,1,7,14]");
-        let empty = Case::new("Resize", 11).input("f32[1,1,2,2]").data("f32[0]", "").data("f32[0]", "").ints_data(&[1, 1, 3, 3]);
+        let empty = Case::new("Resize", 11)
+            .input("f32[1,1,2,2]")
+            .data("f32[0]", "")
+            .data("f32[0]", "")
+            .ints_data(&[1, 1, 3, 3]);
         assert_eq!(empty.show(), "f32[1,1,3,3]");
     }
 
     #[test]
     fn upsample_and_resize_10() {
-        assert_eq!(Case::new("Resize", 10).input("f32[1,1,2,2]").data("f32[4]", "1.0,1.0,3.0,3.0").show(), "f32[1,1,6,6]");
+        assert_eq!(
+            Case::new("Resize", 10).input("f32[1,1,2,2]").data("f32[4]", "1.0,1.0,3.0,3.0").show(),
+            "f32[1,1,6,6]"
+        );
         let scales = Attribute::Floats(vec![1.0, 1.0, 2.0, 3.0]);
-        assert_eq!(Case::new("Upsample", 7).input("f32[1,1,2,2]").attribute("scales", scales).show(), "f32[1,1,4,6]");
+        assert_eq!(
+            Case::new("Upsample", 7).input("f32[1,1,2,2]").attribute("scales", scales).show(),
+            "f32[1,1,4,6]"
+        );
         assert_eq!(Case::new("Upsample", 9).input("f32[1,1,2,2]").input("f32[4]").show(), "f32[?,?,?,?]");
-        assert_eq!(Case::new("Upsample", 9).input("f32[1,1,2,2]").show(), "error: attribute `scales` is missing");
+        assert_eq!(
+            Case::new("Upsample", 9).input("f32[1,1,2,2]").show(),
+            "error: attribute `scales` is missing"
+        );
     }
 }

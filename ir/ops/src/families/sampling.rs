@@ -37,7 +37,12 @@ fn affine_grid(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     let element = ctx.element(0);
     let spatial = match ctx.dim_data(1) {
         Some(size) if size.len() == 4 || size.len() == 5 => Some(size.get(2..).unwrap_or_default().to_vec()),
-        Some(size) => return Err(InferError::BadOperand { operand: 1, why: format!("{} entries, not 4 or 5", size.len()) }),
+        Some(size) => {
+            return Err(InferError::BadOperand {
+                operand: 1,
+                why: format!("{} entries, not 4 or 5", size.len()),
+            });
+        }
         None => match dim_at(ctx, 0, 1) {
             Dim::Known(axes @ 2..=3) => Some(vec![Dim::Unknown; axes as usize]),
             _ => None,
@@ -94,10 +99,25 @@ mod tests {
 
     #[test]
     fn grids() {
-        assert_eq!(Case::new("GridSample", 20).input("f32[N,3,H,W]").input("f32[N,6,7,2]").show(), "f32[N,3,6,7]");
-        assert_eq!(Case::new("GridSample", 20).input("f32[*]").input("f32[N,5,6,7,3]").show(), "f32[N,?,5,6,7]");
-        assert!(Case::new("GridSample", 20).input("f32[N,3,H,W]").input("f32[N,6,7,3]").show().starts_with("error: spatial"));
-        assert_eq!(Case::new("AffineGrid", 20).input("f32[N,2,3]").ints_data(&[4, 3, 5, 6]).show(), "f32[4,5,6,2]");
+        assert_eq!(
+            Case::new("GridSample", 20).input("f32[N,3,H,W]").input("f32[N,6,7,2]").show(),
+            "f32[N,3,6,7]"
+        );
+        assert_eq!(
+            Case::new("GridSample", 20).input("f32[*]").input("f32[N,5,6,7,3]").show(),
+            "f32[N,?,5,6,7]"
+        );
+        assert!(
+            Case::new("GridSample", 20)
+                .input("f32[N,3,H,W]")
+                .input("f32[N,6,7,3]")
+                .show()
+                .starts_with("error: spatial")
+        );
+        assert_eq!(
+            Case::new("AffineGrid", 20).input("f32[N,2,3]").ints_data(&[4, 3, 5, 6]).show(),
+            "f32[4,5,6,2]"
+        );
         assert_eq!(Case::new("AffineGrid", 20).input("f32[N,3,4]").input("i64[?]").show(), "f32[N,?,?,?,3]");
     }
 

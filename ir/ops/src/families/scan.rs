@@ -31,7 +31,11 @@ fn slice(ctx: &Infer<'_>, operand: usize, removed: &[usize]) -> Fact {
         return fact.clone();
     }
     let shape = tensor.shape.as_ref().map(|dims| {
-        dims.iter().enumerate().filter(|(axis, _)| !removed.contains(axis)).map(|(_, extent)| extent.clone()).collect()
+        dims.iter()
+            .enumerate()
+            .filter(|(axis, _)| !removed.contains(axis))
+            .map(|(_, extent)| extent.clone())
+            .collect()
     });
     Fact::tensor(TensorType { element: tensor.element, shape })
 }
@@ -58,7 +62,8 @@ pub(crate) fn scan(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     let scanned = ctx.int_attribute(name).ok_or(InferError::MissingAttribute { name })?;
     let total = ctx.input_count().saturating_sub(layout.first);
     let states = usize::try_from(scanned).ok().and_then(|scanned| total.checked_sub(scanned));
-    let states = states.ok_or_else(|| InferError::BadAttribute { name, why: format!("{scanned} of {total} operands") })?;
+    let states = states
+        .ok_or_else(|| InferError::BadAttribute { name, why: format!("{scanned} of {total} operands") })?;
     check_arity(ctx, body, total, states)?;
 
     // Slice the operands for the body; collect the number of steps and the batch extent.

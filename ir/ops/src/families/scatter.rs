@@ -44,8 +44,9 @@ fn scatter_elements(ctx: &mut Infer<'_>) -> Result<(), InferError> {
         return Err(InferError::Mismatch { what: "rank", left: left.to_string(), right: right.to_string() });
     }
     ctx.set_like(0, 0);
-    let items =
-        operands(ctx).zip(axis).and_then(|((data, indices, updates), axis)| scattered_elements(data, &indices, &updates, axis));
+    let items = operands(ctx)
+        .zip(axis)
+        .and_then(|((data, indices, updates), axis)| scattered_elements(data, &indices, &updates, axis));
     if let Some(items) = items {
         ctx.set_items(0, items);
     }
@@ -63,11 +64,9 @@ fn scattered_slices(mut data: Data, indices: &Data, updates: &Data) -> Option<Ve
     }
     for at in 0..count {
         let index = indices.items.get(at * depth..(at + 1) * depth)?;
-        let first = index
-            .iter()
-            .zip(&named)
-            .enumerate()
-            .try_fold(0i64, |sum, (axis, (item, extent))| Some(sum + index_into(item, *extent)? as i64 * steps[axis]))?;
+        let first = index.iter().zip(&named).enumerate().try_fold(0i64, |sum, (axis, (item, extent))| {
+            Some(sum + index_into(item, *extent)? as i64 * steps[axis])
+        })?;
         let first = usize::try_from(first).ok()?;
         let update = updates.items.get(at * inner..(at + 1) * inner)?;
         data.items.get_mut(first..first + inner)?.clone_from_slice(update);
@@ -84,7 +83,9 @@ fn scatter_nd(ctx: &mut Infer<'_>) -> Result<(), InferError> {
         return Err(InferError::BadOperand { operand: 1, why });
     }
     ctx.set_like(0, 0);
-    if let Some(items) = operands(ctx).and_then(|(data, indices, updates)| scattered_slices(data, &indices, &updates)) {
+    if let Some(items) =
+        operands(ctx).and_then(|(data, indices, updates)| scattered_slices(data, &indices, &updates))
+    {
         ctx.set_items(0, items);
     }
     Ok(())
@@ -105,7 +106,13 @@ fn tensor_scatter(ctx: &mut Infer<'_>) -> Result<(), InferError> {
         return Ok(());
     };
     let dims: Result<Vec<Dim>, InferError> = (0..cache.len())
-        .map(|at| if at == axis { Ok(cache[at].clone()) } else { agree("extents beside the axis", &cache[at], &update[at]) })
+        .map(|at| {
+            if at == axis {
+                Ok(cache[at].clone())
+            } else {
+                agree("extents beside the axis", &cache[at], &update[at])
+            }
+        })
         .collect();
     ctx.set_dims(0, element, dims?);
     Ok(())
@@ -134,7 +141,10 @@ mod tests {
             let case = Case::new(name, 18).input("f32[N,3]").input("i64[2,1]").input("f32[2,1]");
             assert_eq!(case.show(), "f32[N,3]", "{name}");
         }
-        assert_eq!(Case::new("TensorScatter", 24).input("f32[B,?,S,64]").input("f32[B,8,1,64]").show(), "f32[B,8,S,64]");
+        assert_eq!(
+            Case::new("TensorScatter", 24).input("f32[B,?,S,64]").input("f32[B,8,1,64]").show(),
+            "f32[B,8,S,64]"
+        );
         assert_eq!(
             Case::new("ScatterND", 18).input("f32[3]").input("i64[1,2]").input("f32[1]").show(),
             "error: operand 1: an index names 2 axes of 1"
@@ -146,11 +156,14 @@ mod tests {
         let of = |name: &str, data: (&str, &str), indices: (&str, &str), updates: (&str, &str)| {
             Case::new(name, 18).data(data.0, data.1).data(indices.0, indices.1).data(updates.0, updates.1)
         };
-        let elements = of("ScatterElements", ("i64[1,4]", "1,2,3,4"), ("i64[1,2]", "3,-4"), ("i64[1,2]", "N,9")).int("axis", 1);
+        let elements =
+            of("ScatterElements", ("i64[1,4]", "1,2,3,4"), ("i64[1,2]", "3,-4"), ("i64[1,2]", "N,9"))
+                .int("axis", 1);
         assert_eq!(elements.show(), "i64[1,4] = {9,2,3,N}");
         let slices = of("ScatterND", ("i64[2,2]", "1,2,3,4"), ("i64[1,1]", "-1"), ("i64[1,2]", "8,9"));
         assert_eq!(slices.show(), "i64[2,2] = {1,2,8,9}");
-        let added = of("ScatterND", ("i64[1]", "1"), ("i64[1,1]", "0"), ("i64[1]", "8")).string("reduction", "add");
+        let added =
+            of("ScatterND", ("i64[1]", "1"), ("i64[1,1]", "0"), ("i64[1]", "8")).string("reduction", "add");
         assert_eq!(added.show(), "i64[1]");
         assert_eq!(of("ScatterND", ("i64[1]", "1"), ("i64[1,1]", "?"), ("i64[1]", "8")).show(), "i64[1]");
     }

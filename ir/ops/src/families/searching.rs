@@ -57,7 +57,14 @@ fn arg_min(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 }
 
 /// Returns the running results along an axis.
-fn scanned(data: &Data, axis: usize, reverse: bool, exclusive: bool, start: i64, function: ItemFn) -> Option<Vec<Item>> {
+fn scanned(
+    data: &Data,
+    axis: usize,
+    reverse: bool,
+    exclusive: bool,
+    start: i64,
+    function: ItemFn,
+) -> Option<Vec<Item>> {
     let mut items = vec![Item::Unknown; data.items.len()];
     for mut group in groups(data, &[axis])? {
         if reverse {
@@ -82,7 +89,10 @@ fn cumulative(ctx: &mut Infer<'_>, start: i64, function: ItemFn) -> Result<(), I
     ctx.set_like(0, 0);
     let Some((axis, rank)) = ctx.int_scalar(1).zip(ctx.rank(0)) else { return Ok(()) };
     let Some(axis) = normalize_axis(axis, rank) else {
-        return Err(InferError::BadOperand { operand: 1, why: format!("axis {axis} is out of range for rank {rank}") });
+        return Err(InferError::BadOperand {
+            operand: 1,
+            why: format!("axis {axis} is out of range for rank {rank}"),
+        });
     };
     let (reverse, exclusive) = (ctx.int("reverse", 0) != 0, ctx.int("exclusive", 0) != 0);
     let data = ctx.data(0).filter(|data| data.element.is_integral());
@@ -116,7 +126,8 @@ fn coordinates(data: &Data) -> Option<(Vec<Item>, u64)> {
         }
     }
     let steps = strides(&data.dims);
-    let coordinate = |axis: usize, at: i64| at / steps[axis] % i64::try_from(data.dims[axis]).unwrap_or(i64::MAX).max(1);
+    let coordinate =
+        |axis: usize, at: i64| at / steps[axis] % i64::try_from(data.dims[axis]).unwrap_or(i64::MAX).max(1);
     let rows = (0..data.dims.len()).flat_map(|axis| found.iter().map(move |at| (axis, *at)));
     Some((rows.map(|(axis, at)| Item::Int(coordinate(axis, at))).collect(), found.len() as u64))
 }
@@ -153,7 +164,10 @@ fn top_k(ctx: &mut Infer<'_>) -> Result<(), InferError> {
             if let (Dim::Known(k), Dim::Known(extent)) = (&count, &dims[axis])
                 && k > extent
             {
-                return Err(InferError::BadOperand { operand: 1, why: format!("{k} elements are requested of {extent}") });
+                return Err(InferError::BadOperand {
+                    operand: 1,
+                    why: format!("{k} elements are requested of {extent}"),
+                });
             }
             // The extent of the axis bounds the number of elements.
             dims[axis] = if count.is_open() { least_of(&[&count, &dims[axis]]) } else { count };
@@ -220,7 +234,10 @@ mod tests {
         assert_eq!(of("ArgMax").show(), "i64[2,1] = {1,0}");
         assert_eq!(of("ArgMax").int("select_last_index", 1).int("keepdims", 0).show(), "i64[2] = {2,0}");
         assert_eq!(of("ArgMin").int("keepdims", 0).show(), "i64[2] = {0,1}");
-        assert_eq!(Case::new("ArgMax", 13).input("f32[N,3]").int("axis", -1).int("keepdims", 0).show(), "i64[N]");
+        assert_eq!(
+            Case::new("ArgMax", 13).input("f32[N,3]").int("axis", -1).int("keepdims", 0).show(),
+            "i64[N]"
+        );
         assert_eq!(Case::new("ArgMax", 13).input("f32[*]").show(), "i64[*]");
         assert_eq!(Case::new("ArgMax", 13).data("f32[2]", "nan,1.0").show(), "i64[1] = {?}");
     }
@@ -252,20 +269,41 @@ mod tests {
     fn the_largest_are_counted_by_operand() {
         let of = |case: Case| case.outputs(2).show_all();
         assert_eq!(of(Case::new("TopK", 11).input("f32[N,5]").ints_data(&[3])), "f32[N,3]; i64[N,3]");
-        assert_eq!(of(Case::new("TopK", 7).input("f32[N,5]").int("k", 2).int("axis", 0)), "f32[2,5]; i64[2,5]");
+        assert_eq!(
+            of(Case::new("TopK", 7).input("f32[N,5]").int("k", 2).int("axis", 0)),
+            "f32[2,5]; i64[2,5]"
+        );
         assert_eq!(of(Case::new("TopK", 11).input("f32[N,5]").input("i64[1]")), "f32[N,?<=5]; i64[N,?<=5]");
-        assert_eq!(of(Case::new("TopK", 11).input("f32[N,5]").data("i64[1]", "?<=3")), "f32[N,?<=3]; i64[N,?<=3]");
+        assert_eq!(
+            of(Case::new("TopK", 11).input("f32[N,5]").data("i64[1]", "?<=3")),
+            "f32[N,?<=3]; i64[N,?<=3]"
+        );
         assert_eq!(of(Case::new("TopK", 11).input("f32[?]").data("i64[1]", "?<=3")), "f32[?<=3]; i64[?<=3]");
-        assert_eq!(of(Case::new("TopK", 11).input("f32[5]").ints_data(&[6])), "error: operand 1: 6 elements are requested of 5");
+        assert_eq!(
+            of(Case::new("TopK", 11).input("f32[5]").ints_data(&[6])),
+            "error: operand 1: 6 elements are requested of 5"
+        );
         assert_eq!(of(Case::new("TopK", 11).input("f32[5]")), "error: operand 1 is missing");
     }
 
     #[test]
     fn distinct_elements_map_back() {
         let of = |case: Case| case.outputs(4).show_all();
-        assert_eq!(of(Case::new("Unique", 11).input("f32[N,3]")), "f32[?<=3*N]; i64[?<=3*N]; i64[3*N]; i64[?<=3*N]");
-        assert_eq!(of(Case::new("Unique", 11).input("f32[N,3]").int("axis", 1)), "f32[N,?<=3]; i64[?<=3]; i64[3]; i64[?<=3]");
-        assert_eq!(of(Case::new("Unique", 11).input("f32[4,3]")), "f32[?<=12]; i64[?<=12]; i64[12]; i64[?<=12]");
-        assert_eq!(of(Case::new("Unique", 11).input("f32[*]").int("axis", 1)), "f32[*]; i64[?]; i64[?]; i64[?]");
+        assert_eq!(
+            of(Case::new("Unique", 11).input("f32[N,3]")),
+            "f32[?<=3*N]; i64[?<=3*N]; i64[3*N]; i64[?<=3*N]"
+        );
+        assert_eq!(
+            of(Case::new("Unique", 11).input("f32[N,3]").int("axis", 1)),
+            "f32[N,?<=3]; i64[?<=3]; i64[3]; i64[?<=3]"
+        );
+        assert_eq!(
+            of(Case::new("Unique", 11).input("f32[4,3]")),
+            "f32[?<=12]; i64[?<=12]; i64[12]; i64[?<=12]"
+        );
+        assert_eq!(
+            of(Case::new("Unique", 11).input("f32[*]").int("axis", 1)),
+            "f32[*]; i64[?]; i64[?]; i64[?]"
+        );
     }
 }

@@ -156,7 +156,9 @@ fn has_element(ctx: &mut Infer<'_>) -> Result<(), InferError> {
         Some(ValueType::Tensor(_) | ValueType::Sequence(_)) => Some(1),
         Some(_) => None,
     };
-    if let Some(data) = known.and_then(|known| Data::new(ElementType::Bool, Vec::new(), vec![Item::Int(known)])) {
+    if let Some(data) =
+        known.and_then(|known| Data::new(ElementType::Bool, Vec::new(), vec![Item::Int(known)]))
+    {
         ctx.set_data(0, data);
     }
     Ok(())
@@ -191,12 +193,17 @@ mod tests {
         let construct = |a, b| Case::new("SequenceConstruct", 11).input(a).input(b).show();
         assert_eq!(construct("f32[2,N]", "f32[3,N]"), "seq<f32[?<=3,N]>");
         assert_eq!(construct("f32[2,N]", "f32[3]"), "seq<f32[*]>");
-        assert_eq!(Case::new("SequenceInsert", 11).input("seq<f32[2]>").input("f32[2]").show(), "seq<f32[2]>");
+        assert_eq!(
+            Case::new("SequenceInsert", 11).input("seq<f32[2]>").input("f32[2]").show(),
+            "seq<f32[2]>"
+        );
         assert_eq!(Case::new("SequenceEmpty", 11).int("dtype", 7).show(), "seq<i64[*]>");
         assert_eq!(Case::new("SequenceErase", 11).input("seq<f32[2]>").show(), "seq<f32[2]>");
         assert_eq!(Case::new("SequenceAt", 11).input("seq<f32[2]>").input("i64[]").show(), "f32[2]");
         assert_eq!(Case::new("SequenceLength", 11).input("seq<f32[2]>").show(), "i64[]");
-        assert!(Case::new("SequenceAt", 11).input("f32[2]").input("i64[]").show().starts_with("error: operand 0"));
+        assert!(
+            Case::new("SequenceAt", 11).input("f32[2]").input("i64[]").show().starts_with("error: operand 0")
+        );
     }
 
     #[test]

@@ -55,7 +55,10 @@ fn flatten(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     let rank = dims.len() as i64;
     let at = if axis < 0 { axis.saturating_add(rank) } else { axis };
     if !(0..=rank).contains(&at) {
-        return Err(InferError::BadAttribute { name: "axis", why: format!("{axis} is out of range for rank {rank}") });
+        return Err(InferError::BadAttribute {
+            name: "axis",
+            why: format!("{axis} is out of range for rank {rank}"),
+        });
     }
     let (outer, inner) = dims.split_at(at as usize);
     ctx.set_dims(0, element, vec![product(outer), product(inner)]);
@@ -75,8 +78,13 @@ fn squeezed(dims: &[Dim], axes: &Axes) -> Result<Option<Vec<Dim>>, InferError> {
         Axes::Known(axes) if axes.is_empty() => Ok((all_known && known_ones() == 0).then(|| dims.to_vec())),
         Axes::Known(axes) => {
             let dropped = set_of(axes, dims.len())?;
-            if let Some(axis) = dropped.iter().find(|axis| dims[**axis].known().is_some_and(|extent| extent != 1)) {
-                return Err(InferError::BadOperand { operand: 0, why: format!("axis {axis} has extent {}, not 1", dims[*axis]) });
+            if let Some(axis) =
+                dropped.iter().find(|axis| dims[**axis].known().is_some_and(|extent| extent != 1))
+            {
+                return Err(InferError::BadOperand {
+                    operand: 0,
+                    why: format!("axis {axis} has extent {}, not 1", dims[*axis]),
+                });
             }
             let stays = |axis: &usize| !dropped.contains(axis);
             Ok(Some((0..dims.len()).filter(stays).map(|axis| dims[axis].clone()).collect()))
@@ -141,7 +149,11 @@ fn expand(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 }
 
 const fn reinterpretation(name: &'static str, infer: InferFn) -> OpInfo {
-    OpInfo::onnx(name, infer).work(Work::None).view(View::Reshape).split(SplitAxes::Rule(rules::reshaped)).linear(Linear::First)
+    OpInfo::onnx(name, infer)
+        .work(Work::None)
+        .view(View::Reshape)
+        .split(SplitAxes::Rule(rules::reshaped))
+        .linear(Linear::First)
 }
 
 /// The operators of this family.
@@ -163,9 +175,18 @@ mod tests {
     fn shapes_are_elements() {
         let of = |case: Case| case.show();
         assert_eq!(of(Case::new("Shape", 13).input("f32[N,?,3]")), "i64[3] = {N,?,3}");
-        assert_eq!(of(Case::new("Shape", 15).input("f32[N,?,3]").int("start", 1).int("end", -1)), "i64[1] = {?}");
-        assert_eq!(of(Case::new("Shape", 15).input("f32[N,?,3]").int("start", -9).int("end", 9)), "i64[3] = {N,?,3}");
-        assert_eq!(of(Case::new("Shape", 15).input("f32[N,?,3]").int("start", 2).int("end", 1)), "i64[0] = {}");
+        assert_eq!(
+            of(Case::new("Shape", 15).input("f32[N,?,3]").int("start", 1).int("end", -1)),
+            "i64[1] = {?}"
+        );
+        assert_eq!(
+            of(Case::new("Shape", 15).input("f32[N,?,3]").int("start", -9).int("end", 9)),
+            "i64[3] = {N,?,3}"
+        );
+        assert_eq!(
+            of(Case::new("Shape", 15).input("f32[N,?,3]").int("start", 2).int("end", 1)),
+            "i64[0] = {}"
+        );
         assert_eq!(of(Case::new("Shape", 13).input("f32[]")), "i64[0] = {}");
         assert_eq!(of(Case::new("Shape", 13).input("f32[*]")), "i64[?]");
         assert_eq!(of(Case::new("Size", 13).input("f32[N,2,3]")), "i64[] = {6*N}");
@@ -206,7 +227,8 @@ mod tests {
         assert_eq!(Case::new("Squeeze", 13).input("f32[1,N,1]").show(), "f32[*]");
         assert_eq!(Case::new("Squeeze", 13).input("f32[1,N,1]").input("i64[2]").show(), "f32[?]");
         assert_eq!(Case::new("Squeeze", 13).input("f32[1,4,1]").input("i64[2]").show(), "f32[4]");
-        let unsqueeze = |text: &str, axes: &[i64]| Case::new("Unsqueeze", 13).input(text).ints_data(axes).show();
+        let unsqueeze =
+            |text: &str, axes: &[i64]| Case::new("Unsqueeze", 13).input(text).ints_data(axes).show();
         assert_eq!(unsqueeze("f32[N,3]", &[0, -1]), "f32[1,N,3,1]");
         assert_eq!(unsqueeze("f32[N,3]", &[3, 0]), "f32[1,N,3,1]");
         assert_eq!(unsqueeze("f32[N,3]", &[1, 1]), "error: attribute `axes`: [1, 1] name an axis twice");
@@ -227,6 +249,9 @@ mod tests {
         assert_eq!(Case::new("Expand", 13).input("f32[3]").input("i64[2]").show(), "f32[?,3]");
         assert_eq!(Case::new("Expand", 13).input("f32[3]").input("i64[K]").show(), "f32[*]");
         assert_eq!(of("f32[1,3]", "?<=4,1", 2), "f32[?<=4,3]");
-        assert_eq!(Case::new("Expand", 13).data("i64[2,1]", "1,N").ints_data(&[2]).show(), "i64[2,2] = {1,1,N,N}");
+        assert_eq!(
+            Case::new("Expand", 13).data("i64[2,1]", "1,N").ints_data(&[2]).show(),
+            "i64[2,2] = {1,1,N,N}"
+        );
     }
 }

@@ -40,7 +40,10 @@ fn transform_axis(ctx: &Infer<'_>, rank: usize) -> Result<Option<usize>, InferEr
     };
     let axis = stated.map(|axis| ctx.axis("axis", axis, rank)).transpose()?;
     if axis.is_some_and(|axis| axis + 1 == rank) {
-        return Err(InferError::BadAttribute { name: "axis", why: "the last axis holds real and imaginary parts".to_owned() });
+        return Err(InferError::BadAttribute {
+            name: "axis",
+            why: "the last axis holds real and imaginary parts".to_owned(),
+        });
     }
     Ok(axis)
 }
@@ -91,7 +94,10 @@ fn stft(ctx: &mut Infer<'_>) -> Result<(), InferError> {
         }
         (Some(step), _, Some(frame)) => {
             let frames = floor_quotient(&length, -i128::from(frame), step, 1);
-            frames.ok_or_else(|| InferError::BadOperand { operand: 0, why: format!("shorter than a frame of {frame}") })?
+            frames.ok_or_else(|| InferError::BadOperand {
+                operand: 0,
+                why: format!("shorter than a frame of {frame}"),
+            })?
         }
         _ => Dim::Unknown,
     };
@@ -151,22 +157,33 @@ mod tests {
         assert_eq!(dft(20, "f32[7,10,2]").data("i64[]", "16").data("i64[]", "0").show(), "f32[16,10,2]");
         assert_eq!(dft(20, "f32[7,10,2]").input("").input("i64[]").show(), "f32[7,10,2]");
         assert_eq!(dft(20, "f32[7,10,2]").input("i64[]").input("i64[]").show(), "f32[?,?,2]");
-        assert!(dft(20, "f32[7,10,2]").input("").data("i64[]", "2").show().starts_with("error: attribute `axis`"));
+        assert!(
+            dft(20, "f32[7,10,2]").input("").data("i64[]", "2").show().starts_with("error: attribute `axis`")
+        );
     }
 
     #[test]
     fn short_time_transforms() {
         let stft = |signal: &str| Case::new("STFT", 17).input(signal).data("i64[]", "8");
         assert_eq!(stft("f32[1,128,1]").input("f32[16]").show(), "f32[1,15,9,2]");
-        assert_eq!(stft("f32[1,8*N,1]").input("").data("i64[]", "16").int("onesided", 0).show(), "f32[1,N-1,16,2]");
+        assert_eq!(
+            stft("f32[1,8*N,1]").input("").data("i64[]", "16").int("onesided", 0).show(),
+            "f32[1,N-1,16,2]"
+        );
         assert!(stft("f32[1,4,1]").input("f32[16]").show().starts_with("error: operand 0"));
     }
 
     #[test]
     fn windows_and_filter_banks() {
-        assert_eq!(Case::new("HannWindow", 17).data("i64[]", "10").int("output_datatype", 11).show(), "f64[10]");
+        assert_eq!(
+            Case::new("HannWindow", 17).data("i64[]", "10").int("output_datatype", 11).show(),
+            "f64[10]"
+        );
         assert_eq!(Case::new("HammingWindow", 17).input("i64[]").show(), "f32[?]");
         assert!(Case::new("BlackmanWindow", 17).data("i64[]", "-1").show().starts_with("error: operand 0"));
-        assert_eq!(Case::new("MelWeightMatrix", 17).data("i64[]", "8").data("i64[]", "16").show(), "f32[9,8]");
+        assert_eq!(
+            Case::new("MelWeightMatrix", 17).data("i64[]", "8").data("i64[]", "16").show(),
+            "f32[9,8]"
+        );
     }
 }

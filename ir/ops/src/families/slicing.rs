@@ -70,7 +70,11 @@ fn clamped(bound: &Item, extent: &DimExpr, ranges: &Ranges) -> Option<DimExpr> {
         return Some(zero);
     }
     let from_zero = if at.at_least(&zero, ranges) { at } else { DimExpr::max_of(vec![at, zero])? };
-    if extent.at_least(&from_zero, ranges) { Some(from_zero) } else { DimExpr::min_of(vec![from_zero, extent.clone()]) }
+    if extent.at_least(&from_zero, ranges) {
+        Some(from_zero)
+    } else {
+        DimExpr::min_of(vec![from_zero, extent.clone()])
+    }
 }
 
 /// Returns the number of positions of a slice along an axis whose extent or bounds depend on symbols;
@@ -89,7 +93,8 @@ fn symbolic_window(extent: &DimExpr, window: &SliceAxis, ranges: &Ranges) -> Opt
     if zero.at_least(&distance, ranges) {
         return Some(Dim::Known(0));
     }
-    let distance = if distance.at_least(&zero, ranges) { distance } else { DimExpr::max_of(vec![distance, zero])? };
+    let distance =
+        if distance.at_least(&zero, ranges) { distance } else { DimExpr::max_of(vec![distance, zero])? };
     distance.ceil_div(&by).map(Dim::from_expr)
 }
 
@@ -101,7 +106,9 @@ fn window_extent(dim: &Dim, window: &SliceAxis, ranges: &Ranges) -> Result<Dim, 
         (dim, &window.start, &window.end, &window.step)
     {
         let extent = i64::try_from(*extent).unwrap_or(i64::MAX);
-        return Ok(known_window(extent, *start, *end, *step).map_or(Dim::Unknown, |(_, count)| Dim::Known(count)));
+        return Ok(
+            known_window(extent, *start, *end, *step).map_or(Dim::Unknown, |(_, count)| Dim::Known(count))
+        );
     }
     let known = dim.expr().and_then(|extent| symbolic_window(&extent, window, ranges));
     Ok(known.unwrap_or_else(|| match most_positions(dim, window) {
@@ -173,14 +180,22 @@ fn windows(ctx: &Infer<'_>, rank: usize) -> Result<Option<Vec<SliceAxis>>, Infer
     };
     let steps = if ctx.has(4) { list(ctx, "steps", 4) } else { Some(vec![Item::Int(1); starts.len()]) };
     let steps = steps.unwrap_or_else(|| vec![Item::Unknown; starts.len()]);
-    for (what, count) in [("number of starts and axes", axes.len()), ("number of starts and steps", steps.len())] {
+    for (what, count) in
+        [("number of starts and axes", axes.len()), ("number of starts and steps", steps.len())]
+    {
         if count != starts.len() {
-            return Err(InferError::Mismatch { what, left: starts.len().to_string(), right: count.to_string() });
+            return Err(InferError::Mismatch {
+                what,
+                left: starts.len().to_string(),
+                right: count.to_string(),
+            });
         }
     }
     let axes = positions_of(&axes, rank)?.into_iter();
     let bounds = starts.into_iter().zip(ends).zip(steps);
-    Ok(Some(axes.zip(bounds).map(|(axis, ((start, end), step))| SliceAxis { axis, start, end, step }).collect()))
+    Ok(Some(
+        axes.zip(bounds).map(|(axis, ((start, end), step))| SliceAxis { axis, start, end, step }).collect(),
+    ))
 }
 
 /// Returns the elements of a slice; `None` if a bound is unknown.
@@ -226,7 +241,9 @@ pub(crate) fn slice(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 fn parts(ctx: &Infer<'_>, dim: &Dim) -> Result<Vec<Dim>, InferError> {
     let count = ctx.output_count();
     let stated = match ctx.ints("split") {
-        Some(split) => Some(split.iter().map(|extent| u64::try_from(*extent).map_or(Dim::Unknown, Dim::Known)).collect()),
+        Some(split) => {
+            Some(split.iter().map(|extent| u64::try_from(*extent).map_or(Dim::Unknown, Dim::Known)).collect())
+        }
         None if ctx.has(1) => Some(ctx.dim_data(1).unwrap_or_else(|| vec![Dim::Unknown; count])),
         None => None,
     };
@@ -235,7 +252,9 @@ fn parts(ctx: &Infer<'_>, dim: &Dim) -> Result<Vec<Dim>, InferError> {
     }
     let divisor = match (ctx.int_attribute("num_outputs"), u64::try_from(count)) {
         (None, Ok(count)) => count.max(1),
-        (Some(stated), Ok(count)) if u64::try_from(stated).is_ok_and(|stated| stated >= count.max(1)) => stated.unsigned_abs(),
+        (Some(stated), Ok(count)) if u64::try_from(stated).is_ok_and(|stated| stated >= count.max(1)) => {
+            stated.unsigned_abs()
+        }
         (stated, _) => {
             let why = format!("{} parts for {count} results", stated.unwrap_or_default());
             return Err(InferError::BadAttribute { name: "num_outputs", why });
@@ -276,13 +295,21 @@ fn symbolic_parts(extent: &DimExpr, divisor: u64, count: usize) -> Vec<Dim> {
 
 fn stated_parts(mut stated: Vec<Dim>, count: usize, dim: &Dim) -> Result<Vec<Dim>, InferError> {
     if stated.len() != count {
-        return Err(InferError::Mismatch { what: "number of parts", left: stated.len().to_string(), right: count.to_string() });
+        return Err(InferError::Mismatch {
+            what: "number of parts",
+            left: stated.len().to_string(),
+            right: count.to_string(),
+        });
     }
     let sum = stated.iter().fold(Dim::Known(0), |sum, part| sum.add(part));
     if let (Dim::Known(sum), Dim::Known(extent)) = (&sum, dim)
         && sum != extent
     {
-        return Err(InferError::Mismatch { what: "sum of parts", left: sum.to_string(), right: extent.to_string() });
+        return Err(InferError::Mismatch {
+            what: "sum of parts",
+            left: sum.to_string(),
+            right: extent.to_string(),
+        });
     }
     // A single unknown extent is the remainder of the others.
     let unknown: Vec<usize> = (0..count).filter(|at| stated[*at].is_open()).collect();
@@ -322,7 +349,8 @@ fn split(ctx: &mut Infer<'_>) -> Result<(), InferError> {
         if let Some(items) = items {
             ctx.set_items(result, items);
         }
-        first = first.zip(part.known()).and_then(|(first, part)| first.checked_add(i64::try_from(part).ok()?));
+        first =
+            first.zip(part.known()).and_then(|(first, part)| first.checked_add(i64::try_from(part).ok()?));
     }
     Ok(())
 }
@@ -332,9 +360,10 @@ fn split(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 pub(crate) fn axis_of(ctx: &Infer<'_>, operand: usize, default: i64) -> Result<Option<usize>, InferError> {
     let Some(rank) = ctx.rank(operand) else { return Ok(None) };
     let axis = ctx.int("axis", default);
-    normalize_axis(axis, rank)
-        .map(Some)
-        .ok_or_else(|| InferError::BadAttribute { name: "axis", why: format!("{axis} is out of range for rank {rank}") })
+    normalize_axis(axis, rank).map(Some).ok_or_else(|| InferError::BadAttribute {
+        name: "axis",
+        why: format!("{axis} is out of range for rank {rank}"),
+    })
 }
 
 /// Counts the steps of Slice: it copies runs of elements that are contiguous in operand and result, and
@@ -448,14 +477,21 @@ mod tests {
             assert_eq!(found.to_string(), count, "{start}..{end} of {extent}");
         }
         let window = SliceAxis { axis: 0, start: item("floor(H/2)-1"), end: item("H"), step: Item::Int(1) };
-        assert_eq!(symbolic_window(&expr("H"), &window, &Ranges::new()), None, "0 rows have no row before the last");
+        assert_eq!(
+            symbolic_window(&expr("H"), &window, &Ranges::new()),
+            None,
+            "0 rows have no row before the last"
+        );
     }
 
     #[test]
     fn slices_follow_elements_and_accept_old_forms() {
         let data = || Case::new("Slice", 13).data("i64[2,3]", "1,2,3,4,N,6");
         assert_eq!(data().ints_data(&[1]).ints_data(&[3]).ints_data(&[1]).show(), "i64[2,2] = {2,3,N,6}");
-        assert_eq!(data().ints_data(&[5]).ints_data(&[-9]).ints_data(&[-1]).ints_data(&[-2]).show(), "i64[2,2] = {3,1,6,4}");
+        assert_eq!(
+            data().ints_data(&[5]).ints_data(&[-9]).ints_data(&[-1]).ints_data(&[-2]).show(),
+            "i64[2,2] = {3,1,6,4}"
+        );
         assert_eq!(data().ints_data(&[2]).ints_data(&[1]).ints_data(&[1]).show(), "i64[2,0] = {}");
         let old = Case::new("Slice", 9).input("f32[5,N]").ints("starts", &[1]).ints("ends", &[-1]);
         assert_eq!(old.show(), "f32[3,N]");
@@ -470,10 +506,16 @@ mod tests {
     fn symbolic_slices_and_splits_hold_for_every_extent() {
         let cases = |extent: &str| {
             let split = |count: i64| {
-                Case::new("Split", 18).input(&format!("f32[{extent}]")).int("num_outputs", count).outputs(count as usize)
+                Case::new("Split", 18)
+                    .input(&format!("f32[{extent}]"))
+                    .int("num_outputs", count)
+                    .outputs(count as usize)
             };
             let slice = |start: i64, end: i64, step: i64| {
-                let case = Case::new("Slice", 13).input(&format!("f32[{extent}]")).ints_data(&[start]).ints_data(&[end]);
+                let case = Case::new("Slice", 13)
+                    .input(&format!("f32[{extent}]"))
+                    .ints_data(&[start])
+                    .ints_data(&[end]);
                 case.ints_data(&[0]).ints_data(&[step])
             };
             let slices = [(1, i64::MAX, 2), (0, -1, 1), (-3, -1, 1), (2, 5, 2), (-1, i64::MIN, -3)];
@@ -498,11 +540,20 @@ mod tests {
             of(Case::new("Split", 11).input("f32[N,6]").int("axis", -1).ints("split", &[1, 5]).outputs(2)),
             "f32[N,1]; f32[N,5]"
         );
-        assert_eq!(of(Case::new("Split", 13).input("f32[6]").ints_data(&[2, 4]).outputs(2)), "f32[2]; f32[4]");
-        assert_eq!(of(Case::new("Split", 18).input("f32[7]").int("num_outputs", 3).outputs(3)), "f32[3]; f32[3]; f32[1]");
+        assert_eq!(
+            of(Case::new("Split", 13).input("f32[6]").ints_data(&[2, 4]).outputs(2)),
+            "f32[2]; f32[4]"
+        );
+        assert_eq!(
+            of(Case::new("Split", 18).input("f32[7]").int("num_outputs", 3).outputs(3)),
+            "f32[3]; f32[3]; f32[1]"
+        );
         assert_eq!(of(Case::new("Split", 13).input("f32[2*N]").outputs(2)), "f32[N]; f32[N]");
         assert_eq!(of(Case::new("Split", 13).input("f32[N]").outputs(2)), "f32[floor(N/2)]; f32[floor(N/2)]");
-        assert_eq!(of(Case::new("Split", 13).input("f32[P+S]").data("i64[2]", "P,?").outputs(2)), "f32[P]; f32[S]");
+        assert_eq!(
+            of(Case::new("Split", 13).input("f32[P+S]").data("i64[2]", "P,?").outputs(2)),
+            "f32[P]; f32[S]"
+        );
         assert_eq!(of(Case::new("Split", 13).input("f32[*]").outputs(2)), "f32[*]; f32[*]");
         assert_eq!(
             of(Case::new("Split", 13).input("f32[7]").outputs(2)),

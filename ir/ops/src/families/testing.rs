@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use memc_ir::{
-    Attribute, Bytes, ConstData, ConstOrigin, Dim, ElementType, GraphId, Module, ModuleBuilder, NewNode, Node, Operator, Origin,
-    Payload, TensorType, ValueType,
+    Attribute, Bytes, ConstData, ConstOrigin, Dim, ElementType, GraphId, Module, ModuleBuilder, NewNode,
+    Node, Operator, Origin, Payload, TensorType, ValueType,
 };
 
 use crate::context::{Bodies, Infer, InferError};
@@ -17,7 +17,9 @@ pub(crate) fn ty(text: &str) -> ValueType {
     if text == "unknown" {
         return ValueType::Unknown;
     }
-    let inner = |prefix: &str| text.strip_prefix(prefix).and_then(|rest| rest.strip_suffix('>')).map(|rest| Box::new(ty(rest)));
+    let inner = |prefix: &str| {
+        text.strip_prefix(prefix).and_then(|rest| rest.strip_suffix('>')).map(|rest| Box::new(ty(rest)))
+    };
     if let Some(inner) = inner("seq<") {
         return ValueType::Sequence(inner);
     }
@@ -53,10 +55,14 @@ pub(crate) fn data(ty: &str, items: &str) -> Fact {
         "true" => Item::Int(1),
         "false" => Item::Int(0),
         number if ty.element.is_float() => Item::Float(number.parse().unwrap()),
-        number => number.parse().map_or_else(|_| Item::from_expr(memc_ir::DimExpr::parse(number).unwrap()), Item::Int),
+        number => number
+            .parse()
+            .map_or_else(|_| Item::from_expr(memc_ir::DimExpr::parse(number).unwrap()), Item::Int),
     };
     let items = if items.is_empty() { Vec::new() } else { items.split(',').map(item).collect() };
-    Fact::with_data(Data::new(ty.element, ty.known_dims().unwrap(), items).expect("as many elements as the shape says"))
+    Fact::with_data(
+        Data::new(ty.element, ty.known_dims().unwrap(), items).expect("as many elements as the shape says"),
+    )
 }
 
 /// Prints a fact: its type and, if its elements are followed, ` = ` and the elements in braces.
@@ -87,7 +93,12 @@ impl Bodies for Declared<'_> {
     fn infer_unreached(&mut self, _: GraphId) {}
 }
 
-fn infer(module: &Module, node: Node, inputs: Vec<Option<Fact>>, info: &OpInfo) -> Result<Vec<Fact>, InferError> {
+fn infer(
+    module: &Module,
+    node: Node,
+    inputs: Vec<Option<Fact>>,
+    info: &OpInfo,
+) -> Result<Vec<Fact>, InferError> {
     let mut bodies = Declared(module);
     let mut ctx = Infer::new(module, module.node(node), inputs, &mut bodies);
     (info.infer)(&mut ctx)?;
@@ -174,7 +185,8 @@ impl Case {
         for (index, input) in inputs.iter().enumerate() {
             self.builder.input(graph, &format!("{name}_in{index}"), ty(input), None);
         }
-        let results: Vec<_> = outputs.iter().enumerate().map(|(i, text)| Some((format!("{name}_out{i}"), ty(text)))).collect();
+        let results: Vec<_> =
+            outputs.iter().enumerate().map(|(i, text)| Some((format!("{name}_out{i}"), ty(text)))).collect();
         let new = NewNode::new(Operator::onnx("Body", 1), Vec::new(), Vec::new(), Origin::Text);
         let node = self.builder.node(graph, new, &results);
         for value in self.builder.module().node(node).outputs.clone().into_iter().flatten() {
@@ -198,14 +210,16 @@ impl Case {
     }
     /// Builds the module with the node, the facts of its operands, and the table entry.
     fn build(mut self) -> (Module, Node, Vec<Option<Fact>>, &'static OpInfo) {
-        let info = table::lookup(&self.operator).unwrap_or_else(|| panic!("{} is not in the table", self.operator));
+        let info =
+            table::lookup(&self.operator).unwrap_or_else(|| panic!("{} is not in the table", self.operator));
         let main = self.builder.module().main();
         let mut inputs = Vec::new();
         for (index, fact) in self.inputs.iter().enumerate() {
             let name = format!("in{index}");
             inputs.push(fact.as_ref().map(|fact| match &fact.ty {
                 ValueType::Tensor(ty) if self.constants.contains(&index) => {
-                    let data = ConstData { ty: ty.clone(), payload: Payload::Elided, origin: ConstOrigin::New };
+                    let data =
+                        ConstData { ty: ty.clone(), payload: Payload::Elided, origin: ConstOrigin::New };
                     let constant = self.builder.constant(data);
                     self.builder.initializer(main, &name, constant)
                 }
@@ -241,7 +255,8 @@ impl Case {
     pub(crate) fn typed<T>(self, read: impl FnOnce(&Typed<'_>, &OpInfo) -> T) -> T {
         let (mut module, node, inputs, info) = self.build();
         let first = inputs.first().cloned().flatten().unwrap_or_default();
-        let facts = infer(&module, node, inputs, info).unwrap_or_else(|_| vec![first; module.node(node).outputs.len()]);
+        let facts = infer(&module, node, inputs, info)
+            .unwrap_or_else(|_| vec![first; module.node(node).outputs.len()]);
         for (result, fact) in facts.into_iter().enumerate() {
             if let Some(value) = module.node(node).outputs[result] {
                 module.set_type(value, fact.ty);

@@ -14,10 +14,14 @@ fn concat(ctx: &mut Infer<'_>) -> Result<(), InferError> {
 /// Infers StringNormalizer: it removes stop words from the last axis.
 fn normalize(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(0)?;
-    let removes = matches!(ctx.node().attribute("stopwords"), Some(Attribute::Strings(words)) if !words.is_empty());
+    let removes =
+        matches!(ctx.node().attribute("stopwords"), Some(Attribute::Strings(words)) if !words.is_empty());
     let shape = match ctx.shape(0) {
         Some(dims) if dims.is_empty() || dims.len() > 2 => {
-            return Err(InferError::BadOperand { operand: 0, why: format!("rank {} is neither 1 nor 2", dims.len()) });
+            return Err(InferError::BadOperand {
+                operand: 0,
+                why: format!("rank {} is neither 1 nor 2", dims.len()),
+            });
         }
         Some(mut dims) => {
             if let Some(last) = dims.last_mut().filter(|_| removes) {
@@ -58,11 +62,17 @@ fn tf_idf(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     let indexes = ctx.ints(name).ok_or(InferError::MissingAttribute { name })?;
     let highest = indexes.iter().copied().max().unwrap_or(-1);
     let places = highest.checked_add(1).and_then(|places| u64::try_from(places).ok());
-    let places = places.ok_or_else(|| InferError::BadAttribute { name, why: format!("{highest} is out of range") })?;
+    let places =
+        places.ok_or_else(|| InferError::BadAttribute { name, why: format!("{highest} is out of range") })?;
     let shape = match ctx.dims(0) {
         Some([] | [_]) => Some(vec![Dim::Known(places)]),
         Some([batch, _]) => Some(vec![batch.clone(), Dim::Known(places)]),
-        Some(dims) => return Err(InferError::BadOperand { operand: 0, why: format!("rank {} is above 2", dims.len()) }),
+        Some(dims) => {
+            return Err(InferError::BadOperand {
+                operand: 0,
+                why: format!("rank {} is above 2", dims.len()),
+            });
+        }
         None => None,
     };
     ctx.set_tensor(0, ElementType::Float, shape);
@@ -94,14 +104,35 @@ mod tests {
 
     #[test]
     fn shapes() {
-        assert_eq!(Case::new("StringConcat", 20).input("string[N,1]").input("string[3]").show(), "string[N,3]");
-        assert_eq!(Case::new("StringSplit", 20).input("string[N]").outputs(2).show_all(), "string[N,?]; i64[N]");
+        assert_eq!(
+            Case::new("StringConcat", 20).input("string[N,1]").input("string[3]").show(),
+            "string[N,3]"
+        );
+        assert_eq!(
+            Case::new("StringSplit", 20).input("string[N]").outputs(2).show_all(),
+            "string[N,?]; i64[N]"
+        );
         assert_eq!(Case::new("RegexFullMatch", 20).input("string[N,2]").show(), "bool[N,2]");
         assert_eq!(Case::new("StringNormalizer", 10).input("string[1,4]").show(), "string[1,4]");
         let words = Attribute::Strings(vec!["the".into()]);
-        assert_eq!(Case::new("StringNormalizer", 10).input("string[1,4]").attribute("stopwords", words).show(), "string[1,?]");
-        assert_eq!(Case::new("TfIdfVectorizer", 9).input("i64[N,9]").ints("ngram_indexes", &[0, 6, 2]).show(), "f32[N,7]");
-        assert!(Case::new("TfIdfVectorizer", 9).input("i64[9]").ints("ngram_indexes", &[i64::MAX]).show().starts_with("error"));
-        assert_eq!(Case::new("ImageDecoder", 20).input("u8[?]").string("pixel_format", "Grayscale").show(), "u8[?,?,1]");
+        assert_eq!(
+            Case::new("StringNormalizer", 10).input("string[1,4]").attribute("stopwords", words).show(),
+            "string[1,?]"
+        );
+        assert_eq!(
+            Case::new("TfIdfVectorizer", 9).input("i64[N,9]").ints("ngram_indexes", &[0, 6, 2]).show(),
+            "f32[N,7]"
+        );
+        assert!(
+            Case::new("TfIdfVectorizer", 9)
+                .input("i64[9]")
+                .ints("ngram_indexes", &[i64::MAX])
+                .show()
+                .starts_with("error")
+        );
+        assert_eq!(
+            Case::new("ImageDecoder", 20).input("u8[?]").string("pixel_format", "Grayscale").show(),
+            "u8[?,?,1]"
+        );
     }
 }

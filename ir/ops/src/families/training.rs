@@ -56,11 +56,17 @@ pub fn new_values(data: &NodeData) -> Vec<(usize, usize)> {
         }
         ("com.microsoft", "AdamOptimizer") => {
             let pairs = [(0, 1), (1, 4), (2, 5), (3, 2), (5, 6)];
-            pairs.into_iter().filter(|(result, operand)| *result < results && *operand < data.inputs.len()).collect()
+            pairs
+                .into_iter()
+                .filter(|(result, operand)| *result < results && *operand < data.inputs.len())
+                .collect()
         }
         ("com.microsoft", "GroupQueryAttention") => {
             let has = |operand: usize| data.inputs.get(operand).is_some_and(Option::is_some);
-            [(1, 3), (2, 4)].into_iter().filter(|(result, operand)| *result < results && has(*operand)).collect()
+            [(1, 3), (2, 4)]
+                .into_iter()
+                .filter(|(result, operand)| *result < results && has(*operand))
+                .collect()
         }
         ("com.microsoft", "SGDOptimizer") if results > 0 => vec![(0, 1)],
         _ => Vec::new(),
@@ -70,7 +76,8 @@ pub fn new_values(data: &NodeData) -> Vec<(usize, usize)> {
 /// Returns the operand that states the extent of the buffers into which a node writes new rows; `None` for
 /// all operators without such buffers.
 pub fn buffer_extent(data: &NodeData) -> Option<usize> {
-    let is_grouped = *data.operator.domain == *"com.microsoft" && *data.operator.name == *"GroupQueryAttention";
+    let is_grouped =
+        *data.operator.domain == *"com.microsoft" && *data.operator.name == *"GroupQueryAttention";
     is_grouped.then_some(6)
 }
 
@@ -88,15 +95,20 @@ mod tests {
 
     fn step(name: &str, lists: usize) -> Case {
         let case = Case::of("ai.onnx.preview.training", name, 1).input("f32[]").input("i64[]");
-        (0..lists).fold(case, |case, list| case.input(&format!("f32[2,{list}]")).input(&format!("f32[3,{list}]")))
+        (0..lists)
+            .fold(case, |case, list| case.input(&format!("f32[2,{list}]")).input(&format!("f32[3,{list}]")))
     }
 
     #[test]
     fn results_are_values_and_states_without_gradients() {
         assert_eq!(step("Adagrad", 3).outputs(4).show_all(), "f32[2,0]; f32[3,0]; f32[2,2]; f32[3,2]");
-        assert_eq!(step("Adam", 4).outputs(6).show_all(), "f32[2,0]; f32[3,0]; f32[2,2]; f32[3,2]; f32[2,3]; f32[3,3]");
+        assert_eq!(
+            step("Adam", 4).outputs(6).show_all(),
+            "f32[2,0]; f32[3,0]; f32[2,2]; f32[3,2]; f32[2,3]; f32[3,3]"
+        );
         assert!(step("Momentum", 2).show().starts_with("error: operand 2"));
-        let gradient = Case::of("ai.onnx.preview.training", "Gradient", 1).input("f32[2]").input("f32[3]").outputs(2);
+        let gradient =
+            Case::of("ai.onnx.preview.training", "Gradient", 1).input("f32[2]").input("f32[3]").outputs(2);
         assert_eq!(gradient.show_all(), "f32[2]; f32[3]");
     }
 }

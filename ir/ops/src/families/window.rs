@@ -54,10 +54,18 @@ pub(crate) struct Window {
 ///
 /// # Errors
 /// Returns [`InferError::BadAttribute`] if it has another length or a smaller entry.
-pub(crate) fn entries(ctx: &Infer<'_>, name: &'static str, count: usize, least: i64) -> Result<Option<Vec<i64>>, InferError> {
+pub(crate) fn entries(
+    ctx: &Infer<'_>,
+    name: &'static str,
+    count: usize,
+    least: i64,
+) -> Result<Option<Vec<i64>>, InferError> {
     let Some(values) = ctx.ints(name).filter(|values| !values.is_empty()) else { return Ok(None) };
     if values.len() != count {
-        return Err(InferError::BadAttribute { name, why: format!("{} entries, but {count} are needed", values.len()) });
+        return Err(InferError::BadAttribute {
+            name,
+            why: format!("{} entries, but {count} are needed", values.len()),
+        });
     }
     match values.iter().find(|value| **value < least) {
         Some(bad) => Err(InferError::BadAttribute { name, why: format!("{bad} is below {least}") }),
@@ -103,17 +111,28 @@ impl Window {
     /// # Errors
     /// Returns [`InferError::Mismatch`] if the kernel is larger than the padded input by several
     /// strides.
-    pub(crate) fn positions(&self, axis: usize, input: &Dim, kernel: &Dim, fit: Fit) -> Result<Dim, InferError> {
+    pub(crate) fn positions(
+        &self,
+        axis: usize,
+        input: &Dim,
+        kernel: &Dim,
+        fit: Fit,
+    ) -> Result<Dim, InferError> {
         let stride = self.strides[axis];
         let ceil = fit == Fit::Up;
         if self.padding == Padding::Same {
             return Ok(ceil_div(input, stride));
         }
-        let Some(effective) = kernel.known().and_then(|extent| self.effective(axis, extent)) else { return Ok(Dim::Unknown) };
+        let Some(effective) = kernel.known().and_then(|extent| self.effective(axis, extent)) else {
+            return Ok(Dim::Unknown);
+        };
         let (begin, end) = (i128::from(self.begins[axis]), i128::from(self.ends[axis]));
         let slack = begin + end - effective;
-        let mismatch =
-            || InferError::Mismatch { what: "window and padded input", left: effective.to_string(), right: input.to_string() };
+        let mismatch = || InferError::Mismatch {
+            what: "window and padded input",
+            left: effective.to_string(),
+            right: input.to_string(),
+        };
         if let Some(room) = input.upper().map(|extent| i128::from(extent) + slack).filter(|room| *room < 0) {
             let count = u64::try_from(room / i128::from(stride) + 1);
             return match input {
@@ -139,7 +158,13 @@ impl Window {
     }
 
     /// Returns the number of positions along `axis` for a symbolic extent.
-    fn symbolic_positions(&self, axis: usize, extent: &DimExpr, effective: i128, fit: Fit) -> Option<DimExpr> {
+    fn symbolic_positions(
+        &self,
+        axis: usize,
+        extent: &DimExpr,
+        effective: i128,
+        fit: Fit,
+    ) -> Option<DimExpr> {
         let constant = |value: i128| i64::try_from(value).ok().map(DimExpr::constant);
         let (begin, end) = (i128::from(self.begins[axis]), i128::from(self.ends[axis]));
         let (stride, one) = (DimExpr::constant(self.strides[axis]), DimExpr::constant(1));
@@ -163,9 +188,17 @@ impl Window {
     ///
     /// # Errors
     /// Returns [`InferError::Mismatch`] if the padding exceeds the extent.
-    pub(crate) fn transposed(&self, axis: usize, input: &Dim, kernel: &Dim, extra: i64) -> Result<Dim, InferError> {
+    pub(crate) fn transposed(
+        &self,
+        axis: usize,
+        input: &Dim,
+        kernel: &Dim,
+        extra: i64,
+    ) -> Result<Dim, InferError> {
         let stride = self.strides[axis];
-        let Some(effective) = kernel.known().and_then(|extent| self.effective(axis, extent)) else { return Ok(Dim::Unknown) };
+        let Some(effective) = kernel.known().and_then(|extent| self.effective(axis, extent)) else {
+            return Ok(Dim::Unknown);
+        };
         let grown = i128::from(extra) + effective - i128::from(stride);
         let offset = match self.padding {
             // The padding makes the result input * stride; it is never negative.
@@ -188,7 +221,11 @@ mod tests {
     use crate::families::testing::Case;
 
     fn pool(input: &str) -> Case {
-        Case::new("MaxPool", 22).input(input).ints("kernel_shape", &[2]).ints("strides", &[2]).ints("pads", &[1, 1])
+        Case::new("MaxPool", 22)
+            .input(input)
+            .ints("kernel_shape", &[2])
+            .ints("strides", &[2])
+            .ints("pads", &[1, 1])
     }
 
     #[test]
@@ -196,7 +233,8 @@ mod tests {
         assert_eq!(pool("f32[1,1,5]").show(), "f32[1,1,3]");
         // Fit up gives 4, but the fourth window would start in the padding.
         assert_eq!(pool("f32[1,1,5]").int("ceil_mode", 1).show(), "f32[1,1,3]");
-        let wide = Case::new("MaxPool", 10).input("f32[1,1,6]").ints("kernel_shape", &[3]).ints("strides", &[2]);
+        let wide =
+            Case::new("MaxPool", 10).input("f32[1,1,6]").ints("kernel_shape", &[3]).ints("strides", &[2]);
         assert_eq!(wide.int("ceil_mode", 1).show(), "f32[1,1,3]");
     }
 
@@ -222,21 +260,29 @@ mod tests {
             [(2, 2, 0, 0, 0), (3, 2, 1, 1, 0), (3, 2, 1, 1, 1), (2, 3, 0, 1, 1), (3, 3, 0, 0, 1)]
         {
             let pool = |extent: &str| {
-                let case = Case::new("MaxPool", 22).input(&format!("f32[1,1,{extent}]")).ints("kernel_shape", &[kernel]);
+                let case = Case::new("MaxPool", 22)
+                    .input(&format!("f32[1,1,{extent}]"))
+                    .ints("kernel_shape", &[kernel]);
                 case.ints("strides", &[stride]).ints("pads", &[begin, end]).int("ceil_mode", ceil).run()
             };
             let symbolic = pool("N").unwrap();
             for extent in 1..20u64 {
                 let Ok(known) = pool(&extent.to_string()) else { continue };
                 let bound = symbolic[0].ty.bind(&[("N".to_owned(), extent)].into());
-                assert_eq!(bound, known[0].ty, "{} for {extent}, window {kernel}, stride {stride}", symbolic[0].ty);
+                assert_eq!(
+                    bound, known[0].ty,
+                    "{} for {extent}, window {kernel}, stride {stride}",
+                    symbolic[0].ty
+                );
             }
         }
     }
 
     #[test]
     fn automatic_padding() {
-        let conv = |padding, input| Case::new("Conv", 11).input(input).input("f32[4,3,3]").string("auto_pad", padding);
+        let conv = |padding, input| {
+            Case::new("Conv", 11).input(input).input("f32[4,3,3]").string("auto_pad", padding)
+        };
         assert_eq!(conv("SAME_UPPER", "f32[1,3,7]").ints("strides", &[2]).show(), "f32[1,4,4]");
         assert_eq!(conv("SAME_LOWER", "f32[1,3,N]").show(), "f32[1,4,N]");
         assert_eq!(conv("VALID", "f32[1,3,7]").ints("pads", &[9, 9]).show(), "f32[1,4,5]");
@@ -249,7 +295,9 @@ mod tests {
         let rows = [(1, 2, 2, 1), (1, 3, 3, 1), (1, 4, 2, 0), (1, 4, 3, 0), (1, 3, 2, 0), (2, 3, 1, 0)];
         for (extent, window, stride, count) in rows {
             for name in ["MaxPool", "AveragePool", "LpPool"] {
-                let case = || Case::new(name, 22).input(&format!("f32[1,1,{extent}]")).ints("kernel_shape", &[window]);
+                let case = || {
+                    Case::new(name, 22).input(&format!("f32[1,1,{extent}]")).ints("kernel_shape", &[window])
+                };
                 let case = |ceil| case().ints("strides", &[stride]).int("ceil_mode", ceil).show();
                 assert_eq!(
                     [case(0), case(1)],
@@ -257,12 +305,20 @@ mod tests {
                     "{name} {extent} {window}"
                 );
             }
-            let conv = Case::new("Conv", 11).input(&format!("f32[1,3,{extent}]")).input(&format!("f32[4,3,{window}]"));
-            assert_eq!(conv.ints("strides", &[stride]).show(), format!("f32[1,4,{count}]"), "{extent} {window}");
+            let conv = Case::new("Conv", 11)
+                .input(&format!("f32[1,3,{extent}]"))
+                .input(&format!("f32[4,3,{window}]"));
+            assert_eq!(
+                conv.ints("strides", &[stride]).show(),
+                format!("f32[1,4,{count}]"),
+                "{extent} {window}"
+            );
         }
-        let far = Case::new("MaxPool", 22).input("f32[1,1,1]").ints("kernel_shape", &[5]).ints("strides", &[2]);
+        let far =
+            Case::new("MaxPool", 22).input("f32[1,1,1]").ints("kernel_shape", &[5]).ints("strides", &[2]);
         assert!(far.show().starts_with("error: window and padded input"));
-        let padded = Case::new("AveragePool", 22).input("f32[1,1,1]").ints("kernel_shape", &[4]).ints("pads", &[1, 0]);
+        let padded =
+            Case::new("AveragePool", 22).input("f32[1,1,1]").ints("kernel_shape", &[4]).ints("pads", &[1, 0]);
         assert_eq!(padded.ints("strides", &[4]).show(), "f32[1,1,1]");
     }
 
@@ -270,7 +326,9 @@ mod tests {
     fn bounds_pass_through_windows() {
         assert_eq!(pool("f32[1,1,?<=5]").show(), "f32[1,1,?<=3]");
         assert_eq!(pool("f32[1,1,?<=5]").int("ceil_mode", 1).show(), "f32[1,1,?<=4]");
-        let wide = |input: &str| Case::new("MaxPool", 22).input(input).ints("kernel_shape", &[3]).ints("strides", &[3]).show();
+        let wide = |input: &str| {
+            Case::new("MaxPool", 22).input(input).ints("kernel_shape", &[3]).ints("strides", &[3]).show()
+        };
         assert_eq!([wide("f32[1,1,?<=1]"), wide("f32[1,1,?]")], ["f32[1,1,?<=1]", "f32[1,1,?]"]);
     }
 
@@ -279,7 +337,10 @@ mod tests {
         let conv = || Case::new("Conv", 11).input("f32[1,3,7]").input("f32[4,3,3]");
         assert!(conv().ints("strides", &[0]).show().starts_with("error: attribute `strides`"));
         assert!(conv().ints("pads", &[1]).show().starts_with("error: attribute `pads`"));
-        assert_eq!(Case::new("MaxPool", 12).input("f32[1,1,2]").ints("kernel_shape", &[3]).show(), "f32[1,1,0]");
+        assert_eq!(
+            Case::new("MaxPool", 12).input("f32[1,1,2]").ints("kernel_shape", &[3]).show(),
+            "f32[1,1,0]"
+        );
         assert!(conv().ints("dilations", &[1 << 62]).show().starts_with("error: window"));
         assert_eq!(conv().ints("pads", &[1 << 62, 1 << 62]).show(), format!("f32[1,4,{}]", (1u64 << 63) + 5));
         let conv = Case::new("Conv", 11).input("f32[1,3,7]").input("f32[4,3,18446744073709551615]");

@@ -27,8 +27,9 @@ fn grouped(share: Share<'_>) -> Option<Pieces> {
     let groups = u64::try_from(data.int("group", 1)).ok()?;
     let channels = [Piece::Blocks { axis: 1, blocks: groups }, Piece::Along(1)];
     let is_conv = data.operator.domain.is_empty() && &*data.operator.name == "Conv";
-    let is_it =
-        is_conv && share.operands.starts_with(&channels) && share.operands[2..].iter().all(|piece| *piece == Piece::Whole);
+    let is_it = is_conv
+        && share.operands.starts_with(&channels)
+        && share.operands[2..].iter().all(|piece| *piece == Piece::Whole);
     let (input, filters) = (share.input(0)?, share.input(1)?);
     let divides = input.get(1)? / groups.max(1) == *filters.get(1)? && filters[1].is_multiple_of(share.parts);
     let addend = data.inputs.get(2).copied().flatten().map(|_| 2).into_iter().collect();
@@ -46,7 +47,8 @@ fn reshaped(share: Share<'_>) -> Option<Pieces> {
         _ => return None,
     };
     let (from, to) = (share.input(0)?, share.output()?);
-    let before = from.get(..axis)?.iter().try_fold(blocks, |product: u64, extent| product.checked_mul(*extent))?;
+    let before =
+        from.get(..axis)?.iter().try_fold(blocks, |product: u64, extent| product.checked_mul(*extent))?;
     let result = block_of(&to, before, share.parts)?;
     let stated = data.inputs.get(1).copied().flatten().is_some() && &*data.operator.name == "Reshape";
     Some(Pieces { extents: stated.then_some(1), ..share.made(share.operands.to_vec(), result) })

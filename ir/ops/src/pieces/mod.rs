@@ -170,10 +170,14 @@ pub fn pieces_between(node: Typed<'_>, operands: &[Piece], extent: u64) -> Optio
         Piece::Blocks { .. } => false,
         _ => !matches!(piece, Piece::Mean | Piece::Within(_)),
     };
-    let operands = found.operands.iter().enumerate().all(|(index, piece)| fits(node.input_dims(index), *piece));
+    let operands =
+        found.operands.iter().enumerate().all(|(index, piece)| fits(node.input_dims(index), *piece));
     let is_absent = |index: usize| node.data().outputs[index].is_none();
-    let results =
-        found.results.iter().enumerate().all(|(index, piece)| is_absent(index) || fits(node.output_dims(index), *piece));
+    let results = found
+        .results
+        .iter()
+        .enumerate()
+        .all(|(index, piece)| is_absent(index) || fits(node.output_dims(index), *piece));
     let counts = found.count.is_none_or(|count| u64::try_from(node.data().int(count, 1)) == Ok(extent));
     (operands && results && counts && found.divided.is_none()).then_some(found)
 }
@@ -182,12 +186,18 @@ pub fn pieces_between(node: Typed<'_>, operands: &[Piece], extent: u64) -> Optio
 /// order, and returns the first [`Pieces`] by `found` ([`pieces`], [`pieces_reaching`]) that give this
 /// share; they include the requirements on the other operands. `None` if no operand axis gives the
 /// share. O(axes of all operands) calls of `found`.
-pub fn pieces_giving(node: Typed<'_>, axis: usize, found: impl Fn(&[Piece]) -> Option<Pieces>) -> Option<Pieces> {
+pub fn pieces_giving(
+    node: Typed<'_>,
+    axis: usize,
+    found: impl Fn(&[Piece]) -> Option<Pieces>,
+) -> Option<Pieces> {
     let mut operands = vec![Piece::Whole; node.data().inputs.len()];
     for index in 0..operands.len() {
         for own in 0..node.input_dims(index).map_or(0, |dims| dims.len()) {
             operands[index] = Piece::Along(own);
-            if let Some(found) = found(&operands).filter(|found| found.results.first() == Some(&Piece::Along(axis))) {
+            if let Some(found) =
+                found(&operands).filter(|found| found.results.first() == Some(&Piece::Along(axis)))
+            {
                 return Some(found);
             }
         }
@@ -211,18 +221,28 @@ fn added(share: Share<'_>, linear: Linear) -> Option<Pieces> {
 /// Whether all required pieces are available or can be cut out, and all split extents are divisible by
 /// the number of parts.
 fn is_possible(share: Share<'_>, found: &Pieces) -> bool {
-    let fits = |(given, asked): (&Piece, &Piece)| given == asked || (*given == Piece::Whole && matches!(asked, Piece::Along(_)));
+    let fits = |(given, asked): (&Piece, &Piece)| {
+        given == asked || (*given == Piece::Whole && matches!(asked, Piece::Along(_)))
+    };
     let divides = |dims: Option<Vec<u64>>, piece: Piece| match piece.axis() {
-        Some(axis) => {
-            dims.is_some_and(|dims| dims.get(axis).is_some_and(|extent| extent.is_multiple_of(share.parts) && *extent > 0))
-        }
+        Some(axis) => dims.is_some_and(|dims| {
+            dims.get(axis).is_some_and(|extent| extent.is_multiple_of(share.parts) && *extent > 0)
+        }),
         None => true,
     };
-    let floats =
-        |index: usize| share.node.output(index).is_some_and(|ty| matches!(ty.element, ElementType::Float | ElementType::Double));
+    let floats = |index: usize| {
+        share
+            .node
+            .output(index)
+            .is_some_and(|ty| matches!(ty.element, ElementType::Float | ElementType::Double))
+    };
     share.operands.len() == found.operands.len()
         && share.operands.iter().zip(&found.operands).all(fits)
-        && found.operands.iter().enumerate().all(|(index, piece)| divides(share.node.input_dims(index), *piece))
+        && found
+            .operands
+            .iter()
+            .enumerate()
+            .all(|(index, piece)| divides(share.node.input_dims(index), *piece))
         && found.results.iter().enumerate().all(|(index, piece)| {
             share.node.data().outputs[index].is_none()
                 || divides(share.node.output_dims(index), *piece) && (*piece != Piece::Mean || floats(index))
@@ -274,7 +294,9 @@ impl Share<'_> {
 
     /// Builds operand pieces: operand `index` split along `axis`, all other operands whole.
     fn only(&self, index: usize, axis: usize) -> Vec<Piece> {
-        (0..self.count()).map(|other| if other == index { Piece::Along(axis) } else { Piece::Whole }).collect()
+        (0..self.count())
+            .map(|other| if other == index { Piece::Along(axis) } else { Piece::Whole })
+            .collect()
     }
 
     /// Creates pieces in which every result of the node is `result`.

@@ -76,9 +76,13 @@ impl Reach {
         }
         let is_last = wanted.end.same(result);
         let taken = match self.kind {
-            Kind::Slides { stride, begin, width } => self.slid([stride, begin, width], wanted, operand, is_last, ranges)?,
+            Kind::Slides { stride, begin, width } => {
+                self.slid([stride, begin, width], wanted, operand, is_last, ranges)?
+            }
             // Windows beside each other: each operand position becomes `stride` result positions.
-            Kind::Spreads { stride, begin: 0, width } if width == stride && self.pads.iter().all(|pad| *pad == 0) => {
+            Kind::Spreads { stride, begin: 0, width }
+                if width == stride && self.pads.iter().all(|pad| *pad == 0) =>
+            {
                 grown(stride, 0, wanted, operand, is_last, ranges)?
             }
             Kind::Grows { factor, blend: Blend::None } => grown(factor, 0, wanted, operand, is_last, ranges)?,
@@ -108,10 +112,18 @@ impl Reach {
         let (end, after) = if is_last {
             (operand.clone(), *self.pads.get(self.spatial + self.pads.len() / 2)?)
         } else {
-            let end = scaled(&wanted.end, stride, i64::try_from(width).ok()? - i64::try_from(stride).ok()? - shift)?;
+            let end = scaled(
+                &wanted.end,
+                stride,
+                i64::try_from(width).ok()? - i64::try_from(stride).ok()? - shift,
+            )?;
             (Some(end).filter(|end| at_least(operand, end, ranges))?, 0)
         };
-        Some(Taken { operand: Stretch { start, end }, made: wanted.clone(), pads: Some(self.padded((before, after))) })
+        Some(Taken {
+            operand: Stretch { start, end },
+            made: wanted.clone(),
+            pads: Some(self.padded((before, after))),
+        })
     }
 
     /// Returns the operand positions, pads and computed positions for a share whose positions are known.
@@ -130,7 +142,11 @@ impl Reach {
                 let all = (end - 1 - start) * stride + width;
                 let before = first - start * stride;
                 let after = all.saturating_sub(before + (wanted.end - wanted.start));
-                Taken { operand: (start..end).into(), made: wanted.into(), pads: Some(self.padded((before, after))) }
+                Taken {
+                    operand: (start..end).into(),
+                    made: wanted.into(),
+                    pads: Some(self.padded((before, after))),
+                }
             }
             Kind::Grows { factor, blend } => {
                 let (first, last) = (wanted.start, wanted.end - 1);
@@ -145,7 +161,11 @@ impl Reach {
                     }
                 };
                 let operand = start..end.min(extent);
-                Taken { made: (operand.start * factor..operand.end * factor).into(), operand: operand.into(), pads: None }
+                Taken {
+                    made: (operand.start * factor..operand.end * factor).into(),
+                    operand: operand.into(),
+                    pads: None,
+                }
             }
         }
     }
@@ -161,7 +181,14 @@ impl Reach {
 
 /// Returns the positions of an image of which each position becomes `factor` positions, some of which
 /// depend on the `next` positions after their own.
-fn grown(factor: u64, next: u64, wanted: &Stretch, operand: &Dim, is_last: bool, ranges: &Ranges) -> Option<Taken> {
+fn grown(
+    factor: u64,
+    next: u64,
+    wanted: &Stretch,
+    operand: &Dim,
+    is_last: bool,
+    ranges: &Ranges,
+) -> Option<Taken> {
     let by = Dim::Known(factor);
     let start = wanted.start.div(&by);
     let end = if is_last {
@@ -191,16 +218,23 @@ pub fn pieces_reaching(node: Typed<'_>, operands: &[Piece]) -> Option<Pieces> {
 /// operands are whole.
 fn reached(share: &Share<'_>, info: &OpInfo) -> Option<Pieces> {
     let rule = info.reach?;
-    let images = |index: usize| index == 0 || info.domain == "com.microsoft" && info.name == "FusedConv" && index == 3;
+    let images =
+        |index: usize| index == 0 || info.domain == "com.microsoft" && info.name == "FusedConv" && index == 3;
     let axis = (0..share.count()).find_map(|index| share.along(index).filter(|_| images(index)))?;
     let alone = share.node.data().outputs.iter().skip(1).all(Option::is_none);
-    (alone && share.is_known() && axis >= 2 && (0..share.count()).all(|index| share.along(index).is_none() || images(index)))
-        .then_some(())?;
+    (alone
+        && share.is_known()
+        && axis >= 2
+        && (0..share.count()).all(|index| share.along(index).is_none() || images(index)))
+    .then_some(())?;
     let reach = rule(&share.node, axis)?;
     let is_there = |index: usize| images(index) && share.input(index).is_some();
-    let operands = (0..share.count()).map(|index| if is_there(index) { Piece::Along(axis) } else { Piece::Whole }).collect();
+    let operands = (0..share.count())
+        .map(|index| if is_there(index) { Piece::Along(axis) } else { Piece::Whole })
+        .collect();
     // The target extents of an upscaled image must be the extents of the part.
-    let extents = matches!(reach.kind, Kind::Grows { .. }).then_some(3).filter(|index| share.input(*index).is_some());
+    let extents =
+        matches!(reach.kind, Kind::Grows { .. }).then_some(3).filter(|index| share.input(*index).is_some());
     Some(Pieces { reach: Some(reach), extents, ..share.made(operands, Piece::Along(axis)) })
 }
 
@@ -210,14 +244,17 @@ fn has_same_positions(share: &Share<'_>, found: &Pieces) -> bool {
         Piece::Along(axis) => dims.and_then(|dims| dims.get(*axis).copied()),
         _ => None,
     };
-    let Some(first) = found.results.first().and_then(|piece| extent(share.output(), piece)) else { return false };
+    let Some(first) = found.results.first().and_then(|piece| extent(share.output(), piece)) else {
+        return false;
+    };
     let whole = |piece: &Piece| *piece == Piece::Whole;
     let operands = (0..share.count()).all(|index| {
         let piece = &found.operands[index];
         whole(piece) || extent(share.input(index), piece) == Some(first)
     });
     let results = found.results.iter().enumerate().all(|(index, piece)| {
-        share.node.data().outputs[index].is_none() || extent(share.node.output_dims(index), piece) == Some(first)
+        share.node.data().outputs[index].is_none()
+            || extent(share.node.output_dims(index), piece) == Some(first)
     });
     operands && results && found.divided.is_none() && found.count.is_none()
 }
@@ -297,12 +334,15 @@ pub(crate) fn grows(node: &Typed<'_>, axis: usize) -> Option<Reach> {
     let is_upsample = &*data.operator.name == "Upsample" || data.operator.version < 11;
     let default = if is_upsample { "asymmetric" } else { "half_pixel" };
     let mode = data.string("coordinate_transformation_mode").unwrap_or(default);
-    let nearest = data.string("nearest_mode").unwrap_or(if is_upsample { "floor" } else { "round_prefer_floor" });
+    let nearest =
+        data.string("nearest_mode").unwrap_or(if is_upsample { "floor" } else { "round_prefer_floor" });
     let blend = match (data.string("mode").unwrap_or("nearest"), mode) {
         ("nearest", "asymmetric") => {
             (nearest == "floor" || nearest == "round_prefer_floor" && factor <= 2).then_some(Blend::None)?
         }
-        ("nearest", "half_pixel" | "pytorch_half_pixel") => nearest.starts_with("round_prefer").then_some(Blend::None)?,
+        ("nearest", "half_pixel" | "pytorch_half_pixel") => {
+            nearest.starts_with("round_prefer").then_some(Blend::None)?
+        }
         ("linear", "asymmetric") => Blend::Next,
         ("linear", "half_pixel" | "pytorch_half_pixel") => Blend::Nearer,
         _ => return None,
@@ -350,7 +390,9 @@ impl Kernel {
         let (data, dims) = (node.data(), node.input_dims(0)?);
         let (count, spatial) = (dims.len().checked_sub(2)?, axis.checked_sub(2)?);
         let own = |name: &str| match data.ints(name).filter(|values| !values.is_empty()) {
-            Some(values) => values.get(spatial).and_then(|value| u64::try_from(*value).ok()).filter(|value| *value > 0),
+            Some(values) => {
+                values.get(spatial).and_then(|value| u64::try_from(*value).ok()).filter(|value| *value > 0)
+            }
             None => Some(1),
         };
         let filters = if &*data.operator.name == "QLinearConv" { 3 } else { 1 };
@@ -399,7 +441,10 @@ mod tests {
                     let place = place.max(0.0);
                     match blend {
                         Blend::None => place.floor() as i64 == from,
-                        _ => place.floor() as i64 == from || (place.floor() as i64 + 1).min(extent as i64 - 1) == from,
+                        _ => {
+                            place.floor() as i64 == from
+                                || (place.floor() as i64 + 1).min(extent as i64 - 1) == from
+                        }
                     }
                 }
             }
@@ -419,7 +464,9 @@ mod tests {
                     }
                 }
             }
-            kinds.extend([Blend::None, Blend::Next, Blend::Nearer].map(|blend| Kind::Grows { factor: stride, blend }));
+            kinds.extend(
+                [Blend::None, Blend::Next, Blend::Nearer].map(|blend| Kind::Grows { factor: stride, blend }),
+            );
         }
         for kind in kinds {
             let extent = 11;
@@ -431,7 +478,8 @@ mod tests {
             };
             for (start, end) in (0..to).flat_map(|start| (start + 1..=to).map(move |end| (start, end))) {
                 let taken = reach.at(start..end, extent);
-                let needed: Vec<u64> = (start..end).flat_map(|position| by_definition(kind, extent, position)).collect();
+                let needed: Vec<u64> =
+                    (start..end).flat_map(|position| by_definition(kind, extent, position)).collect();
                 let (first, last) = (*needed.iter().min().unwrap(), *needed.iter().max().unwrap());
                 let (operand, made) = (taken.operand.known().unwrap(), taken.made.known().unwrap());
                 assert!(operand.start <= first && last < operand.end, "{kind:?} {start}..{end}: {taken:?}");
@@ -447,15 +495,27 @@ mod tests {
         let ranges = Ranges::from([("N".to_owned(), "3..40".parse().unwrap())]);
         let extent = Dim::from_name("4*N");
         let mut counts = [0; 3];
-        for (stride, width, begin) in (1..4).flat_map(|s| (1..6).flat_map(move |w| (0..w.min(3)).map(move |b| (s, w, b)))) {
+        for (stride, width, begin) in
+            (1..4).flat_map(|s| (1..6).flat_map(move |w| (0..w.min(3)).map(move |b| (s, w, b))))
+        {
             let of = |dim: &Dim| dim.expr().unwrap();
             let slid = of(&extent).add(&DimExpr::constant(2 * begin as i64 - width as i64)).unwrap();
-            let slid = slid.floor_div(&DimExpr::constant(stride as i64)).unwrap().add(&DimExpr::constant(1)).unwrap();
+            let slid = slid
+                .floor_div(&DimExpr::constant(stride as i64))
+                .unwrap()
+                .add(&DimExpr::constant(1))
+                .unwrap();
             let by = Dim::Known(stride);
             for (number, (kind, to)) in [
                 (Kind::Slides { stride, begin, width }, Dim::from_expr(slid)),
                 (Kind::Spreads { stride, begin: 0, width: stride }, extent.mul(&by)),
-                (Kind::Grows { factor: stride, blend: if width % 2 == 0 { Blend::Next } else { Blend::None } }, extent.mul(&by)),
+                (
+                    Kind::Grows {
+                        factor: stride,
+                        blend: if width % 2 == 0 { Blend::Next } else { Blend::None },
+                    },
+                    extent.mul(&by),
+                ),
             ]
             .into_iter()
             .enumerate()
@@ -465,7 +525,10 @@ mod tests {
                 // A part that begins at N-2 may need pads there.
                 let borders = [if width % 2 == 0 { "N" } else { "N+2" }, "N-2"].map(Dim::from_name);
                 let parts = borders.into_iter().flat_map(|border| {
-                    [Stretch { start: Dim::Known(0), end: border.clone() }, Stretch { start: border, end: to.clone() }]
+                    [
+                        Stretch { start: Dim::Known(0), end: border.clone() },
+                        Stretch { start: border, end: to.clone() },
+                    ]
                 });
                 for wanted in parts {
                     let Some(taken) = reach.of(&wanted, &extent, &to, &ranges) else { continue };
@@ -473,20 +536,28 @@ mod tests {
                     for n in 3..=40 {
                         let point = BTreeMap::from([("N".to_owned(), n)]);
                         let at = |stretch: &Stretch| {
-                            let ends = [&stretch.start, &stretch.end].map(|end| end.bind(&point).known().unwrap());
+                            let ends =
+                                [&stretch.start, &stretch.end].map(|end| end.bind(&point).known().unwrap());
                             ends[0]..ends[1]
                         };
                         let (asked, operand, made) = (at(&wanted), at(&taken.operand), at(&taken.made));
                         if asked.is_empty() {
                             continue;
                         }
-                        let mut needed = asked.clone().flat_map(|position| by_definition(kind, 4 * n, position));
-                        assert!(needed.all(|position| operand.contains(&position)), "{kind:?} {n}: {taken:?}");
+                        let mut needed =
+                            asked.clone().flat_map(|position| by_definition(kind, 4 * n, position));
+                        assert!(
+                            needed.all(|position| operand.contains(&position)),
+                            "{kind:?} {n}: {taken:?}"
+                        );
                         assert!(
                             made.start <= asked.start && asked.end <= made.end && operand.end <= 4 * n,
                             "{kind:?} {n}: {taken:?}"
                         );
-                        agrees(kind, &Taken { operand: operand.into(), made: made.into(), pads: taken.pads.clone() });
+                        agrees(
+                            kind,
+                            &Taken { operand: operand.into(), made: made.into(), pads: taken.pads.clone() },
+                        );
                     }
                 }
             }

@@ -28,7 +28,8 @@ pub(crate) fn element_wise(share: &Share<'_>) -> Option<Pieces> {
         },
     };
     let operands: Option<Vec<Piece>> = (0..share.count()).map(operand).collect();
-    let alike = (1..share.node.data().outputs.len()).all(|index| share.node.output_dims(index).is_none_or(|other| other == dims));
+    let alike = (1..share.node.data().outputs.len())
+        .all(|index| share.node.output_dims(index).is_none_or(|other| other == dims));
     alike.then_some(share.made(operands?, Piece::Along(axis)))
 }
 
@@ -59,7 +60,8 @@ pub(crate) fn all_but_last(share: &Share<'_>) -> Option<Pieces> {
 /// other operands (weight, scales, zero points, addend) lies along rows.
 pub(crate) fn packed_product(share: &Share<'_>) -> Option<Pieces> {
     let axis = share.along(0)?;
-    (axis + 1 < share.input(0)?.len() && alone(share)).then(|| share.made(share.only(0, axis), Piece::Along(axis)))
+    (axis + 1 < share.input(0)?.len() && alone(share))
+        .then(|| share.made(share.only(0, axis), Piece::Along(axis)))
 }
 
 /// Splits a normalization of a sum of two operands along any axis but the last, with its statistics and the
@@ -82,7 +84,8 @@ pub(crate) fn skip_normalized(share: &Share<'_>) -> Option<Pieces> {
 /// Splits the batch axis of operand 0, if all other operands are constants and result 0 is the only
 /// result (further results of pooling are indices over the whole batch).
 pub(crate) fn batch(share: &Share<'_>) -> Option<Pieces> {
-    let is_constant = |value: Option<Value>| value.is_none_or(|value| share.node.module.constant_of(value).is_some());
+    let is_constant =
+        |value: Option<Value>| value.is_none_or(|value| share.node.module.constant_of(value).is_some());
     let fixed = share.node.data().inputs[1..].iter().all(|value| is_constant(*value));
     (share.along(0)? == 0 && fixed && alone(share)).then(|| share.made(share.only(0, 0), Piece::Along(0)))
 }
@@ -250,9 +253,11 @@ pub(crate) fn quantized(share: &Share<'_>) -> Option<Pieces> {
 pub(crate) fn resized(share: &Share<'_>) -> Option<Pieces> {
     let (axis, from, to) = (share.along(0)?, share.input(0)?, share.output()?);
     let data = share.node.data();
-    let plain = data.attribute("axes").is_none() && data.string("coordinate_transformation_mode") != Some("tf_crop_and_resize");
+    let plain = data.attribute("axes").is_none()
+        && data.string("coordinate_transformation_mode") != Some("tf_crop_and_resize");
     let extents = data.inputs.get(3).copied().flatten().map(|_| 3);
-    (plain && from[axis] == to[axis]).then(|| Pieces { extents, ..share.made(share.only(0, axis), Piece::Along(axis)) })
+    (plain && from[axis] == to[axis])
+        .then(|| Pieces { extents, ..share.made(share.only(0, axis), Piece::Along(axis)) })
 }
 
 /// Splits a matrix product along rows, columns, leading axes (with broadcasting), or the inner axis,
@@ -304,7 +309,13 @@ fn matrix_axes(rank: usize, is_transposed: bool, has_rows_first: bool) -> (usize
 
 /// Splits both operands along a leading axis of the result, unless their extent there is 1. `moved` is 1
 /// for an operand whose rows come first, which shifts its leading axes.
-fn leading(operands: &mut [Piece], axis: usize, dims: [&[u64]; 2], moved: [usize; 2], rank: usize) -> Option<Piece> {
+fn leading(
+    operands: &mut [Piece],
+    axis: usize,
+    dims: [&[u64]; 2],
+    moved: [usize; 2],
+    rank: usize,
+) -> Option<Piece> {
     for ((piece, dims), moved) in operands.iter_mut().zip(dims).zip(moved) {
         let own = (axis + moved + dims.len()).checked_sub(rank).filter(|own| *own >= moved);
         if let Some(own) = own.filter(|own| dims[*own] != 1) {
@@ -360,7 +371,8 @@ fn reduced(share: &Share<'_>, joined: Option<Piece>) -> Option<Pieces> {
         None if is_stated => share.ints(1)?,
         None => Vec::new(),
     };
-    let mut axes: Vec<usize> = axes.iter().map(|axis| crate::normalize_axis(*axis, dims.len())).collect::<Option<_>>()?;
+    let mut axes: Vec<usize> =
+        axes.iter().map(|axis| crate::normalize_axis(*axis, dims.len())).collect::<Option<_>>()?;
     if axes.is_empty() {
         (data.int("noop_with_empty_axes", 0) == 0).then_some(())?;
         axes = (0..dims.len()).collect();
@@ -368,7 +380,8 @@ fn reduced(share: &Share<'_>, joined: Option<Piece>) -> Option<Pieces> {
     let result = if axes.contains(&axis) {
         joined?
     } else {
-        let gone = if data.int("keepdims", 1) == 0 { axes.iter().filter(|other| **other < axis).count() } else { 0 };
+        let gone =
+            if data.int("keepdims", 1) == 0 { axes.iter().filter(|other| **other < axis).count() } else { 0 };
         Piece::Along(axis - gone)
     };
     Some(share.made(share.only(0, axis), result))
@@ -444,7 +457,8 @@ pub(crate) fn element_indexed(share: &Share<'_>) -> Option<Pieces> {
     }
     let own = (0..share.count()).find_map(|index| share.along(index))?;
     if own != axis {
-        let agree = (1..share.count()).all(|index| share.input(index).is_some_and(|other| other.get(own) == dims.get(own)));
+        let agree = (1..share.count())
+            .all(|index| share.input(index).is_some_and(|other| other.get(own) == dims.get(own)));
         let all = vec![Piece::Along(own); share.count()];
         return agree.then(|| share.made(all, Piece::Along(own)));
     }
@@ -477,7 +491,9 @@ pub fn holds_zeros(module: &Module, value: Value) -> bool {
     }
     let Some(data) = module.producer(value).map(|node| module.node(node)) else { return false };
     match &*data.operator.name {
-        "Expand" => data.inputs[0].and_then(|value| module.constant_of(value)).is_some_and(|id| zeros(module.constant(id))),
+        "Expand" => data.inputs[0]
+            .and_then(|value| module.constant_of(value))
+            .is_some_and(|id| zeros(module.constant(id))),
         "ConstantOfShape" => match data.attribute("value") {
             Some(memc_ir::Attribute::Tensor(constant)) => zeros(module.constant(*constant)),
             _ => true,
@@ -499,7 +515,8 @@ pub(crate) fn gathered_gradient(share: &Share<'_>) -> Option<Pieces> {
 /// Splits layer normalization, with its mean and deviation, along the axes before attribute `axis`.
 pub(crate) fn layer_normalized(share: &Share<'_>) -> Option<Pieces> {
     let axis = share.along(0)?;
-    (axis < share.axis(-1, share.input(0)?.len())?).then(|| share.made(share.only(0, axis), Piece::Along(axis)))
+    (axis < share.axis(-1, share.input(0)?.len())?)
+        .then(|| share.made(share.only(0, axis), Piece::Along(axis)))
 }
 
 /// Splits the gradient of layer normalization along the axes before attribute `axis`: the data gradient
@@ -516,7 +533,8 @@ pub(crate) fn layer_gradient(share: &Share<'_>) -> Option<Pieces> {
 /// Splits Softmax and its gradient along the axes before the axis that it sums over.
 pub(crate) fn softmax(share: &Share<'_>) -> Option<Pieces> {
     let operator = &share.node.data().operator;
-    let coerces = if operator.domain.is_empty() { operator.version < 13 } else { !operator.name.ends_with("_13") };
+    let coerces =
+        if operator.domain.is_empty() { operator.version < 13 } else { !operator.name.ends_with("_13") };
     let axis = (0..share.count()).find_map(|index| share.along(index))?;
     let summed = share.axis(if coerces { 1 } else { -1 }, share.output()?.len())?;
     (axis < summed).then(|| share.made(vec![Piece::Along(axis); share.count()], Piece::Along(axis)))
@@ -532,7 +550,8 @@ pub(crate) fn joined(share: &Share<'_>) -> Option<Pieces> {
 /// Splits Split along any axis but its own.
 pub(crate) fn cut(share: &Share<'_>) -> Option<Pieces> {
     let axis = share.along(0)?;
-    (axis != share.axis(0, share.input(0)?.len())?).then(|| share.made(share.only(0, axis), Piece::Along(axis)))
+    (axis != share.axis(0, share.input(0)?.len())?)
+        .then(|| share.made(share.only(0, axis), Piece::Along(axis)))
 }
 
 /// Splits Slice along an axis that it keeps whole: the axis is not listed, or its range covers the
@@ -556,10 +575,11 @@ pub(crate) fn sliced(share: &Share<'_>) -> Option<Pieces> {
         let by_one = !is_stated(4) || at(share.ints(4)) == Some(1);
         at(stated("starts", 1)) == Some(0) && at(stated("ends", 2)).is_some_and(to_end) && by_one
     };
-    let kept = axes.iter().enumerate().all(|(position, other)| match crate::normalize_axis(*other, dims.len()) {
-        Some(other) => other != axis || keeps(position),
-        None => false,
-    });
+    let kept =
+        axes.iter().enumerate().all(|(position, other)| match crate::normalize_axis(*other, dims.len()) {
+            Some(other) => other != axis || keeps(position),
+            None => false,
+        });
     kept.then(|| share.made(share.only(0, axis), Piece::Along(axis)))
 }
 
@@ -570,7 +590,10 @@ pub(crate) fn padded(share: &Share<'_>) -> Option<Pieces> {
         Some(pads) => pads.to_vec(),
         None => share.ints(1)?,
     };
-    let plain = pads.len() == 2 * from.len() && pads[axis] == 0 && pads[axis + from.len()] == 0 && from[axis] == to[axis];
+    let plain = pads.len() == 2 * from.len()
+        && pads[axis] == 0
+        && pads[axis + from.len()] == 0
+        && from[axis] == to[axis];
     plain.then(|| share.made(share.only(0, axis), Piece::Along(axis)))
 }
 

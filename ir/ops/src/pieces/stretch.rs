@@ -45,10 +45,12 @@ impl Stretch {
     }
     /// Returns the smallest stretch that contains both; `None` if its ends are not provable.
     pub fn hull(&self, other: &Self, ranges: &Ranges) -> Option<Self> {
-        let smaller =
-            |a: &Dim, b: &Dim| if at_least(b, a, ranges) { Some(a.clone()) } else { at_least(a, b, ranges).then(|| b.clone()) };
-        let larger =
-            |a: &Dim, b: &Dim| if at_least(b, a, ranges) { Some(b.clone()) } else { at_least(a, b, ranges).then(|| a.clone()) };
+        let smaller = |a: &Dim, b: &Dim| {
+            if at_least(b, a, ranges) { Some(a.clone()) } else { at_least(a, b, ranges).then(|| b.clone()) }
+        };
+        let larger = |a: &Dim, b: &Dim| {
+            if at_least(b, a, ranges) { Some(b.clone()) } else { at_least(a, b, ranges).then(|| a.clone()) }
+        };
         Some(Self { start: smaller(&self.start, &other.start)?, end: larger(&self.end, &other.end)? })
     }
     /// Returns the positions that both contain; equal stretches contain all of them, even if they may be
@@ -81,7 +83,10 @@ impl Stretch {
 pub(super) fn at_least(large: &Dim, small: &Dim, ranges: &Ranges) -> bool {
     match (large, small) {
         (Dim::Known(large), Dim::Known(small)) => large >= small,
-        _ => large.same(small) || large.expr().zip(small.expr()).is_some_and(|(large, small)| large.at_least(&small, ranges)),
+        _ => {
+            large.same(small)
+                || large.expr().zip(small.expr()).is_some_and(|(large, small)| large.at_least(&small, ranges))
+        }
     }
 }
 
@@ -105,13 +110,15 @@ mod tests {
     #[test]
     fn hulls_are_provable_or_absent() {
         let ranges = Ranges::from([("N".to_owned(), "4..9".parse().unwrap())]);
-        let hull = |a: Stretch, b: Stretch| a.hull(&b, &ranges).map(|hull| format!("{}..{}", hull.start, hull.end));
+        let hull =
+            |a: Stretch, b: Stretch| a.hull(&b, &ranges).map(|hull| format!("{}..{}", hull.start, hull.end));
         assert_eq!(hull(stretch("0", "N"), stretch("2", "N+1")), Some("0..N+1".to_owned()));
         assert_eq!(hull(stretch("N", "12"), stretch("2", "10")), Some("2..12".to_owned()));
         assert_eq!(hull(stretch("N", "12"), stretch("5", "12")), None);
         assert!(stretch("3", "N").has_some(&ranges) && !stretch("4", "N").has_some(&ranges));
-        let common =
-            |a: Stretch, b: Stretch| a.common(&b, &ranges).map(|all| all.map(|all| format!("{}..{}", all.start, all.end)));
+        let common = |a: Stretch, b: Stretch| {
+            a.common(&b, &ranges).map(|all| all.map(|all| format!("{}..{}", all.start, all.end)))
+        };
         assert_eq!(common(stretch("0", "N"), stretch("2", "N+1")), Some(Some("2..N".to_owned())));
         assert_eq!(common(stretch("0", "N"), stretch("N", "N+1")), Some(None));
         assert_eq!(common(stretch("0", "N"), stretch("5", "12")), None);

@@ -1,7 +1,9 @@
 //! Tests of the splitting rules, in tables with one case per row.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use memc_ir::{Attribute, ConstData, ConstOrigin, Module, ModuleBuilder, NewNode, Operator, Origin, Payload, Value};
+use memc_ir::{
+    Attribute, ConstData, ConstOrigin, Module, ModuleBuilder, NewNode, Operator, Origin, Payload, Value,
+};
 
 use super::{Piece, Pieces, Share, pieces, pieces_in_blocks};
 use crate::families::testing::{tensor, ty};
@@ -10,7 +12,13 @@ use crate::info::Typed;
 /// Runs [`pieces`] for a node and returns the answer as text. Operands are types such as `f32[8,4]`, or
 /// constants such as `f32[2]=0,0`. A suffix gives the piece: ` @AXIS`, ` @AXIS/BLOCKS`, ` #AXIS`
 /// (indices within a share), ` +` (sum) or ` ~` (mean).
-fn asked(name: &str, version: i64, operands: &[&str], attributes: &[(&str, Attribute)], results: &[&str]) -> String {
+fn asked(
+    name: &str,
+    version: i64,
+    operands: &[&str],
+    attributes: &[(&str, Attribute)],
+    results: &[&str],
+) -> String {
     asked_of(pieces, name, version, operands, attributes, results)
 }
 
@@ -33,7 +41,9 @@ fn asked_of(
             Some((text, "~")) => (text, Piece::Mean),
             Some((text, axis)) if axis.starts_with('#') => (text, Piece::Within(axis[1..].parse().unwrap())),
             Some((text, axis)) => match axis[1..].split_once('/') {
-                Some((axis, blocks)) => (text, Piece::Blocks { axis: axis.parse().unwrap(), blocks: blocks.parse().unwrap() }),
+                Some((axis, blocks)) => {
+                    (text, Piece::Blocks { axis: axis.parse().unwrap(), blocks: blocks.parse().unwrap() })
+                }
                 None => (text, Piece::Along(axis[1..].parse().unwrap())),
             },
             None => (*text, Piece::Whole),
@@ -46,7 +56,8 @@ fn asked_of(
     let (domain, name) = name.split_once("::").map_or(("", name), |(domain, name)| (domain, name));
     let operator = Operator { domain: domain.into(), ..Operator::onnx(name, version) };
     let new = NewNode::new(operator, inputs, attributes, Origin::Text);
-    let outputs: Vec<_> = results.iter().enumerate().map(|(index, text)| Some((format!("y{index}"), ty(text)))).collect();
+    let outputs: Vec<_> =
+        results.iter().enumerate().map(|(index, text)| Some((format!("y{index}"), ty(text)))).collect();
     let node = builder.node(main, new, &outputs);
     let module: &Module = builder.module();
     // Ask for the pieces and print the answer.
@@ -66,7 +77,8 @@ fn asked_of(
     text += &found.in_first.iter().map(|index| format!(", once {index}")).collect::<String>();
     text += &found.in_last.iter().map(|name| format!(", {name} last")).collect::<String>();
     text += &found.count.map(|count| format!(", share of {count}")).unwrap_or_default();
-    for (name, index) in [("extents", found.extents), ("divided", found.divided), ("adds", found.accumulates)] {
+    for (name, index) in [("extents", found.extents), ("divided", found.divided), ("adds", found.accumulates)]
+    {
         text += &index.map(|index| format!(", {name} {index}")).unwrap_or_default();
     }
     text
@@ -114,22 +126,36 @@ fn products_are_cut_by_outer_axes_and_added_along_the_inner_axis() {
     assert_eq!(moved("f32[2,6,8,4]", "f32[10,2,6,4] @0", &["transBatchB", "transB"]), "w 0 -> 3");
     assert_eq!(moved("f32[2,6,8,4]", "f32[4,2,6,10] @1", &["transBatchB"]), "0 1 -> 0");
     let fused = [("transA", Attribute::Int(1))];
-    assert_eq!(asked("com.microsoft::FusedMatMul", 1, &["f32[8,4] @0", "f32[8,6] @0"], &fused, &["f32[4,6]"]), "0 0 -> +");
+    assert_eq!(
+        asked("com.microsoft::FusedMatMul", 1, &["f32[8,4] @0", "f32[8,6] @0"], &fused, &["f32[4,6]"]),
+        "0 0 -> +"
+    );
 }
 
 #[test]
 fn parts_of_gemm_are_added_with_the_addend_counted_once() {
-    let gemm =
-        |operands: &[&str], result: &str, attributes: &[(&str, Attribute)]| asked("Gemm", 13, operands, attributes, &[result]);
+    let gemm = |operands: &[&str], result: &str, attributes: &[(&str, Attribute)]| {
+        asked("Gemm", 13, operands, attributes, &[result])
+    };
     assert_eq!(gemm(&["f32[8,4] @0", "f32[4,6]", "f32[6]"], "f32[8,6]", &[]), "0 w w -> 0");
     assert_eq!(gemm(&["f32[8,4] @0", "f32[4,6]", "f32[8,1]"], "f32[8,6]", &[]), "0 w 0 -> 0");
     let transposed = ("transA", Attribute::Int(1));
-    assert_eq!(gemm(&["f32[8,4] @0", "f32[8,6] @0"], "f32[4,6]", std::slice::from_ref(&transposed)), "0 0 -> +, adds 2");
+    assert_eq!(
+        gemm(&["f32[8,4] @0", "f32[8,6] @0"], "f32[4,6]", std::slice::from_ref(&transposed)),
+        "0 0 -> +, adds 2"
+    );
     let added = ["f32[8,4] @0", "f32[8,6] @0", "f32[6]"];
     assert_eq!(gemm(&added, "f32[4,6]", std::slice::from_ref(&transposed)), "0 0 w -> +, once 2, adds 2");
-    assert_eq!(asked("Gemm", 9, &added, std::slice::from_ref(&transposed), &["f32[4,6]"]), "-", "all parts would need an addend");
+    assert_eq!(
+        asked("Gemm", 9, &added, std::slice::from_ref(&transposed), &["f32[4,6]"]),
+        "-",
+        "all parts would need an addend"
+    );
     let half = ("beta", Attribute::Float(0.5));
-    assert_eq!(gemm(&["f32[8,4] @0", "f32[8,6] @0"], "f32[4,6]", &[transposed.clone(), half.clone()]), "0 0 -> +");
+    assert_eq!(
+        gemm(&["f32[8,4] @0", "f32[8,6] @0"], "f32[4,6]", &[transposed.clone(), half.clone()]),
+        "0 0 -> +"
+    );
     assert_eq!(gemm(&added, "f32[4,6]", &[transposed, half]), "0 0 w -> +, once 2");
 }
 
@@ -166,7 +192,11 @@ fn operands_of_unknown_extents_take_no_part() {
         let mut builder = ModuleBuilder::new();
         let main = builder.module().main();
         let operands = ["f32[2,4,9,9]", "f32[8,4,3,3]", "f32[8]", addend];
-        let inputs = operands.iter().enumerate().map(|(index, text)| Some(operand(&mut builder, index, text))).collect();
+        let inputs = operands
+            .iter()
+            .enumerate()
+            .map(|(index, text)| Some(operand(&mut builder, index, text)))
+            .collect();
         let operator = Operator { domain: "com.microsoft".into(), ..Operator::onnx("FusedConv", 1) };
         let new = NewNode::new(operator, inputs, Vec::new(), Origin::Text);
         let node = builder.node(main, new, &[Some(("y".to_owned(), ty("f32[2,8,7,7]")))]);
@@ -191,7 +221,9 @@ fn reductions_over_the_batch_are_added_averaged_or_refused() {
     assert_eq!(over("ReduceSum", &[0], 0, "f32[4,8] @1", "f32[8]"), "1 -> 0");
     assert_eq!(over("ReduceSum", &[0], 1, "f32[4,8] @1", "f32[1,8]"), "1 -> 1");
     assert_eq!(asked("ReduceMean", 18, &["i64[8] @0"], &[("keepdims", Attribute::Int(0))], &["i64[]"]), "-");
-    let stated = |axes| asked("ReduceSum", 13, &["f32[8,4] @0", axes], &[("keepdims", Attribute::Int(0))], &["f32[4]"]);
+    let stated = |axes| {
+        asked("ReduceSum", 13, &["f32[8,4] @0", axes], &[("keepdims", Attribute::Int(0))], &["f32[4]"])
+    };
     assert_eq!(stated("i64[1]=0"), "0 w -> +");
     assert_eq!(stated("i64[1]"), "-");
 }
@@ -215,7 +247,10 @@ fn indices_are_cut_into_parts_and_scatters_into_zeros_are_added() {
     assert_eq!(asked("Gather", 13, &["f32[9,4]", "i64[8,2] @0"], &[], &["f32[8,2,4]"]), "w 0 -> 0");
     assert_eq!(asked("Gather", 13, &["f32[9,4] @1", "i64[8,2]"], &[], &["f32[8,2,4]"]), "1 w -> 2");
     assert_eq!(asked("Gather", 13, &["f32[8,4] @0", "i64[3]"], &[], &["f32[3,4]"]), "-");
-    assert_eq!(asked("GatherElements", 13, &["f32[8,4] @0", "i64[8,1]"], &[axis(1)], &["f32[8,1]"]), "0 0 -> 0");
+    assert_eq!(
+        asked("GatherElements", 13, &["f32[8,4] @0", "i64[8,1]"], &[axis(1)], &["f32[8,1]"]),
+        "0 0 -> 0"
+    );
     assert_eq!(asked("GatherElements", 13, &["f32[8,4] @0", "i64[8,4]"], &[axis(0)], &["f32[8,4]"]), "-");
     let add = ("reduction", Attribute::String("add".into()));
     let zeros = "f32[2,1]=0,0";
@@ -225,17 +260,27 @@ fn indices_are_cut_into_parts_and_scatters_into_zeros_are_added() {
     assert_eq!(write(zeros, std::slice::from_ref(&add)), "w 0 0 -> +, adds 0");
     assert_eq!(write("f32[2,1]=0,1", std::slice::from_ref(&add)), "-");
     assert_eq!(write(zeros, &[]), "-");
-    let gradient = asked("com.microsoft::GatherGrad", 1, &["i64[2]=9,4", "i64[8] @0", "f32[8,4] @0"], &[axis(0)], &["f32[9,4]"]);
+    let gradient = asked(
+        "com.microsoft::GatherGrad",
+        1,
+        &["i64[2]=9,4", "i64[8] @0", "f32[8,4] @0"],
+        &[axis(0)],
+        &["f32[9,4]"],
+    );
     assert_eq!(gradient, "w 0 0 -> +");
 }
 
 #[test]
 fn layers_are_normalized_before_their_axis() {
     let layer = ["f32[8,4] @0", "f32[4]"];
-    assert_eq!(asked("LayerNormalization", 17, &layer, &[], &["f32[8,4]", "f32[8,1]", "f32[8,1]"]), "0 w -> 0 0 0");
+    assert_eq!(
+        asked("LayerNormalization", 17, &layer, &[], &["f32[8,4]", "f32[8,1]", "f32[8,1]"]),
+        "0 w -> 0 0 0"
+    );
     assert_eq!(asked("LayerNormalization", 17, &["f32[8,4] @1", "f32[4]"], &[], &["f32[8,4]"]), "-");
     let gradient = ["f32[8,4] @0", "f32[8,4] @0", "f32[4]", "f32[8,1] @0", "f32[8,1] @0"];
-    let found = asked("com.microsoft::LayerNormalizationGrad", 1, &gradient, &[], &["f32[8,4]", "f32[4]", "f32[4]"]);
+    let found =
+        asked("com.microsoft::LayerNormalizationGrad", 1, &gradient, &[], &["f32[8,4]", "f32[4]", "f32[4]"]);
     assert_eq!(found, "0 0 w 0 0 -> 0 + +");
     assert_eq!(asked("Softmax", 13, &["f32[8,4] @0"], &[], &["f32[8,4]"]), "0 -> 0");
     assert_eq!(asked("Softmax", 13, &["f32[8,4] @1"], &[], &["f32[8,4]"]), "-");
@@ -261,8 +306,9 @@ fn layers_are_normalized_before_their_axis() {
 
 #[test]
 fn rows_of_packed_products_and_of_sums_with_skips_are_apart() {
-    let packed =
-        |data: &str, result: &str| asked("com.microsoft::MatMulNBits", 1, &[data, "u8[6,1,4]", "f32[6]"], &[], &[result]);
+    let packed = |data: &str, result: &str| {
+        asked("com.microsoft::MatMulNBits", 1, &[data, "u8[6,1,4]", "f32[6]"], &[], &[result])
+    };
     assert_eq!(packed("f32[2,8,8] @1", "f32[2,8,6]"), "1 w w -> 1");
     assert_eq!(packed("f32[2,8,8] @0", "f32[2,8,6]"), "0 w w -> 0");
     assert_eq!(packed("f32[2,8,8] @2", "f32[2,8,6]"), "-");
@@ -296,7 +342,10 @@ fn losses_are_cut_only_if_every_label_counts_equally() {
     assert_eq!(gradient(&[sum]), "w 0 0 -> 0");
     assert_eq!(gradient(&[ignore]), "-");
     assert_eq!(asked("Conv", 11, &["f32[8,3,4,4] @0", "f32[2,3,1,1]"], &[], &["f32[8,2,4,4]"]), "0 w -> 0");
-    assert_eq!(asked("MaxPool", 11, &["f32[8,3,4,4] @0"], &[], &["f32[8,3,2,2]", "i64[8,3,2,2]"]), "0 -> 0 in 0");
+    assert_eq!(
+        asked("MaxPool", 11, &["f32[8,3,4,4] @0"], &[], &["f32[8,3,2,2]", "i64[8,3,2,2]"]),
+        "0 -> 0 in 0"
+    );
 }
 
 #[test]
@@ -313,7 +362,10 @@ fn gradients_of_convolutions_are_cut_by_batch() {
 
 #[test]
 fn positions_within_a_part_pass_only_operators_that_keep_them() {
-    assert_eq!(asked("Reshape", 13, &["i64[8,4] #0", "i64[1]"], &[], &["i64[32]"]), "in 0 w -> in 0, extents 1");
+    assert_eq!(
+        asked("Reshape", 13, &["i64[8,4] #0", "i64[1]"], &[], &["i64[32]"]),
+        "in 0 w -> in 0, extents 1"
+    );
     assert_eq!(asked("Add", 13, &["i64[8,4] #0", "i64[1]"], &[], &["i64[8,4]"]), "-");
     assert_eq!(asked("Transpose", 13, &["i64[8,4] #0"], &[], &["i64[4,8]"]), "-");
     assert_eq!(asked("Gather", 13, &["f32[32]", "i64[8] #0"], &[], &["f32[8]"]), "-");
@@ -324,8 +376,9 @@ fn positions_within_a_part_pass_only_operators_that_keep_them() {
 
 #[test]
 fn convolutions_are_cut_by_batch_and_filters_and_added_over_channels() {
-    let conv =
-        |operands: &[&str], group: i64| asked("Conv", 13, operands, &[("group", Attribute::Int(group))], &["f32[2,8,5,5]"]);
+    let conv = |operands: &[&str], group: i64| {
+        asked("Conv", 13, operands, &[("group", Attribute::Int(group))], &["f32[2,8,5,5]"])
+    };
     assert_eq!(conv(&["f32[2,4,5,5] @0", "f32[8,4,1,1]", "f32[8]"], 1), "0 w w -> 0");
     assert_eq!(conv(&["f32[2,4,5,5]", "f32[8,4,1,1] @0", "f32[8]"], 1), "w 0 0 -> 1");
     assert_eq!(conv(&["f32[2,4,5,5] @1", "f32[8,4,1,1]"], 1), "1 1 -> +");
@@ -338,9 +391,15 @@ fn convolutions_are_cut_by_batch_and_filters_and_added_over_channels() {
         asked("com.microsoft::FusedConv", 1, operands, &[activation], &["f32[2,8,5,5]"])
     };
     assert_eq!(fused(&["f32[2,4,5,5]", "f32[8,4,1,1]", "f32[8]", "f32[2,8,5,5] @1"], "Relu"), "w 0 0 1 -> 1");
-    assert_eq!(fused(&["f32[2,4,5,5] @0", "f32[8,4,1,1]", "f32[8]", "f32[2,8,5,5] @0"], "Relu"), "0 w w 0 -> 0");
+    assert_eq!(
+        fused(&["f32[2,4,5,5] @0", "f32[8,4,1,1]", "f32[8]", "f32[2,8,5,5] @0"], "Relu"),
+        "0 w w 0 -> 0"
+    );
     let last = "activation last, activation_params last, adds 3";
-    assert_eq!(fused(&["f32[2,4,5,5] @1", "f32[8,4,1,1]", "f32[8]"], "Relu"), format!("1 1 w -> ^, once 2, {last}"));
+    assert_eq!(
+        fused(&["f32[2,4,5,5] @1", "f32[8,4,1,1]", "f32[8]"], "Relu"),
+        format!("1 1 w -> ^, once 2, {last}")
+    );
     assert_eq!(
         fused(&["f32[2,4,5,5] @1", "f32[8,4,1,1]", "f32[8]", "f32[2,8,5,5]"], "Relu"),
         format!("1 1 w w -> ^, once 2, once 3, {last}")
@@ -356,7 +415,11 @@ fn unequal_parts_pass_only_operators_that_keep_the_extent() {
     let between = |name: &str, operands: &[&str], attributes: &[(&str, Attribute)], result: &str| {
         let mut builder = ModuleBuilder::new();
         let main = builder.module().main();
-        let inputs = operands.iter().enumerate().map(|(index, text)| Some(operand(&mut builder, index, text))).collect();
+        let inputs = operands
+            .iter()
+            .enumerate()
+            .map(|(index, text)| Some(operand(&mut builder, index, text)))
+            .collect();
         let attributes = attributes.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
         let new = NewNode::new(Operator::onnx(name, 13), inputs, attributes, Origin::Text);
         let node = builder.node(main, new, &[Some(("y".to_owned(), ty(result)))]);
@@ -369,7 +432,8 @@ fn unequal_parts_pass_only_operators_that_keep_the_extent() {
     let group = |count: i64| ("group", Attribute::Int(count));
     let image = "f32[2,7,5,5]";
     assert_eq!(between("Relu", &[image], &[], image), Some((vec![along(1)], along(1))));
-    let filters = |text: &str, groups: i64, result: &str| between("Conv", &[image, text], &[group(groups)], result);
+    let filters =
+        |text: &str, groups: i64, result: &str| between("Conv", &[image, text], &[group(groups)], result);
     assert_eq!(filters("f32[7,1,3,3]", 7, "f32[2,7,3,3]"), Some((vec![along(1), along(0)], along(1))));
     assert_eq!(filters("f32[3,7,1,1]", 1, "f32[2,3,5,5]"), Some((vec![along(1), along(1)], Piece::Sum)));
     // Two filters per channel, and parts of a mean: the result has another extent, or the parts have
@@ -377,7 +441,10 @@ fn unequal_parts_pass_only_operators_that_keep_the_extent() {
     assert_eq!(filters("f32[14,1,3,3]", 7, "f32[2,14,3,3]"), None);
     let axes = ("axes", Attribute::Ints(vec![1]));
     assert_eq!(between("ReduceMean", &[image], std::slice::from_ref(&axes), "f32[2,1,5,5]"), None);
-    assert_eq!(between("Reshape", &[image, "i64[3]=2,7,25"], &[], "f32[2,7,25]"), Some((vec![along(1), whole], along(1))));
+    assert_eq!(
+        between("Reshape", &[image, "i64[3]=2,7,25"], &[], "f32[2,7,25]"),
+        Some((vec![along(1), whole], along(1)))
+    );
     assert_eq!(between("Reshape", &[image, "i64[2]=2,175"], &[], "f32[2,175]"), None);
 }
 
@@ -403,8 +470,9 @@ fn a_kernel_with_an_addend_replaces_one_without() {
 #[test]
 fn pooling_and_normalization_are_cut_by_channels_or_refused() {
     let image = "f32[2,4,6,6]";
-    let pool =
-        |results: &[&str], text: &str| asked("MaxPool", 12, &[text], &[("kernel_shape", Attribute::Ints(vec![2, 2]))], results);
+    let pool = |results: &[&str], text: &str| {
+        asked("MaxPool", 12, &[text], &[("kernel_shape", Attribute::Ints(vec![2, 2]))], results)
+    };
     assert_eq!(pool(&["f32[2,4,5,5]"], "f32[2,4,6,6] @1"), "1 -> 1");
     assert_eq!(pool(&["f32[2,4,5,5]", "i64[2,4,5,5]"], "f32[2,4,6,6] @1"), "-");
     assert_eq!(pool(&["f32[2,4,5,5]"], "f32[2,4,6,6] @2"), "-");
@@ -418,12 +486,18 @@ fn pooling_and_normalization_are_cut_by_channels_or_refused() {
     assert_eq!(normalized(0, "f32[2,4,6,6] @0", &[image]), "0 w w w w -> 0");
     assert_eq!(normalized(1, "f32[2,4,6,6] @0", &[image]), "-");
     let instance = |text: &str| asked("InstanceNormalization", 6, &[text, "f32[4]", "f32[4]"], &[], &[image]);
-    assert_eq!((instance("f32[2,4,6,6] @1"), instance("f32[2,4,6,6] @2")), ("1 0 0 -> 1".to_owned(), "-".to_owned()));
-    let quantized = |text: &str, scale: &str| asked("QuantizeLinear", 13, &[text, scale, scale], &[axis(1)], &[image]);
+    assert_eq!(
+        (instance("f32[2,4,6,6] @1"), instance("f32[2,4,6,6] @2")),
+        ("1 0 0 -> 1".to_owned(), "-".to_owned())
+    );
+    let quantized =
+        |text: &str, scale: &str| asked("QuantizeLinear", 13, &[text, scale, scale], &[axis(1)], &[image]);
     assert_eq!(quantized("f32[2,4,6,6] @1", "f32[4]"), "1 0 0 -> 1");
     assert_eq!(quantized("f32[2,4,6,6] @0", "f32[4]"), "0 w w -> 0");
     assert_eq!(quantized("f32[2,4,6,6] @1", "f32[]"), "1 w w -> 1");
-    let resized = |text: &str, operands: &[&str]| asked("Resize", 13, &[&[text], operands].concat(), &[], &["f32[2,4,12,12]"]);
+    let resized = |text: &str, operands: &[&str]| {
+        asked("Resize", 13, &[&[text], operands].concat(), &[], &["f32[2,4,12,12]"])
+    };
     assert_eq!(resized("f32[2,4,6,6] @1", &["f32[0]=0", "f32[4]"]), "1 w w -> 1");
     assert_eq!(resized("f32[2,4,6,6] @1", &["f32[0]=0", "f32[0]=0", "i64[4]"]), "1 w w w -> 1, extents 3");
     assert_eq!(resized("f32[2,4,6,6] @2", &["f32[0]=0", "f32[4]"]), "-");
@@ -434,7 +508,11 @@ fn shares_of_a_result_come_from_the_first_operand_that_gives_them() {
     let giving = |name: &str, operands: &[&str], result: &str, axis: usize| {
         let mut builder = ModuleBuilder::new();
         let main = builder.module().main();
-        let inputs = operands.iter().enumerate().map(|(index, text)| Some(operand(&mut builder, index, text))).collect();
+        let inputs = operands
+            .iter()
+            .enumerate()
+            .map(|(index, text)| Some(operand(&mut builder, index, text)))
+            .collect();
         let operator = Operator::onnx(name, 13);
         let new = NewNode::new(operator, inputs, Vec::new(), Origin::Text);
         let node = builder.node(main, new, &[Some(("y".to_owned(), ty(result)))]);
@@ -447,7 +525,10 @@ fn shares_of_a_result_come_from_the_first_operand_that_gives_them() {
     let (whole, along) = (Piece::Whole, Piece::Along);
     assert_eq!(giving("MatMul", &["f32[8,4]", "f32[4,6]"], "f32[8,6]", 1), Some(vec![whole, along(1)]));
     assert_eq!(giving("MatMul", &["f32[8,4]", "f32[4,6]"], "f32[8,6]", 0), Some(vec![along(0), whole]));
-    assert_eq!(giving("Conv", &["f32[2,4,5,5]", "f32[8,4,1,1]"], "f32[2,8,5,5]", 1), Some(vec![whole, along(0)]));
+    assert_eq!(
+        giving("Conv", &["f32[2,4,5,5]", "f32[8,4,1,1]"], "f32[2,8,5,5]", 1),
+        Some(vec![whole, along(0)])
+    );
     assert_eq!(giving("Add", &["f32[8,1]", "f32[8,6]"], "f32[8,6]", 1), Some(vec![whole, along(1)]));
     assert_eq!(giving("Softmax", &["f32[8,6]"], "f32[8,6]", 1), None);
 }
@@ -469,8 +550,14 @@ fn a_batch_axis_merged_behind_another_is_cut_in_blocks() {
     assert_eq!(asked("MatMul", &["f32[20,3] @0/5", "f32[3,7]"], &[], "f32[20,7]"), "0/5 w -> 0/5");
     assert_eq!(asked("MatMul", &["f32[3,20] @1/5", "f32[20,7] @0/5"], &[], "f32[3,7]"), "1/5 0/5 -> +");
     assert_eq!(asked("Add", &["f32[20,7] @0/5", "f32[7]"], &[], "f32[20,7]"), "0/5 w -> 0/5");
-    assert_eq!(asked("Transpose", &["f32[20,7] @0/5"], &[("perm", Attribute::Ints(vec![1, 0]))], "f32[7,20]"), "0/5 -> 1/5");
-    assert_eq!(asked("ReduceSum", &["f32[20,7] @0/5", "i64[1]=0"], &[("keepdims", Attribute::Int(0))], "f32[7]"), "0/5 w -> +");
+    assert_eq!(
+        asked("Transpose", &["f32[20,7] @0/5"], &[("perm", Attribute::Ints(vec![1, 0]))], "f32[7,20]"),
+        "0/5 -> 1/5"
+    );
+    assert_eq!(
+        asked("ReduceSum", &["f32[20,7] @0/5", "i64[1]=0"], &[("keepdims", Attribute::Int(0))], "f32[7]"),
+        "0/5 w -> +"
+    );
     // Values are never cut into blocks, blocks of different division do not match, and order matters to
     // some operators.
     assert_eq!(asked("Add", &["f32[20,7] @0/5", "f32[20,7]"], &[], "f32[20,7]"), "-");

@@ -4,8 +4,19 @@
 use memc_ir::{Module, Node, Operator};
 
 /// Operators that fused activations apply to the result of a product or convolution.
-const ACTIVATIONS: &[&str] =
-    &["Relu", "LeakyRelu", "Sigmoid", "Tanh", "Clip", "HardSigmoid", "HardSwish", "Softplus", "Elu", "ThresholdedRelu", "Gelu"];
+const ACTIVATIONS: &[&str] = &[
+    "Relu",
+    "LeakyRelu",
+    "Sigmoid",
+    "Tanh",
+    "Clip",
+    "HardSigmoid",
+    "HardSwish",
+    "Softplus",
+    "Elu",
+    "ThresholdedRelu",
+    "Gelu",
+];
 
 /// Operators that normalize and take part in fusions with the node before them.
 const NORMALIZATIONS: &[&str] = &[
@@ -80,7 +91,8 @@ pub fn may_fuse(module: &Module, maker: Node, reader: Node) -> bool {
     let (first, second) = (&module.node(maker).operator, &module.node(reader).operator);
     let is = |operator: &Operator, names: &[&str]| names.contains(&operator.name.as_ref());
     let has_constant = |node: Node, names: &[&str]| {
-        is(&module.node(node).operator, names) && module.node(node).operands().any(|operand| is_constant(module, operand))
+        is(&module.node(node).operator, names)
+            && module.node(node).operands().any(|operand| is_constant(module, operand))
     };
     let is_convolution = is(first, &["Conv", "ConvTranspose", "ConvInteger"]);
     let is_product = is_convolution || is(first, &["MatMul", "Gemm", "MatMulInteger"]);
@@ -89,18 +101,22 @@ pub fn may_fuse(module: &Module, maker: Node, reader: Node) -> bool {
     }
     // Scales of products; scales and biases one after another; a bias, and what reads the biased value.
     let (scales, adds) = (["Mul", "Div"], ["Add"]);
-    let is_scaled = is_product && has_constant(reader, &scales) || has_constant(maker, &scales) && is(second, &["MatMul"]);
+    let is_scaled = is_product && has_constant(reader, &scales)
+        || has_constant(maker, &scales) && is(second, &["MatMul"]);
     let is_biased = is_product && has_constant(reader, &adds)
         || has_constant(maker, &adds) && is(second, &["Add", "Gelu", "FastGelu", "Div", "Mul"]);
     let follows = has_constant(maker, &["Mul"]) && has_constant(reader, &adds)
-        || is(first, &["Mul"]) && is(second, &["Mul"]) && (has_constant(maker, &["Mul"]) || has_constant(reader, &["Mul"]));
+        || is(first, &["Mul"])
+            && is(second, &["Mul"])
+            && (has_constant(maker, &["Mul"]) || has_constant(reader, &["Mul"]));
     if is_scaled || is_biased || follows {
         return true;
     }
     // Two additions of embeddings before a normalization.
     let is_sum_of_lookups = |node: Node| {
-        let from_lookup =
-            |operand| module.producer(operand).is_some_and(|node| is(&module.node(node).operator, &["Gather", "Add"]));
+        let from_lookup = |operand| {
+            module.producer(operand).is_some_and(|node| is(&module.node(node).operator, &["Gather", "Add"]))
+        };
         is(&module.node(node).operator, &["Add"]) && module.node(node).operands().all(from_lookup)
     };
     if is(first, &["Gather"]) && is(second, &["Add"])
@@ -119,7 +135,9 @@ pub fn may_fuse(module: &Module, maker: Node, reader: Node) -> bool {
 
 /// Whether an addition reads a row of a table.
 fn feeds_lookup(module: &Module, node: Node) -> bool {
-    let is_lookup = |operand| module.producer(operand).is_some_and(|maker| module.node(maker).operator.name.as_ref() == "Gather");
+    let is_lookup = |operand| {
+        module.producer(operand).is_some_and(|maker| module.node(maker).operator.name.as_ref() == "Gather")
+    };
     module.node(node).operands().any(is_lookup)
 }
 
@@ -135,7 +153,8 @@ fn is_constant(module: &Module, value: memc_ir::Value) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use memc_ir::{
-        ConstData, ConstOrigin, ElementType, ModuleBuilder, NewNode, Operator, Origin, Payload, TensorType, Value, ValueType,
+        ConstData, ConstOrigin, ElementType, ModuleBuilder, NewNode, Operator, Origin, Payload, TensorType,
+        Value, ValueType,
     };
 
     use super::*;
@@ -148,12 +167,17 @@ mod tests {
         let main = builder.module().main();
         let (x, y) = (builder.input(main, "x", ty.clone(), None), builder.input(main, "y", ty.clone(), None));
         let payload = Payload::Raw(vec![0; 16].into());
-        let data = ConstData { ty: TensorType::fixed(ElementType::Float, &[2, 2]), payload, origin: ConstOrigin::New };
+        let data = ConstData {
+            ty: TensorType::fixed(ElementType::Float, &[2, 2]),
+            payload,
+            origin: ConstOrigin::New,
+        };
         let constant = builder.constant(data);
         let weight = builder.initializer(main, "w", constant);
         let mut add = |(name, has_weight): (&str, bool), operand: Value, output: &str| {
             let inputs = vec![Some(operand), Some(if has_weight { weight } else { y })];
-            let new = NewNode::new(Operator::onnx(name, 17), inputs, Vec::new(), Origin::Text).named(output.to_owned());
+            let new = NewNode::new(Operator::onnx(name, 17), inputs, Vec::new(), Origin::Text)
+                .named(output.to_owned());
             let node = builder.node(main, new, &[Some((output.to_owned(), ty.clone()))]);
             (node, builder.module().node(node).outputs[0].unwrap())
         };

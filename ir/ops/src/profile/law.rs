@@ -31,7 +31,13 @@ const CACHE: &str = "f32[N,2,T,8] f32[N,2,T,8]";
 
 /// Samples of the operator table.
 const WORKSPACE: &[Sample] = &[
-    ("ms:BiasGelu ms:BiasGeluGrad_dX ms:BiasFastGeluGrad_dX", "f32[N,S,12] f32[12]", "f32[N,S,12]", "", Exact),
+    (
+        "ms:BiasGelu ms:BiasGeluGrad_dX ms:BiasFastGeluGrad_dX",
+        "f32[N,S,12] f32[12]",
+        "f32[N,S,12]",
+        "",
+        Exact,
+    ),
     ("ms:FastGelu", "f16[N,S,12]", "f16[N,S,12]", "", Exact),
     ("Conv", "f32[N,3,S,T] f32[64,3,3,3]", "f32[N,64,S,T]", WINDOW, Exact),
     ("Conv", "f32[N,8,S,T] f32[96,8,1,1]", "f32[N,96,S,T]", "", Exact),
@@ -42,7 +48,13 @@ const WORKSPACE: &[Sample] = &[
     ("Conv", "f32[N,1,S,T] f32[40,1,3,7]", "f32[N,40,S,T]", "", Bound),
     ("Conv", "f32[N,1,S,T] f32[1,1,3,3]", "f32[N,1,S,T]", WINDOW, Bound),
     ("ms:FusedConv", "f16[N,3,S,T] f16[64,3,3,3]", "f16[N,64,S,T]", "", Bound),
-    ("ConvTranspose ms:ConvTransposeWithDynamicPads", "f32[N,8,S,T] f32[8,4,2,2]", "f32[N,4,S,T]", "strides=2,2", Exact),
+    (
+        "ConvTranspose ms:ConvTransposeWithDynamicPads",
+        "f32[N,8,S,T] f32[8,4,2,2]",
+        "f32[N,4,S,T]",
+        "strides=2,2",
+        Exact,
+    ),
     ("LRN", "f32[N,8,S,T]", "f32[N,8,S,T]", "size=5", Exact),
     ("LSTM", "f32[S,N,6] f32[1,32,6] f32[1,32,8]", "f32[S,1,N,8]", "", Exact),
     (
@@ -64,7 +76,13 @@ const WORKSPACE: &[Sample] = &[
         "num_heads=4",
         Exact,
     ),
-    ("ms:MultiHeadAttention", "f32[N,S,32] f32[N,T,32] f32[N,T,32] f32[96] - f32[N,4,S,T]", "f32[N,S,32]", "num_heads=4", Exact),
+    (
+        "ms:MultiHeadAttention",
+        "f32[N,S,32] f32[N,T,32] f32[N,T,32] f32[96] - f32[N,4,S,T]",
+        "f32[N,S,32]",
+        "num_heads=4",
+        Exact,
+    ),
     ("ms:MultiHeadAttention", "f32[N,S,32] f32[N,4,T,8] f32[N,4,T,8]", "f32[N,S,32]", "num_heads=4", Exact),
     (
         "ms:Attention ms:DecoderMaskedSelfAttention ms:PackedAttention ms:QAttention",
@@ -80,7 +98,13 @@ const WORKSPACE: &[Sample] = &[
         "num_heads=4 kv_num_heads=2",
         Exact,
     ),
-    ("ms:GroupQueryAttention", "f32[N,S,32] f32[N,S,16] f32[N,S,16]", "f32[N,S,32] CACHE", "num_heads=4 kv_num_heads=2", Exact),
+    (
+        "ms:GroupQueryAttention",
+        "f32[N,S,32] f32[N,S,16] f32[N,S,16]",
+        "f32[N,S,32] CACHE",
+        "num_heads=4 kv_num_heads=2",
+        Exact,
+    ),
     (
         "ms:GroupQueryAttention",
         "f32[N,S,32] f32[N,S,16] f32[N,S,16] CACHE",
@@ -88,13 +112,55 @@ const WORKSPACE: &[Sample] = &[
         "num_heads=4 kv_num_heads=2 do_rotary=1 smooth_softmax=1",
         Exact,
     ),
-    ("ms:ConvGrad", "f32[N,8,S,T] f32[N,3,S,T] f32[8,3,3,3]", "f32[N,3,S,T] f32[8,3,3,3] f32[8]", WINDOW, Exact),
-    ("Attention ai.onnx.preview:FlexAttention", "f32[N,4,S,8] f32[N,4,T,8] f32[N,4,T,8]", "f32[N,4,S,8]", "is_causal=1", Exact),
-    ("Attention", "f32[N,S,32] f32[N,T,32] f32[N,T,32]", "f32[N,S,32]", "q_num_heads=4 kv_num_heads=4", Bound),
-    ("ms:QLinearConv", "u8[N,3,S,T] f32[] u8[] u8[16,3,3,3] f32[] u8[] f32[] u8[]", "u8[N,16,S,T]", WINDOW, Bound),
-    ("ms:QLinearConv", "u8[N,6,S,T] f32[] u8[] u8[6,1,3,3] f32[] u8[] f32[] u8[]", "u8[N,6,S,T]", "group=6", Bound),
-    ("ms:QLinearConv", "u8[N,8,S,T] f32[] u8[] const:i8[16,8,3,3] f32[] u8[] f32[] u8[]", "u8[N,16,S,T]", WINDOW, Bound),
-    ("ms:QLinearConv", "u8[N,S,T,4] f32[] u8[] u8[8,4,1,1] f32[] u8[] f32[] u8[]", "u8[N,S,T,8]", "channels_last=1", Bound),
+    (
+        "ms:ConvGrad",
+        "f32[N,8,S,T] f32[N,3,S,T] f32[8,3,3,3]",
+        "f32[N,3,S,T] f32[8,3,3,3] f32[8]",
+        WINDOW,
+        Exact,
+    ),
+    (
+        "Attention ai.onnx.preview:FlexAttention",
+        "f32[N,4,S,8] f32[N,4,T,8] f32[N,4,T,8]",
+        "f32[N,4,S,8]",
+        "is_causal=1",
+        Exact,
+    ),
+    (
+        "Attention",
+        "f32[N,S,32] f32[N,T,32] f32[N,T,32]",
+        "f32[N,S,32]",
+        "q_num_heads=4 kv_num_heads=4",
+        Bound,
+    ),
+    (
+        "ms:QLinearConv",
+        "u8[N,3,S,T] f32[] u8[] u8[16,3,3,3] f32[] u8[] f32[] u8[]",
+        "u8[N,16,S,T]",
+        WINDOW,
+        Bound,
+    ),
+    (
+        "ms:QLinearConv",
+        "u8[N,6,S,T] f32[] u8[] u8[6,1,3,3] f32[] u8[] f32[] u8[]",
+        "u8[N,6,S,T]",
+        "group=6",
+        Bound,
+    ),
+    (
+        "ms:QLinearConv",
+        "u8[N,8,S,T] f32[] u8[] const:i8[16,8,3,3] f32[] u8[] f32[] u8[]",
+        "u8[N,16,S,T]",
+        WINDOW,
+        Bound,
+    ),
+    (
+        "ms:QLinearConv",
+        "u8[N,S,T,4] f32[] u8[] u8[8,4,1,1] f32[] u8[] f32[] u8[]",
+        "u8[N,S,T,8]",
+        "channels_last=1",
+        Bound,
+    ),
     ("ms:DynamicQuantizeMatMul", "f32[N,S,64] u8[64,T] f32[] u8[]", "f32[N,S,T]", "", Exact),
     ("ms:MatMulNBits", "f32[N,S,64] u8[1] f32[1]", "f32[N,S,8]", "K=64 N=8", Exact),
     ("ms:MatMulNBits", "f32[N,64] u8[1] f32[1]", "f32[N,8]", "K=64 N=8 accuracy_level=4", Exact),
@@ -104,7 +170,13 @@ const WORKSPACE: &[Sample] = &[
     ("ms:QLinearSoftmax", "u8[N,S,64] f32[] u8[] f32[] u8[]", "u8[N,S,64]", "axis=2", Exact),
     ("ms:QLinearWhere", "bool[N,S] u8[N,S] f32[] u8[] u8[N,S] f32[] u8[] f32[] u8[]", "u8[N,S]", "", Exact),
     ("ms:MatMulIntegerToFloat", "u8[N,S,64] u8[64,T] f16[] f16[]", "f16[N,S,T]", "", Nothing),
-    ("ms:DynamicQuantizeLSTM", "f32[S,N,32] i8[1,32,256] i8[1,64,256]", "f32[S,1,N,64]", "hidden_size=64", Nothing),
+    (
+        "ms:DynamicQuantizeLSTM",
+        "f32[S,N,32] i8[1,32,256] i8[1,64,256]",
+        "f32[S,1,N,64]",
+        "hidden_size=64",
+        Nothing,
+    ),
 ];
 
 /// Samples of the table of ONNX Runtime's kernels.
@@ -134,7 +206,13 @@ const TEMPORARIES: &[Sample] = &[
     ("NegativeLogLikelihoodLoss", "f32[N,5] i64[N]", "f32[]", "", Bound),
     ("NegativeLogLikelihoodLoss", "f32[N,5] i64[N]", "f32[]", "ignore_index=1", Exact),
     ("ConvInteger", "u8[N,3,S,S] u8[4,3,3,3]", "i32[N,4,S,S]", "", Exact),
-    ("QLinearConv", "u8[N,3,S,T] f32[] u8[] u8[16,3,3,3] f32[] u8[] f32[] u8[]", "u8[N,16,S,T]", WINDOW, Bound),
+    (
+        "QLinearConv",
+        "u8[N,3,S,T] f32[] u8[] u8[16,3,3,3] f32[] u8[] f32[] u8[]",
+        "u8[N,16,S,T]",
+        WINDOW,
+        Bound,
+    ),
     ("QLinearMatMul", "u8[N,S,64] f32[] u8[] u8[64,T] f32[] u8[] f32[] u8[]", "u8[N,S,T]", "", Exact),
     ("MatMulInteger", "u8[N,S,64] u8[64,T]", "i32[N,S,T]", "", Exact),
     ("Resize Upsample", "f32[N,3,S,T] - f32[4]", "f32[N,3,S,T]", "mode=linear", Exact),
@@ -142,8 +220,20 @@ const TEMPORARIES: &[Sample] = &[
     ("Resize", "f32[N,3,S,T] - f32[4]", "f32[N,3,S,T]", "mode=linear antialias=1", Nothing),
     ("LRN Relu", "f16[N,8,S]", "f16[N,8,S]", "", Exact),
     ("HardSigmoid", "f16[N,S]", "f16[N,S]", "", Nothing),
-    ("BatchNormalization", "f32[N,S,T] f32[S] f32[S] f32[S] f32[S]", "f32[N,S,T]", "training_mode=1", Nothing),
-    ("LayerNormalization RMSNormalization SimplifiedLayerNormalization", "f16[N,S] f16[S]", "f16[N,S]", "", Nothing),
+    (
+        "BatchNormalization",
+        "f32[N,S,T] f32[S] f32[S] f32[S] f32[S]",
+        "f32[N,S,T]",
+        "training_mode=1",
+        Nothing,
+    ),
+    (
+        "LayerNormalization RMSNormalization SimplifiedLayerNormalization",
+        "f16[N,S] f16[S]",
+        "f16[N,S]",
+        "",
+        Nothing,
+    ),
     ("CenterCropPad", "f32[N,S] i64[2]", "f32[N,T]", "", Nothing),
     ("DFT", "f32[N,S,2]", "f32[N,S,2]", "", Nothing),
     ("STFT", "f32[N,S,1] i64[] f32[T]", "f32[N,6,S,2]", "", Nothing),
@@ -173,7 +263,9 @@ fn node(operator: (&str, &str), sample: &Sample, extents: &BTreeMap<String, u64>
     let types = |text: &str| -> Vec<String> {
         let bind = |text: &str| {
             let (start, dims) = text.split_once('[').unwrap_or((text, ""));
-            let dims = extents.iter().fold(dims.to_owned(), |dims, (name, extent)| dims.replace(name, &extent.to_string()));
+            let dims = extents
+                .iter()
+                .fold(dims.to_owned(), |dims, (name, extent)| dims.replace(name, &extent.to_string()));
             if start == "-" { String::new() } else { format!("{}[{dims}", start.replace(':', " ")) }
         };
         text.replace("CACHE", CACHE).split_whitespace().map(bind).collect()
@@ -200,12 +292,19 @@ fn check(operator: (&str, &str), sample: &Sample, profile: &Profile) {
         let Some(over) = &over else { continue };
         let value = over.bind(&extents).unwrap().as_constant().unwrap();
         assert!(value >= number, "{operator:?} {sample:?} at {extents:?}: {value} is below {number}");
-        assert!(sample.4 == Bound || value == number, "{operator:?} {sample:?} at {extents:?}: {value} for {number}");
+        assert!(
+            sample.4 == Bound || value == number,
+            "{operator:?} {sample:?} at {extents:?}: {value} for {number}"
+        );
     }
 }
 
 /// Checks all samples, and that each of these rows has one.
-fn check_all(samples: &[Sample], profile: &Profile, rows: impl Iterator<Item = (&'static str, &'static str)>) {
+fn check_all(
+    samples: &[Sample],
+    profile: &Profile,
+    rows: impl Iterator<Item = (&'static str, &'static str)>,
+) {
     let mut sampled = BTreeSet::new();
     for sample in samples {
         for operator in sample.0.split_whitespace().map(named) {
@@ -218,14 +317,18 @@ fn check_all(samples: &[Sample], profile: &Profile, rows: impl Iterator<Item = (
 
 #[test]
 fn workspace_over_symbols_bounds_the_numbers() {
-    let rows = table::all().iter().filter(|info| info.workspace.is_some()).map(|info| (info.domain, info.name));
+    let rows =
+        table::all().iter().filter(|info| info.workspace.is_some()).map(|info| (info.domain, info.name));
     check_all(WORKSPACE, &Profile::ARENA, rows);
 }
 
 #[test]
 fn temporaries_over_symbols_bound_the_numbers() {
     let profile = Profile { takes_workspace: false, ..Profile::ORT };
-    let rows = KERNELS.iter().filter(|kernel| kernel.temporaries.is_some()).map(|kernel| (kernel.domain, kernel.name));
+    let rows = KERNELS
+        .iter()
+        .filter(|kernel| kernel.temporaries.is_some())
+        .map(|kernel| (kernel.domain, kernel.name));
     check_all(TEMPORARIES, &profile, rows);
 }
 

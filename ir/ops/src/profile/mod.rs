@@ -121,7 +121,8 @@ impl Profile {
         }
         let fits = |position: &usize| {
             let operand = typed.data().inputs[*position];
-            operand.is_some_and(|value| self.owns(typed, value) && needed_nowhere_else(typed, value, &allowed))
+            operand
+                .is_some_and(|value| self.owns(typed, value) && needed_nowhere_else(typed, value, &allowed))
                 && typed.input(*position).is_some_and(|ty| same_bytes(ty, result))
         };
         allowed.iter().copied().filter(fits).collect()
@@ -146,7 +147,9 @@ impl Profile {
             Kernels::All => true,
             Kernels::AllButReadingAgain => row.is_none_or(|kernel| !kernel.reads_again),
             Kernels::Measured => row.and_then(|kernel| kernel.in_place).is_some_and(|overwrites| {
-                let fits = |ty: &TensorType| overwrites.elements.is_empty() || overwrites.elements.contains(&ty.element);
+                let fits = |ty: &TensorType| {
+                    overwrites.elements.is_empty() || overwrites.elements.contains(&ty.element)
+                };
                 overwrites.operand == *position && typed.input(*position).is_some_and(fits)
             }),
         };
@@ -263,14 +266,24 @@ impl Profile {
 
     /// Returns program text that sets up a session of this runtime by one recipe, or by `fast` and
     /// `smallest`, without counting; `None` if the runtime has no sessions.
-    pub fn session_options(&self, language: Language, recipe: Option<Recipe>, needs: SessionNeeds) -> Option<String> {
+    pub fn session_options(
+        &self,
+        language: Language,
+        recipe: Option<Recipe>,
+        needs: SessionNeeds,
+    ) -> Option<String> {
         let recipes = Recipe::printed(recipe).into_iter();
         let choices: Vec<_> = recipes.map(|recipe| (recipe, recipe.predicted(language, needs))).collect();
         self.session_options_of(language, &choices, needs)
     }
 
     /// As [`Self::session_options`], by choices that were made.
-    pub fn session_options_of(&self, language: Language, choices: &[(Recipe, Choice)], needs: SessionNeeds) -> Option<String> {
+    pub fn session_options_of(
+        &self,
+        language: Language,
+        choices: &[(Recipe, Choice)],
+        needs: SessionNeeds,
+    ) -> Option<String> {
         self.sessions.map(|text| text(language, choices, needs))
     }
 
@@ -305,7 +318,10 @@ fn is_output(typed: &Typed<'_>) -> bool {
 /// Whether the node may overwrite every position at which it reads `value`.
 fn needed_nowhere_else(typed: &Typed<'_>, value: Value, allowed: &[usize]) -> bool {
     let inputs = &typed.data().inputs;
-    inputs.iter().enumerate().all(|(position, operand)| *operand != Some(value) || allowed.contains(&position))
+    inputs
+        .iter()
+        .enumerate()
+        .all(|(position, operand)| *operand != Some(value) || allowed.contains(&position))
 }
 
 /// Whether two tensors provably have equal extents and equal element width.

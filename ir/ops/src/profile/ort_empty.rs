@@ -32,14 +32,19 @@ pub const TAKE_EMPTY: &[(&str, &str)] = &[
          QLinearLeakyRelu QLinearMul QLinearSigmoid QuickGelu RotaryEmbedding SkipLayerNormalization \
          SkipSimplifiedLayerNormalization",
     ),
-    ("com.microsoft.nchwc", "AveragePool Conv GlobalAveragePool GlobalMaxPool MaxPool ReorderInput ReorderOutput Upsample"),
+    (
+        "com.microsoft.nchwc",
+        "AveragePool Conv GlobalAveragePool GlobalMaxPool MaxPool ReorderInput ReorderOutput Upsample",
+    ),
 ];
 
 /// Operators by domain, names separated by spaces, in order. A sum over an axis without elements is zero, or
 /// what the node adds it to. Convolutions over no channels are missing: for some windows their kernel writes
 /// nothing, for others it does not end.
-pub const ADD_NOTHING: &[(&str, &str)] =
-    &[("", "Gemm MatMul ReduceSum ReduceSumSquare ScatterElements ScatterND"), ("com.microsoft", "FusedMatMul")];
+pub const ADD_NOTHING: &[(&str, &str)] = &[
+    ("", "Gemm MatMul ReduceSum ReduceSumSquare ScatterElements ScatterND"),
+    ("com.microsoft", "FusedMatMul"),
+];
 
 /// Returns whether a table names an operator.
 pub(crate) fn has(table: &[(&str, &str)], operator: &Operator) -> bool {
@@ -59,11 +64,14 @@ mod tests {
             for (domain, names) in table {
                 assert!(names.split(' ').is_sorted_by(|a, b| a < b), "{domain}");
                 let operator = |name: &str| Operator { domain: (*domain).into(), ..Operator::onnx(name, 21) };
-                let unknown: Vec<&str> = names.split(' ').filter(|name| lookup(&operator(name)).is_none()).collect();
+                let unknown: Vec<&str> =
+                    names.split(' ').filter(|name| lookup(&operator(name)).is_none()).collect();
                 assert!(unknown.is_empty(), "{unknown:?}");
                 assert!(names.split(' ').all(|name| has(table, &operator(name))));
             }
-            assert!(!has(table, &Operator::onnx("LSTM", 21)) && !has(table, &Operator::onnx("FusedConv", 21)));
+            assert!(
+                !has(table, &Operator::onnx("LSTM", 21)) && !has(table, &Operator::onnx("FusedConv", 21))
+            );
         }
     }
 }

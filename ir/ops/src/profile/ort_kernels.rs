@@ -164,7 +164,8 @@ const HALF: &[ElementType] = &[ElementType::Float, ElementType::Float16];
 const HALF_TO_DOUBLE: &[ElementType] = &[ElementType::Float, ElementType::Double, ElementType::Float16];
 const BYTES: &[ElementType] = &[ElementType::Int8, ElementType::Uint8];
 /// Element types with a kernel of Relu. In half precision it runs as the larger of its operand and zero.
-const RELU: &[ElementType] = &[ElementType::Float, ElementType::Double, ElementType::Int8, ElementType::Int32];
+const RELU: &[ElementType] =
+    &[ElementType::Float, ElementType::Double, ElementType::Int8, ElementType::Int32];
 
 /// The table, sorted by domain and name.
 ///
@@ -202,7 +203,10 @@ pub(super) static KERNELS: &[Kernel] = &[
     onnx("Gemm").packs(),
     onnx("GreaterOrEqual").temporaries(of::two_comparisons),
     onnx("GroupNormalization").temporaries(of::group_normalization).expanded(),
-    onnx("HardSigmoid").in_place(0, FLOAT).temporaries(|node| of::steps_in_half(node.only_numbers()?, 0)).blocks(),
+    onnx("HardSigmoid")
+        .in_place(0, FLOAT)
+        .temporaries(|node| of::steps_in_half(node.only_numbers()?, 0))
+        .blocks(),
     onnx("HardSwish").temporaries(|node| Some(of::results(node, 1) + GRANULARITY)).expanded().blocks(),
     onnx("Hardmax").temporaries(of::moved_axis),
     onnx("InstanceNormalization").sums_by_address(),
@@ -226,8 +230,14 @@ pub(super) static KERNELS: &[Kernel] = &[
     onnx("Mul").blocks(),
     onnx("NegativeLogLikelihoodLoss").temporaries(of::likelihood).expanded(),
     onnx("PRelu").temporaries(of::sloped),
-    onnx("QLinearConv").temporaries(contrib_workspace::quantized_convolution).keeps(QUANTIZED_BUFFERS).packs(),
-    onnx("QLinearMatMul").temporaries(contrib_workspace::requantized_product).keeps(QUANTIZED_BUFFERS).packs(),
+    onnx("QLinearConv")
+        .temporaries(contrib_workspace::quantized_convolution)
+        .keeps(QUANTIZED_BUFFERS)
+        .packs(),
+    onnx("QLinearMatMul")
+        .temporaries(contrib_workspace::requantized_product)
+        .keeps(QUANTIZED_BUFFERS)
+        .packs(),
     onnx("QuantizeLinear").half_precision(),
     onnx("RMSNormalization").temporaries(of::full_statistics).half_precision(),
     onnx("ReduceL1").temporaries(|node| of::powers_in_half(node, 1)),
@@ -255,7 +265,10 @@ pub(super) static KERNELS: &[Kernel] = &[
     onnx("Shrink").in_place(0, ANY).half_precision(),
     onnx("Sigmoid").in_place(0, FLOATS).blocks(),
     onnx("Sign").half_precision(),
-    onnx("SimplifiedLayerNormalization").temporaries(of::full_statistics).half_precision().extension(HALF_TO_DOUBLE),
+    onnx("SimplifiedLayerNormalization")
+        .temporaries(of::full_statistics)
+        .half_precision()
+        .extension(HALF_TO_DOUBLE),
     onnx("Slice").moves_integers(1),
     onnx("Softmax").in_place(0, FLOAT).temporaries(of::softmax),
     onnx("SoftmaxCrossEntropyLoss").temporaries(of::cross_entropy).expanded(),
@@ -320,7 +333,12 @@ mod tests {
             assert!(left < right, "{right:?} is not in its place");
         }
         for kernel in KERNELS {
-            assert!(find(kernel.domain, kernel.name).is_some(), "{}::{} is not in the table", kernel.domain, kernel.name);
+            assert!(
+                find(kernel.domain, kernel.name).is_some(),
+                "{}::{} is not in the table",
+                kernel.domain,
+                kernel.name
+            );
         }
     }
 
@@ -329,7 +347,11 @@ mod tests {
     fn operators_in_blocks_are_finite_at_zero() {
         for kernel in KERNELS.iter().filter(|kernel| kernel.blocks) {
             let algebra = find(kernel.domain, kernel.name).and_then(|info| info.algebra);
-            assert!(algebra.is_some_and(|algebra| algebra.at_zero != crate::AtZero::Unknown), "{}", kernel.name);
+            assert!(
+                algebra.is_some_and(|algebra| algebra.at_zero != crate::AtZero::Unknown),
+                "{}",
+                kernel.name
+            );
         }
     }
 }

@@ -92,7 +92,11 @@ pub const REGISTERED: &[(&str, i64, &str)] = &[
          UnfoldTensor Unique VarlenCausalConvWithState VarlenNGramHashMapping WhisperBeamSearch \
          WordConvEmbedding",
     ),
-    ("com.microsoft.nchwc", 1, "AveragePool Conv GlobalAveragePool GlobalMaxPool MaxPool ReorderInput ReorderOutput Upsample"),
+    (
+        "com.microsoft.nchwc",
+        1,
+        "AveragePool Conv GlobalAveragePool GlobalMaxPool MaxPool ReorderInput ReorderOutput Upsample",
+    ),
 ];
 
 /// Whether ONNX Runtime has an operator of its own under this name in a version of the operator set.

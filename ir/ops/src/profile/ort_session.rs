@@ -57,7 +57,8 @@ const PRINTED: [(&str, Recipe); 2] = [("fast", Recipe::Fast), ("smallest", Recip
 
 impl Recipe {
     /// All recipes, by name.
-    pub const ALL: [(&'static str, Self); 3] = [("fast", Self::Fast), ("smallest", Self::Smallest), ("plain", Self::Plain)];
+    pub const ALL: [(&'static str, Self); 3] =
+        [("fast", Self::Fast), ("smallest", Self::Smallest), ("plain", Self::Plain)];
 
     /// Returns the name of the recipe.
     pub fn name(self) -> &'static str {
@@ -146,7 +147,10 @@ fn settings(chosen: &SessionSettings, needs: SessionNeeds) -> Vec<Setting> {
         (!chosen.reuse, Setting::NoReuse),
         (!chosen.pattern, Setting::NoPattern),
         (!chosen.arena, Setting::NoArena),
-        (!chosen.without.is_empty(), entry("optimization.disable_specified_optimizers", &chosen.without.join(";"))),
+        (
+            !chosen.without.is_empty(),
+            entry("optimization.disable_specified_optimizers", &chosen.without.join(";")),
+        ),
         (chosen.keeps_pairs, entry("session.disable_quant_qdq", "1")),
         (needs.transfers, Setting::Library),
     ];
@@ -171,31 +175,50 @@ fn level(language: Language, level: Level) -> &'static str {
 fn written(language: Language, name: &str, setting: &Setting) -> Option<String> {
     let line = match (language, setting) {
         (Language::Python, Setting::Level(chosen)) => {
-            format!("{name}.graph_optimization_level = ort.GraphOptimizationLevel.{}", level(language, *chosen))
+            format!(
+                "{name}.graph_optimization_level = ort.GraphOptimizationLevel.{}",
+                level(language, *chosen)
+            )
         }
-        (Language::Python, Setting::Sequential) => format!("{name}.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL"),
-        (Language::Python, Setting::FileOrder) => format!("{name}.execution_order = ort.ExecutionOrder.PRIORITY_BASED"),
+        (Language::Python, Setting::Sequential) => {
+            format!("{name}.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL")
+        }
+        (Language::Python, Setting::FileOrder) => {
+            format!("{name}.execution_order = ort.ExecutionOrder.PRIORITY_BASED")
+        }
         (Language::Python, Setting::NoReuse) => format!("{name}.enable_mem_reuse = False"),
         (Language::Python, Setting::NoPattern) => format!("{name}.enable_mem_pattern = False"),
         (Language::Python, Setting::NoArena) => format!("{name}.enable_cpu_mem_arena = False"),
-        (Language::Python, Setting::Entry(key, value)) => format!("{name}.add_session_config_entry(\"{key}\", \"{value}\")"),
+        (Language::Python, Setting::Entry(key, value)) => {
+            format!("{name}.add_session_config_entry(\"{key}\", \"{value}\")")
+        }
         (Language::Python, Setting::Library) => format!("{name}.register_custom_ops_library(\"{LIBRARY}\")"),
         (_, Setting::FileOrder | Setting::NoReuse) => return None,
         (Language::Cpp, Setting::Level(chosen)) => {
             format!("{name}.SetGraphOptimizationLevel(GraphOptimizationLevel::{});", level(language, *chosen))
         }
-        (Language::Cpp, Setting::Sequential) => format!("{name}.SetExecutionMode(ExecutionMode::ORT_SEQUENTIAL);"),
+        (Language::Cpp, Setting::Sequential) => {
+            format!("{name}.SetExecutionMode(ExecutionMode::ORT_SEQUENTIAL);")
+        }
         (Language::Cpp, Setting::NoPattern) => format!("{name}.DisableMemPattern();"),
         (Language::Cpp, Setting::NoArena) => format!("{name}.DisableCpuMemArena();"),
-        (Language::Cpp, Setting::Entry(key, value)) => format!("{name}.AddConfigEntry(\"{key}\", \"{value}\");"),
-        (Language::Cpp, Setting::Library) => format!("{name}.RegisterCustomOpsLibrary(ORT_TSTR(\"{LIBRARY}\"));"),
+        (Language::Cpp, Setting::Entry(key, value)) => {
+            format!("{name}.AddConfigEntry(\"{key}\", \"{value}\");")
+        }
+        (Language::Cpp, Setting::Library) => {
+            format!("{name}.RegisterCustomOpsLibrary(ORT_TSTR(\"{LIBRARY}\"));")
+        }
         (Language::CSharp, Setting::Level(chosen)) => {
             format!("{name}.GraphOptimizationLevel = GraphOptimizationLevel.{};", level(language, *chosen))
         }
-        (Language::CSharp, Setting::Sequential) => format!("{name}.ExecutionMode = ExecutionMode.ORT_SEQUENTIAL;"),
+        (Language::CSharp, Setting::Sequential) => {
+            format!("{name}.ExecutionMode = ExecutionMode.ORT_SEQUENTIAL;")
+        }
         (Language::CSharp, Setting::NoPattern) => format!("{name}.EnableMemoryPattern = false;"),
         (Language::CSharp, Setting::NoArena) => format!("{name}.EnableCpuMemArena = false;"),
-        (Language::CSharp, Setting::Entry(key, value)) => format!("{name}.AddSessionConfigEntry(\"{key}\", \"{value}\");"),
+        (Language::CSharp, Setting::Entry(key, value)) => {
+            format!("{name}.AddSessionConfigEntry(\"{key}\", \"{value}\");")
+        }
         (Language::CSharp, Setting::Library) => format!("{name}.RegisterCustomOpLibrary(\"{LIBRARY}\");"),
         (Language::Rust, Setting::Level(chosen)) => {
             let level = level(language, *chosen);
@@ -204,9 +227,12 @@ fn written(language: Language, name: &str, setting: &Setting) -> Option<String> 
         (Language::Rust, Setting::Sequential) => "    .with_parallel_execution(false)?".to_owned(),
         (Language::Rust, Setting::NoPattern) => "    .with_memory_pattern(false)?".to_owned(),
         (Language::Rust, Setting::NoArena) => {
-            "    .with_execution_providers([ort::ep::CPU::default().with_arena_allocator(false).build()])?".to_owned()
+            "    .with_execution_providers([ort::ep::CPU::default().with_arena_allocator(false).build()])?"
+                .to_owned()
         }
-        (Language::Rust, Setting::Entry(key, value)) => format!("    .with_config_entry(\"{key}\", \"{value}\")?"),
+        (Language::Rust, Setting::Entry(key, value)) => {
+            format!("    .with_config_entry(\"{key}\", \"{value}\")?")
+        }
         (Language::Rust, Setting::Library) => format!("    .with_operator_library(\"{LIBRARY}\")?"),
     };
     Some(line)
@@ -216,7 +242,9 @@ fn written(language: Language, name: &str, setting: &Setting) -> Option<String> 
 fn remarks(language: Language, recipe: Recipe, choice: &Choice, needs: SessionNeeds) -> Vec<String> {
     let planned = Bytes(needs.peak).exact();
     let counted = match choice.bytes {
-        Some(bytes) if choice.is_counted => format!("a run takes {}, counted; planned are {planned}.", Bytes(bytes).exact()),
+        Some(bytes) if choice.is_counted => {
+            format!("a run takes {}, counted; planned are {planned}.", Bytes(bytes).exact())
+        }
         Some(bytes) => format!("a run takes the planned {}.", Bytes(bytes).exact()),
         None => format!("a run may take more than the planned {planned}: no session has counted it."),
     };
@@ -228,17 +256,26 @@ fn remarks(language: Language, recipe: Recipe, choice: &Choice, needs: SessionNe
     let mut remarks = vec![format!("Recipe {}, {head}: {counted}", recipe.name())];
     let settings = &choice.settings;
     match settings.level {
-        Level::None => remarks.push("The nodes run as written; slower if the session would fuse nodes.".to_owned()),
-        _ => remarks.push("The session's own optimizations stay on: results may differ in last bits.".to_owned()),
+        Level::None => {
+            remarks.push("The nodes run as written; slower if the session would fuse nodes.".to_owned())
+        }
+        _ => remarks
+            .push("The session's own optimizations stay on: results may differ in last bits.".to_owned()),
     }
     if !settings.without.is_empty() {
-        remarks.push("The optimizations that are off by name would merge or hold what the plan computes again.".to_owned());
+        remarks.push(
+            "The optimizations that are off by name would merge or hold what the plan computes again."
+                .to_owned(),
+        );
     }
     if recipe != Recipe::Plain && language != Language::Python {
         if settings.level == Level::None && !needs.anchored {
             remarks.push("The order cannot be set here: plan with --anchors, which pin it.".to_owned());
         } else if settings.level != Level::None {
-            remarks.push("The session chooses the order: recomputed nodes may run too early to save memory.".to_owned());
+            remarks.push(
+                "The session chooses the order: recomputed nodes may run too early to save memory."
+                    .to_owned(),
+            );
         }
         remarks.push(
             "Reuse of buffers cannot be turned off here: where the runtime keeps one for later, the peak is above.".to_owned(),
@@ -252,7 +289,9 @@ fn keep_freed(language: Language) -> String {
     match language {
         Language::Python => format!("bytearray({FREED_BLOCK})"),
         // The compiler may remove a pair of calls, but not an access to a volatile variable.
-        Language::Cpp => format!("{{ void* volatile block = std::malloc({FREED_BLOCK}); std::free(block); }}"),
+        Language::Cpp => {
+            format!("{{ void* volatile block = std::malloc({FREED_BLOCK}); std::free(block); }}")
+        }
         Language::CSharp => {
             let marshal = "System.Runtime.InteropServices.Marshal";
             format!("{marshal}.FreeHGlobal({marshal}.AllocHGlobal({FREED_BLOCK}));")
@@ -262,7 +301,12 @@ fn keep_freed(language: Language) -> String {
 }
 
 /// Returns the lines that create the session options `name` by a recipe.
-fn block(language: Language, (recipe, choice): &(Recipe, Choice), needs: SessionNeeds, name: &str) -> Vec<String> {
+fn block(
+    language: Language,
+    (recipe, choice): &(Recipe, Choice),
+    needs: SessionNeeds,
+    name: &str,
+) -> Vec<String> {
     let remarks = remarks(language, *recipe, choice, needs).into_iter();
     let mut lines: Vec<String> = remarks.map(|remark| format!("{} {remark}", language.comment())).collect();
     lines.push(match language {
@@ -271,7 +315,9 @@ fn block(language: Language, (recipe, choice): &(Recipe, Choice), needs: Session
         Language::CSharp => format!("var {name} = new SessionOptions();"),
         Language::Rust => format!("let mut {name} = ort::session::Session::builder()?"),
     });
-    lines.extend(settings(&choice.settings, needs).iter().filter_map(|setting| written(language, name, setting)));
+    lines.extend(
+        settings(&choice.settings, needs).iter().filter_map(|setting| written(language, name, setting)),
+    );
     if language == Language::Rust
         && let Some(last) = lines.last_mut()
     {
@@ -327,8 +373,10 @@ mod tests {
     };
 
     fn text(language: Language, recipe: Option<Recipe>, needs: SessionNeeds) -> String {
-        let choices: Vec<_> =
-            Recipe::printed(recipe).into_iter().map(|recipe| (recipe, recipe.predicted(language, needs))).collect();
+        let choices: Vec<_> = Recipe::printed(recipe)
+            .into_iter()
+            .map(|recipe| (recipe, recipe.predicted(language, needs)))
+            .collect();
         super::text(language, &choices, needs)
     }
 
@@ -339,7 +387,9 @@ mod tests {
             for recipe in [None, Some(Recipe::Smallest)] {
                 let text = text(language, recipe, ALL_NEEDS);
                 let plain = text.to_lowercase().replace('_', "");
-                for word in ["disable", "pattern", "arena", "disablequantqdq", "memcortops", "options", "4,096 b"] {
+                for word in
+                    ["disable", "pattern", "arena", "disablequantqdq", "memcortops", "options", "4,096 b"]
+                {
                     assert!(plain.contains(word), "{name} lacks {word}:\n{text}");
                 }
                 assert!(!plain.contains("thread"), "two threads take the same bytes:\n{text}");
@@ -354,18 +404,26 @@ mod tests {
         for (name, language) in Language::ALL {
             let again = text(language, Some(Recipe::Fast), ALL_NEEDS);
             assert!(
-                again.contains("\"optimization.disable_specified_optimizers\", \"CommonSubexpressionElimination\""),
+                again.contains(
+                    "\"optimization.disable_specified_optimizers\", \"CommonSubexpressionElimination\""
+                ),
                 "{again}"
             );
             assert!(again.contains("31 << 20"), "{name} gives pages back after each run:\n{again}");
             assert!(!again.contains("DISABLE_ALL") && !again.contains("Level::Disable"), "{name}:\n{again}");
             let once = text(language, Some(Recipe::Fast), SessionNeeds { recomputed: false, ..ALL_NEEDS });
-            assert!(!once.contains("disable_specified_optimizers") && !once.contains("disable_quant_qdq"), "{once}");
+            assert!(
+                !once.contains("disable_specified_optimizers") && !once.contains("disable_quant_qdq"),
+                "{once}"
+            );
         }
         assert_eq!(Recipe::named("fast"), Some(Recipe::Fast));
         assert_eq!(Recipe::named("slow"), None);
         let plain = text(Language::Python, Some(Recipe::Plain), ALL_NEEDS);
-        assert!(plain.contains("Recipe plain") && !plain.contains("enable_") && !plain.contains("31 << 20"), "{plain}");
+        assert!(
+            plain.contains("Recipe plain") && !plain.contains("enable_") && !plain.contains("31 << 20"),
+            "{plain}"
+        );
     }
 
     #[test]

@@ -42,7 +42,8 @@ const MERGES_EQUAL_NODES: &str = "CommonSubexpressionElimination";
 
 /// Session optimizations that move transposes and biases into products, or fold nodes: what a plan
 /// computes in parts or again becomes equal, or is held longer.
-const MOVES_OPERANDS: [&str; 4] = ["MatMulAddFusion", "GemmTransposeFusion", "MatmulTransposeFusion", "ConstantFolding"];
+const MOVES_OPERANDS: [&str; 4] =
+    ["MatMulAddFusion", "GemmTransposeFusion", "MatmulTransposeFusion", "ConstantFolding"];
 
 /// Settings of a session that decide its memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -134,7 +135,9 @@ impl FromStr for SessionSettings {
             } else if let Some((_, place, usual)) = FLAGS.into_iter().find(|(name, ..)| *name == word) {
                 *place(&mut settings) = !usual;
             } else if let Some(names) = word.strip_prefix(WITHOUT) {
-                let is_name = |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+                let is_name = |name: &str| {
+                    !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+                };
                 settings.without = names.split(';').map(str::to_owned).collect();
                 if let Some(wrong) = settings.without.iter().find(|name| !is_name(name)) {
                     return Err(format!("`{wrong}` is not a name of an optimization"));
@@ -167,7 +170,10 @@ pub struct Choice {
 impl Recipe {
     /// Returns the settings among which the recipe chooses, the preferred ones first.
     pub fn candidates(self, language: Language, needs: SessionNeeds) -> Vec<SessionSettings> {
-        let written = SessionSettings { keeps_pairs: needs.quantized, ..SessionSettings::exact(Level::None, true, &[]) };
+        let written = SessionSettings {
+            keeps_pairs: needs.quantized,
+            ..SessionSettings::exact(Level::None, true, &[])
+        };
         let merging: &[&str] = if needs.recomputed { &[MERGES_EQUAL_NODES] } else { &[] };
         let still: Vec<&str> = std::iter::once(MERGES_EQUAL_NODES).chain(MOVES_OPERANDS).collect();
         let mut all = match self {
@@ -276,7 +282,10 @@ mod tests {
             let choice = fast(SessionNeeds { convolves, limit: Some(5000), ..NEEDS });
             assert_eq!((choice.settings.level, choice.bytes), (Level::None, Some(4096)));
             let free = fast(SessionNeeds { convolves, ..NEEDS });
-            assert_eq!((free.settings.level, free.settings.file_order, free.bytes), (Level::All, !convolves, None));
+            assert_eq!(
+                (free.settings.level, free.settings.file_order, free.bytes),
+                (Level::All, !convolves, None)
+            );
         }
     }
 

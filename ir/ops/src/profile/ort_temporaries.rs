@@ -169,7 +169,8 @@ pub(super) fn attention(node: &Counted<'_>) -> Option<Size> {
     let past = node.dims(node.input(4)).filter(|dims| dims.len() == 4).and_then(|dims| dims.get(2).cloned());
     let pairs = positions(0)? * (positions(1)? + past.unwrap_or(Size::from(0)));
     let given = node.input(3);
-    let is_written = node.data().int("is_causal", 0) != 0 || given.is_some_and(|mask| mask.element == ElementType::Bool);
+    let is_written =
+        node.data().int("is_causal", 0) != 0 || given.is_some_and(|mask| mask.element == ElementType::Bool);
     let mask = if is_written || node.has_symbols() {
         given.map_or(Size::from(0), |mask| node.elements(Some(mask))).max(&pairs)
     } else {
@@ -229,8 +230,13 @@ fn convolved(node: &Counted<'_>, length: u64) -> Option<Size> {
 /// Returns the bytes of two copies if the normalized axes must be moved to the end and back.
 pub(super) fn mean_variance(node: &Counted<'_>) -> Option<Size> {
     let rank = node.output(0)?.rank()?;
-    let mut axes: Vec<usize> =
-        node.data().ints("axes").unwrap_or(&[0, 2, 3]).iter().filter_map(|axis| normalize_axis(*axis, rank)).collect();
+    let mut axes: Vec<usize> = node
+        .data()
+        .ints("axes")
+        .unwrap_or(&[0, 2, 3])
+        .iter()
+        .filter_map(|axis| normalize_axis(*axis, rank))
+        .collect();
     axes.sort_unstable();
     axes.dedup();
     let are_last = axes.iter().rev().zip((0..rank).rev()).all(|(axis, last)| *axis == last);
@@ -357,8 +363,16 @@ mod tests {
     use memc_ir::Attribute;
 
     /// Compares the formula for one node with the measured bytes: never less, and at most `slack` more.
-    fn check(operator: &str, operands: &[&str], result: &str, attributes: &[(&str, i64)], measured: u64, slack: u64) {
-        let attributes = attributes.iter().map(|(name, value)| ((*name).to_owned(), Attribute::Int(*value))).collect();
+    fn check(
+        operator: &str,
+        operands: &[&str],
+        result: &str,
+        attributes: &[(&str, i64)],
+        measured: u64,
+        slack: u64,
+    ) {
+        let attributes =
+            attributes.iter().map(|(name, value)| ((*name).to_owned(), Attribute::Int(*value))).collect();
         let (module, node) = graph_with(operator, operands, result, false, attributes);
         let bytes = temporaries(&Counted::in_numbers(&Typed::of(&module, node))).unwrap().known().unwrap();
         assert!((measured..=measured + slack).contains(&bytes), "{operator}: {bytes} for {measured}");
@@ -375,9 +389,12 @@ mod tests {
         check("Where", &["bool[64,64]", cube, "f32[]"], cube, &[], (1 << 20) + (1 << 14), 0);
         let half = "f16[4,8,64,64]";
         check("Gelu", &[half], half, &[], 1_572_868, 512);
-        for (operator, counted) in
-            [("Elu", 2_490_368), ("LeakyRelu", 2_490_368), ("Softsign", 1_310_720), ("ThresholdedRelu", 1_966_080)]
-        {
+        for (operator, counted) in [
+            ("Elu", 2_490_368),
+            ("LeakyRelu", 2_490_368),
+            ("Softsign", 1_310_720),
+            ("ThresholdedRelu", 1_966_080),
+        ] {
             check(operator, &[half], half, &[], counted, 512);
         }
         check("PRelu", &["i32[3,27,18,41]", "i32[18,41]"], "i32[3,27,18,41]", &[], 777_344, 512);
@@ -391,7 +408,14 @@ mod tests {
         check("LayerNormalization", &[half, "f16[64]"], half, &[], 256, 0);
         check("MeanVarianceNormalization", &["f32[4,16,64,64]"], "f32[4,16,64,64]", &[], 2 << 20, 0);
         let image = "f32[4,32,64,64]";
-        check("GroupNormalization", &[image, "f32[32]", "f32[32]"], image, &[("num_groups", 4)], 2_097_472, 2048);
+        check(
+            "GroupNormalization",
+            &[image, "f32[32]", "f32[32]"],
+            image,
+            &[("num_groups", 4)],
+            2_097_472,
+            2048,
+        );
         check("CenterCropPad", &[cube, "i64[3]"], "f32[32,32,32]", &[], 1_048_704, 1024);
         check("CenterCropPad", &[cube, "i64[3]"], "f32[96,96,96]", &[], 3_539_072, 1024);
         check("CenterCropPad", &[cube, "i64[3]"], "f32[32,64,128]", &[], 2_097_280, 1024);
@@ -400,11 +424,25 @@ mod tests {
     #[test]
     fn products_and_losses_cover_the_measured_bytes() {
         check("Einsum", &["f32[64,64,64]", "f32[64,64]"], "f32[64,64,64]", &[], 2_129_920, 2 << 20);
-        check("DeformConv", &["f32[1,16,32,32]", "f32[16,16,3,3]", "f32[1,18,30,30]"], "f32[1,16,30,30]", &[], 778_752, 2048);
+        check(
+            "DeformConv",
+            &["f32[1,16,32,32]", "f32[16,16,3,3]", "f32[1,18,30,30]"],
+            "f32[1,16,30,30]",
+            &[],
+            778_752,
+            2048,
+        );
         let (scores, labels) = ("f32[4096,1000]", "i64[4096]");
         check("SoftmaxCrossEntropyLoss", &[scores, labels], "f32[]", &[], 32_768_000, 1024);
         check("SoftmaxCrossEntropyLoss", &[scores, labels, "f32[1000]"], "f32[]", &[], 32_784_448, 1024);
-        check("SoftmaxCrossEntropyLoss", &[scores, labels], "f32[]", &[("ignore_index", 1)], 32_821_312, 1024);
+        check(
+            "SoftmaxCrossEntropyLoss",
+            &[scores, labels],
+            "f32[]",
+            &[("ignore_index", 1)],
+            32_821_312,
+            1024,
+        );
         let (scores, labels) = ("f32[4,64,64,64]", "i64[4,64,64]");
         check("NegativeLogLikelihoodLoss", &[scores, labels], "f32[]", &[], 131_008, 2048);
         check("NegativeLogLikelihoodLoss", &[scores, labels, "f32[64]"], "f32[]", &[], 196_608, 2048);
@@ -414,7 +452,14 @@ mod tests {
         check("Attention", &[heads, heads, heads, mask], heads, &[], 0, 256);
         check("Attention", &[heads, heads, heads, mask], heads, &[("is_causal", 1)], 131_072, 256);
         check("Attention", &[heads, heads, heads, "bool[64,64]"], heads, &[], 16_384, 256);
-        check("Attention", &["f16[1,8,36,64]", "f16[1,8,244,64]", "f16[1,8,244,64]"], "f16[1,8,36,64]", &[], 35_136, 256);
+        check(
+            "Attention",
+            &["f16[1,8,36,64]", "f16[1,8,244,64]", "f16[1,8,244,64]"],
+            "f16[1,8,36,64]",
+            &[],
+            35_136,
+            256,
+        );
         check("DFT", &["f32[4,1000,2]"], "f32[4,1000,2]", &[], 65_536, 0);
         check("STFT", &["f32[2,664,1]", "i64[]", "f32[278]"], "f32[2,6,140,2]", &[], 32_768, 0);
         check("STFT", &["f32[2,664,1]", "i64[]", "f32[256]"], "f32[2,6,129,2]", &[], 0, 0);
@@ -426,7 +471,8 @@ mod tests {
             let mode = ("mode".to_owned(), Attribute::String(mode.as_bytes().to_vec().into()));
             let attributes = vec![mode, ("antialias".to_owned(), Attribute::Int(antialias))];
             let (module, node) = graph_with("Resize", &["f32[1,16,128,128]"], result, false, attributes);
-            let bytes = temporaries(&Counted::in_numbers(&Typed::of(&module, node))).unwrap().known().unwrap();
+            let bytes =
+                temporaries(&Counted::in_numbers(&Typed::of(&module, node))).unwrap().known().unwrap();
             assert!((measured..=measured + slack).contains(&bytes), "{bytes} for {measured}");
         };
         let (twice, half) = ("f32[1,16,256,256]", "f32[1,16,64,64]");

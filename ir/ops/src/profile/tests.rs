@@ -1,7 +1,9 @@
 //! Tests of the runtime profiles: one node at a time, in a graph of its own.
 #![allow(clippy::unwrap_used)]
 
-use memc_ir::{Attribute, ConstData, ConstOrigin, Module, ModuleBuilder, NewNode, Node, Origin, Payload, Value};
+use memc_ir::{
+    Attribute, ConstData, ConstOrigin, Module, ModuleBuilder, NewNode, Node, Origin, Payload, Value,
+};
 
 use super::*;
 use crate::families::testing::{tensor, ty};
@@ -23,7 +25,12 @@ fn operand(builder: &mut ModuleBuilder, index: usize, text: &str) -> Value {
     builder.module().node(node).outputs[0].unwrap()
 }
 
-fn new(domain: &str, name: &str, inputs: Vec<Option<Value>>, attributes: Vec<(String, Attribute)>) -> NewNode {
+fn new(
+    domain: &str,
+    name: &str,
+    inputs: Vec<Option<Value>>,
+    attributes: Vec<(String, Attribute)>,
+) -> NewNode {
     let operator = Operator { domain: domain.into(), ..Operator::onnx(name, 20) };
     NewNode::new(operator, inputs, attributes, Origin::Text)
 }
@@ -40,7 +47,8 @@ pub(super) fn graph_with(
     is_output: bool,
     attributes: Vec<(String, Attribute)>,
 ) -> (Module, Node) {
-    let (mut builder, node) = build(operator.rsplit_once("::").unwrap_or(("", operator)), operands, &[result], attributes);
+    let (mut builder, node) =
+        build(operator.rsplit_once("::").unwrap_or(("", operator)), operands, &[result], attributes);
     if is_output {
         let main = builder.module().main();
         let value = builder.module().node(node).outputs[0].unwrap();
@@ -79,7 +87,8 @@ fn build(
         };
         inputs.push(value);
     }
-    let results: Vec<_> = results.iter().enumerate().map(|(index, text)| Some((format!("y{index}"), ty(text)))).collect();
+    let results: Vec<_> =
+        results.iter().enumerate().map(|(index, text)| Some((format!("y{index}"), ty(text)))).collect();
     let node = builder.node(main, new(domain, name, inputs, attributes), &results);
     (builder, node)
 }
@@ -113,8 +122,18 @@ fn the_arena_profile_overwrites_operands_that_the_table_allows() {
         ("Nobody", vec![whole], whole, vec![]),
         ("com.microsoft::GeluGrad", vec![whole, whole], whole, vec![0, 1]),
         ("com.microsoft::BiasGelu", vec![whole, "f32[3]"], whole, vec![0]),
-        ("com.microsoft::FusedConv", vec!["f32[1,2,3,3]", "f32[2,2,1,1]", "f32[2]", "f32[1,2,3,3]"], "f32[1,2,3,3]", vec![3]),
-        ("com.microsoft::FusedConv", vec!["f32[1,2,3,3]", "f32[2,2,1,1]", "f32[2]", "="], "f32[1,2,3,3]", vec![]),
+        (
+            "com.microsoft::FusedConv",
+            vec!["f32[1,2,3,3]", "f32[2,2,1,1]", "f32[2]", "f32[1,2,3,3]"],
+            "f32[1,2,3,3]",
+            vec![3],
+        ),
+        (
+            "com.microsoft::FusedConv",
+            vec!["f32[1,2,3,3]", "f32[2,2,1,1]", "f32[2]", "="],
+            "f32[1,2,3,3]",
+            vec![],
+        ),
         ("com.microsoft::FusedConv", vec!["f32[1,2,3,3]", "f32[2,2,1,1]"], "f32[1,2,3,3]", vec![]),
     ] {
         let case = graph(operator, &operands, result, false);
@@ -137,7 +156,12 @@ fn the_ort_profile_overwrites_only_operands_seen_overwritten() {
         ("Add", vec![whole, whole], whole, vec![]),
         ("Relu", vec!["input f32[2,3]"], whole, vec![]),
         ("com.microsoft::Gelu", vec![whole], whole, vec![]),
-        ("com.microsoft::FusedConv", vec!["f32[1,2,3,3]", "f32[2,2,1,1]", "f32[2]", "f32[1,2,3,3]"], "f32[1,2,3,3]", vec![3]),
+        (
+            "com.microsoft::FusedConv",
+            vec!["f32[1,2,3,3]", "f32[2,2,1,1]", "f32[2]", "f32[1,2,3,3]"],
+            "f32[1,2,3,3]",
+            vec![3],
+        ),
     ] {
         let case = graph(operator, &operands, result, false);
         assert_eq!(overwrites(&Profile::ORT, &case), expected, "{operator} {operands:?}");
@@ -160,7 +184,11 @@ fn values_of_outer_graphs_and_training_are_never_overwritten() {
     let mut builder = ModuleBuilder::new();
     let x = operand(&mut builder, 0, "f32[2]");
     let body = builder.graph("body");
-    let inner = builder.node(body, new("", "Relu", vec![Some(x)], Vec::new()), &[Some(("y".to_owned(), ty("f32[2]")))]);
+    let inner = builder.node(
+        body,
+        new("", "Relu", vec![Some(x)], Vec::new()),
+        &[Some(("y".to_owned(), ty("f32[2]")))],
+    );
     let case = (builder.finish(), inner);
     assert!(overwrites(&Profile::ARENA, &case).is_empty());
 
@@ -191,8 +219,17 @@ fn views_share_unless_the_runtime_copies() {
 
 #[test]
 fn workspace_includes_temporaries_of_the_runtime() {
-    let workspace = |profile: &Profile, (module, node): (Module, Node)| profile.workspace(&Typed::of(&module, node));
-    let softmax = |axis| graph_with("Softmax", &["f32[4,8]"], "f32[4,8]", false, vec![("axis".to_owned(), Attribute::Int(axis))]);
+    let workspace =
+        |profile: &Profile, (module, node): (Module, Node)| profile.workspace(&Typed::of(&module, node));
+    let softmax = |axis| {
+        graph_with(
+            "Softmax",
+            &["f32[4,8]"],
+            "f32[4,8]",
+            false,
+            vec![("axis".to_owned(), Attribute::Int(axis))],
+        )
+    };
     assert_eq!(workspace(&Profile::ORT, softmax(0)), Some(Bytes(256)));
     assert_eq!(workspace(&Profile::ORT, softmax(-1)), Some(Bytes(0)));
     assert_eq!(workspace(&Profile::ORT, softmax(i64::MIN)), Some(Bytes(256)));
@@ -202,7 +239,10 @@ fn workspace_includes_temporaries_of_the_runtime() {
     assert_eq!(workspace(&Profile::ORT, graph("Tanh", &["f16[4]"], "f16[4]", false)), Some(Bytes(128)));
     assert_eq!(workspace(&Profile::ORT, graph("Nobody", &["f16[4]"], "f16[4]", false)), None);
     let huge = format!("f32[{}]", 1u64 << 59);
-    assert_eq!(workspace(&Profile::ORT, graph("Where", &["bool[1]", &huge, &huge], &huge, false)), Some(Bytes(1 << 62)));
+    assert_eq!(
+        workspace(&Profile::ORT, graph("Where", &["bool[1]", &huge, &huge], &huge, false)),
+        Some(Bytes(1 << 62))
+    );
 }
 
 #[test]
@@ -217,7 +257,9 @@ fn quantized_products_keep_their_buffers() {
 fn expanded_operators_are_known_by_name_and_domain() {
     assert!(Profile::ORT.expands(&Operator::onnx("HardSwish", 22)));
     assert!(!Profile::ORT.expands(&Operator::onnx("Relu", 22)));
-    assert!(!Profile::ORT.expands(&Operator { domain: "some.vendor".into(), ..Operator::onnx("HardSwish", 1) }));
+    assert!(
+        !Profile::ORT.expands(&Operator { domain: "some.vendor".into(), ..Operator::onnx("HardSwish", 1) })
+    );
     assert!(!Profile::ARENA.expands(&Operator::onnx("HardSwish", 22)));
 }
 
@@ -259,8 +301,11 @@ fn few_operators_of_other_domains_overwrite() {
     let first: Vec<String> = first.into_iter().map(|name| format!("{name} Operands([0])")).collect();
     let gelu = ["BiasFastGeluGrad_dX", "BiasGeluGrad_dX", "FastGeluGrad", "GeluGrad", "QuickGeluGrad"];
     let others = ["EluGrad", "HardSigmoidGrad", "LeakyReluGrad", "ReluGrad", "SigmoidGrad", "TanhGrad"];
-    let both: Vec<String> =
-        [gelu.as_slice(), &others].concat().into_iter().map(|name| format!("{name} Operands([0, 1])")).collect();
+    let both: Vec<String> = [gelu.as_slice(), &others]
+        .concat()
+        .into_iter()
+        .map(|name| format!("{name} Operands([0, 1])"))
+        .collect();
     let mut expected = [first, both, vec!["FusedConv Operands([3])".to_owned()]].concat();
     expected.sort();
     let mut found = found;
@@ -274,9 +319,14 @@ fn results_of_half_precision_reach_conversions_unrounded() {
         let mut builder = ModuleBuilder::new();
         let main = builder.module().main();
         let x = builder.input(main, "x", ty(from), None);
-        let made = builder.node(main, new("", maker, vec![Some(x)], Vec::new()), &[Some(("h".to_owned(), ty(from)))]);
+        let made = builder.node(
+            main,
+            new("", maker, vec![Some(x)], Vec::new()),
+            &[Some(("h".to_owned(), ty(from)))],
+        );
         let h = builder.module().node(made).outputs[0];
-        let cast = builder.node(main, new("", "Cast", vec![h], Vec::new()), &[Some(("y".to_owned(), ty(to)))]);
+        let cast =
+            builder.node(main, new("", "Cast", vec![h], Vec::new()), &[Some(("y".to_owned(), ty(to)))]);
         let (module, h) = (builder.finish(), h.unwrap());
         profile.reads_unrounded(&Typed::of(&module, cast)).inspect(|value| assert_eq!(*value, h)).is_some()
     };

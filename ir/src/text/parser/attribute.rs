@@ -105,7 +105,9 @@ impl Parser<'_> {
         let place = self.place;
         let negative = self.eat('-');
         match self.token {
-            Token::Number(digits) if digits.starts_with("0x") || digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+            Token::Number(digits)
+                if digits.starts_with("0x") || digits.bytes().all(|byte| byte.is_ascii_digit()) =>
+            {
                 let magnitude: u64 = self.integer("an integer of 64 bits")?;
                 let value = if negative { -i128::from(magnitude) } else { i128::from(magnitude) };
                 match i64::try_from(value) {

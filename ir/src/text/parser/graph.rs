@@ -121,7 +121,12 @@ impl<'t> Parser<'t> {
         }
     }
 
-    fn definition_of(&mut self, graph: GraphId, is_input: bool, named: &Named<'t>) -> Parsed<(Value, PlacedType<'t>)> {
+    fn definition_of(
+        &mut self,
+        graph: GraphId,
+        is_input: bool,
+        named: &Named<'t>,
+    ) -> Parsed<(Value, PlacedType<'t>)> {
         self.expect(':')?;
         let mut placed = self.placed_type()?;
         let ty = std::mem::take(&mut placed.ty);
@@ -190,12 +195,22 @@ impl<'t> Parser<'t> {
         Ok(())
     }
 
-    fn node_plan(&mut self, node: Node, recompute_of: Option<Named<'t>>, scratch: Vec<(bool, Bytes, Option<Storage>)>) {
+    fn node_plan(
+        &mut self,
+        node: Node,
+        recompute_of: Option<Named<'t>>,
+        scratch: Vec<(bool, Bytes, Option<Storage>)>,
+    ) {
         if let (Some(of), Some(scope)) = (recompute_of, self.scopes.last_mut()) {
             scope.late.push(Late::Recompute { node, of });
         }
         let plan = &mut self.builder.module_mut().plan;
-        plan.scratch.extend(scratch.into_iter().map(|(body, bytes, storage)| Scratch { node, body, bytes, storage }));
+        plan.scratch.extend(scratch.into_iter().map(|(body, bytes, storage)| Scratch {
+            node,
+            body,
+            bytes,
+            storage,
+        }));
     }
 
     /// Reads the results before `=`: `%a, _`, or `()` for a node without results.
@@ -290,7 +305,12 @@ impl<'t> Parser<'t> {
         let in_force = self.builder.module().opsets.get(domain.as_ref()).copied().unwrap_or(0);
         let version = if self.eat_word("version") { self.integer("a version")? } else { in_force };
         let strings = &mut self.strings;
-        Ok(Operator { domain: strings.get(&domain), name: strings.get(&name), overload: strings.get(&overload), version })
+        Ok(Operator {
+            domain: strings.get(&domain),
+            name: strings.get(&name),
+            overload: strings.get(&overload),
+            version,
+        })
     }
 
     fn operands(&mut self) -> Parsed<Vec<Option<Value>>> {
@@ -369,8 +389,12 @@ impl<'t> Parser<'t> {
 
     /// Defines a name whose line is broken, so that its readers are not reported as well.
     fn poison(&mut self, named: &Named<'t>) {
-        let data =
-            ValueData { name: named.name.to_string(), ty: ValueType::Unknown, definition: Definition::Erased, default: None };
+        let data = ValueData {
+            name: named.name.to_string(),
+            ty: ValueType::Unknown,
+            definition: Definition::Erased,
+            default: None,
+        };
         let value = self.builder.module_mut().push_value(data);
         if let Some(scope) = self.scopes.last_mut() {
             scope.names.entry(named.name.clone()).or_insert(value);
@@ -385,7 +409,11 @@ impl<'t> Parser<'t> {
             match reference {
                 Late::Alias { value, of, kind, offset } => {
                     if let Ok(target) = self.resolve(&of) {
-                        self.builder.module_mut().plan.alias.set(value, Some(Alias { of: target, kind, offset }));
+                        self.builder
+                            .module_mut()
+                            .plan
+                            .alias
+                            .set(value, Some(Alias { of: target, kind, offset }));
                     }
                 }
                 Late::Recompute { node, of } => self.recompute(node, &of),

@@ -24,8 +24,12 @@ impl Parser<'_> {
                     graphs += 1;
                     self.main_graph()
                 }
-                Token::Word("graph") => Err(self.error("E0601", "a module has one graph; bodies belong in attributes")),
-                Token::Word(_) if graphs > 0 => Err(self.error("E0601", "only blank lines and comments may follow the graph")),
+                Token::Word("graph") => {
+                    Err(self.error("E0601", "a module has one graph; bodies belong in attributes"))
+                }
+                Token::Word(_) if graphs > 0 => {
+                    Err(self.error("E0601", "only blank lines and comments may follow the graph"))
+                }
                 _ => self.header_line(),
             };
             if read.and_then(|()| self.top_line_end()).is_err() {
@@ -101,7 +105,8 @@ impl Parser<'_> {
             return Err(self.expected("`from`"));
         }
         let min: u64 = self.integer("the smallest extent")?;
-        let max: Option<u64> = if self.eat_word("to") { Some(self.integer("the largest extent")?) } else { None };
+        let max: Option<u64> =
+            if self.eat_word("to") { Some(self.integer("the largest extent")?) } else { None };
         let step: u64 = if self.eat_word("step") { self.integer("a step")? } else { 1 };
         let range = Range { min, max, step };
         if step == 0 || max.is_some_and(|max| !range.contains(max)) {
@@ -130,7 +135,9 @@ impl Parser<'_> {
 
     fn stage(&mut self) -> Parsed<()> {
         let found = Stage::ALL.into_iter().find(|stage| self.is_word(stage.name()));
-        let Some(stage) = found else { return Err(self.expected("`imported`, `typed`, `scheduled` or `planned`")) };
+        let Some(stage) = found else {
+            return Err(self.expected("`imported`, `typed`, `scheduled` or `planned`"));
+        };
         self.bump();
         self.header().stage = stage;
         Ok(())

@@ -27,7 +27,11 @@ impl<'t> Parser<'t> {
             }
             Token::Word("nan") if !negative => {
                 self.bump();
-                if self.eat(':') { self.integer("the bits of a number").map(FloatLiteral::Bits) } else { Ok(FloatLiteral::Nan) }
+                if self.eat(':') {
+                    self.integer("the bits of a number").map(FloatLiteral::Bits)
+                } else {
+                    Ok(FloatLiteral::Nan)
+                }
             }
             Token::Number(digits) if !digits.starts_with("0x") => {
                 self.bump();
@@ -43,8 +47,12 @@ impl<'t> Parser<'t> {
         let negative = signed || self.eat('-');
         let value = match self.float_literal(negative)? {
             FloatLiteral::Nan => Some(f32::from_bits(0x7fc0_0000)),
-            FloatLiteral::Bits(bits) => u32::try_from(bits).ok().map(f32::from_bits).filter(|value| value.is_nan()),
-            FloatLiteral::Infinite { negative } => Some(if negative { f32::NEG_INFINITY } else { f32::INFINITY }),
+            FloatLiteral::Bits(bits) => {
+                u32::try_from(bits).ok().map(f32::from_bits).filter(|value| value.is_nan())
+            }
+            FloatLiteral::Infinite { negative } => {
+                Some(if negative { f32::NEG_INFINITY } else { f32::INFINITY })
+            }
             FloatLiteral::Decimal { negative, digits } => {
                 let value = digits.parse::<f32>().ok().filter(|value| value.is_finite());
                 value.map(|value| if negative { -value } else { value })
@@ -59,7 +67,9 @@ impl<'t> Parser<'t> {
         let value = match self.float_literal(negative)? {
             FloatLiteral::Nan => Some(f64::from_bits(0x7ff8_0000_0000_0000)),
             FloatLiteral::Bits(bits) => Some(f64::from_bits(bits)).filter(|value| value.is_nan()),
-            FloatLiteral::Infinite { negative } => Some(if negative { f64::NEG_INFINITY } else { f64::INFINITY }),
+            FloatLiteral::Infinite { negative } => {
+                Some(if negative { f64::NEG_INFINITY } else { f64::INFINITY })
+            }
             FloatLiteral::Decimal { negative, digits } => {
                 let value = digits.parse::<f64>().ok().filter(|value| value.is_finite());
                 value.map(|value| if negative { -value } else { value })
@@ -90,7 +100,10 @@ impl<'t> Parser<'t> {
         } else if self.eat_word("sparse_initializer") {
             ConstOrigin::SparseInitializer(self.integer("a position in the file")?)
         } else if self.eat_word("message") {
-            ConstOrigin::Message { start: self.integer("a byte position")?, end: self.integer("a byte position")? }
+            ConstOrigin::Message {
+                start: self.integer("a byte position")?,
+                end: self.integer("a byte position")?,
+            }
         } else {
             return Err(self.expected("`initializer`, `sparse_initializer` or `message`"));
         };
@@ -136,7 +149,8 @@ impl<'t> Parser<'t> {
     pub(super) fn hex(&mut self) -> Parsed<Vec<u8>> {
         let place = self.place;
         let text = self.quoted("hexadecimal digits between quotes")?;
-        parse_hex(&text).ok_or_else(|| self.error_at(place, "E0604", "these are not pairs of hexadecimal digits"))
+        parse_hex(&text)
+            .ok_or_else(|| self.error_at(place, "E0604", "these are not pairs of hexadecimal digits"))
     }
 
     /// Reads `[1, 2, 3]` as little-endian bytes.

@@ -277,7 +277,10 @@ impl<'t> Parser<'t> {
     fn resolve(&mut self, named: &Named<'t>) -> Parsed<Value> {
         let found = self.scopes.iter().rev().find_map(|scope| scope.names.get(named.name.as_ref()).copied());
         found.ok_or_else(|| {
-            let message = format!("`%{}` is not defined above in this graph or a graph around it", shorten(&named.name));
+            let message = format!(
+                "`%{}` is not defined above in this graph or a graph around it",
+                shorten(&named.name)
+            );
             self.error_at(named.place, "E0603", &message)
         })
     }

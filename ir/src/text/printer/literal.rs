@@ -95,7 +95,9 @@ fn write_numbers(out: &mut String, bytes: &[u8], ty: &TensorType) -> Option<()> 
     }
     use ElementType as E;
     match ty.element {
-        E::Bool if bytes.iter().all(|byte| *byte <= 1) => write_list(out, bytes, |out, [byte]| _ = write!(out, "{}", byte == 1)),
+        E::Bool if bytes.iter().all(|byte| *byte <= 1) => {
+            write_list(out, bytes, |out, [byte]| _ = write!(out, "{}", byte == 1))
+        }
         E::Uint8 => write_list(out, bytes, |out, raw| _ = write!(out, "{}", u8::from_le_bytes(raw))),
         E::Int8 => write_list(out, bytes, |out, raw| _ = write!(out, "{}", i8::from_le_bytes(raw))),
         E::Uint16 => write_list(out, bytes, |out, raw| _ = write!(out, "{}", u16::from_le_bytes(raw))),

@@ -39,7 +39,8 @@ pub fn print(module: &Module) -> String {
 /// Also prints unverified modules: a dangling id prints as `%<v7>`.
 pub fn print_node(module: &Module, node: Node) -> String {
     let mut writer = Writer::new(module, true);
-    for (index, scratch) in module.plan.scratch.iter().enumerate().filter(|(_, scratch)| scratch.node == node) {
+    for (index, scratch) in module.plan.scratch.iter().enumerate().filter(|(_, scratch)| scratch.node == node)
+    {
         writer.scratch[scratch.node].push(index);
     }
     match module.nodes.get(node) {
@@ -63,7 +64,13 @@ struct Writer<'m> {
 
 impl<'m> Writer<'m> {
     fn new(module: &'m Module, one_line: bool) -> Self {
-        Self { module, out: String::new(), one_line, begun: BTreeSet::new(), scratch: SecondaryMap::default() }
+        Self {
+            module,
+            out: String::new(),
+            one_line,
+            begun: BTreeSet::new(),
+            scratch: SecondaryMap::default(),
+        }
     }
 
     fn header(&mut self) {

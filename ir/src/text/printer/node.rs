@@ -79,12 +79,15 @@ impl Writer<'_> {
 
     /// Writes the facts after the result types: original, scratch, name and origin.
     fn node_facts(&mut self, node: Node, data: &NodeData) {
-        let original =
-            data.recompute_of.and_then(|original| Some((original, self.module.nodes.get(original)?.results().next()?)));
+        let original = data
+            .recompute_of
+            .and_then(|original| Some((original, self.module.nodes.get(original)?.results().next()?)));
         if let Some((original, value)) = original {
             // An erased original has no name; the verifier rejects the module.
             let defined = self.module.values.get(value).map(|data| data.definition);
-            if self.one_line || matches!(defined, Some(Definition::Result(producer, _)) if producer == original) {
+            if self.one_line
+                || matches!(defined, Some(Definition::Result(producer, _)) if producer == original)
+            {
                 self.out.push_str(" recompute_of(");
                 self.value(value);
                 self.out.push(')');
@@ -140,13 +143,19 @@ impl Writer<'_> {
             Attribute::String(bytes) => self.string(bytes),
             Attribute::Tensor(constant) => self.constant(*constant, None),
             Attribute::Graph(graph) => self.graph(*graph, depth),
-            Attribute::Ints(values) => self.list("ints", values, |writer, value| _ = write!(writer.out, "{value}")),
+            Attribute::Ints(values) => {
+                self.list("ints", values, |writer, value| _ = write!(writer.out, "{value}"))
+            }
             Attribute::Floats(values) => {
                 self.list("floats", values, |writer, value| literal::write_float(&mut writer.out, *value))
             }
             Attribute::Strings(values) => self.list("strings", values, |writer, value| writer.string(value)),
-            Attribute::Tensors(values) => self.list("tensors", values, |writer, value| writer.constant(*value, None)),
-            Attribute::Graphs(values) => self.list("graphs", values, |writer, value| writer.graph(*value, depth)),
+            Attribute::Tensors(values) => {
+                self.list("tensors", values, |writer, value| writer.constant(*value, None))
+            }
+            Attribute::Graphs(values) => {
+                self.list("graphs", values, |writer, value| writer.graph(*value, depth))
+            }
             Attribute::Type(ty) => {
                 self.out.push_str("type ");
                 types::write_type(&mut self.out, ty);

@@ -36,7 +36,9 @@ pub enum TargetError {
         known: String,
     },
     /// A name that options and generated code cannot use.
-    #[error("line {line}: `{name}` is not a valid name: use at most 64 letters, digits, `-` and `_`, and begin with a letter")]
+    #[error(
+        "line {line}: `{name}` is not a valid name: use at most 64 letters, digits, `-` and `_`, and begin with a letter"
+    )]
     Name {
         /// Line of the name.
         line: usize,

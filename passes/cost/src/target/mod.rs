@@ -102,9 +102,22 @@ impl Default for Target {
             sustained: 1.0,
             lines: Lines::default(),
         };
-        let space = Space { name: "device".to_owned(), capacity: None, alignment: None, constants: false, access: None };
+        let space = Space {
+            name: "device".to_owned(),
+            capacity: None,
+            alignment: None,
+            constants: false,
+            access: None,
+        };
         let summary = "one core of a current server processor".to_owned();
-        Self { name: "cpu".to_owned(), summary, machine, kernels: Kernels::default(), spaces: vec![space], links: Vec::new() }
+        Self {
+            name: "cpu".to_owned(),
+            summary,
+            machine,
+            kernels: Kernels::default(),
+            spaces: vec![space],
+            links: Vec::new(),
+        }
     }
 }
 
@@ -147,10 +160,18 @@ impl Target {
     /// them. An unknown space is added without a limit.
     pub fn connect(&mut self, name: &str, bytes_per_second: f64, latency: Nanos) {
         let far = self.space(name).unwrap_or_else(|| {
-            self.spaces.push(Space { name: name.to_owned(), capacity: None, alignment: None, constants: false, access: None });
+            self.spaces.push(Space {
+                name: name.to_owned(),
+                capacity: None,
+                alignment: None,
+                constants: false,
+                access: None,
+            });
             self.spaces.len() - 1
         });
-        self.links.retain(|link| !matches!((link.from, link.to), (0, to) if to == far) && (link.from, link.to) != (far, 0));
+        self.links.retain(|link| {
+            !matches!((link.from, link.to), (0, to) if to == far) && (link.from, link.to) != (far, 0)
+        });
         self.links.push(Link { from: 0, to: far, bytes_per_second, latency });
         self.links.push(Link { from: far, to: 0, bytes_per_second, latency });
     }

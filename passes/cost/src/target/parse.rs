@@ -146,7 +146,8 @@ impl Reader<'_> {
     fn name(&self, entry: &Spanned<String>) -> Result<String, TargetError> {
         let name = entry.get_ref();
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-        if name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(plain) && name.len() <= 64 {
+        if name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(plain) && name.len() <= 64
+        {
             return Ok(name.clone());
         }
         // Limit the length of text repeated in the message.
@@ -174,7 +175,10 @@ impl Reader<'_> {
     }
 
     fn time(&self, key: &'static str, entry: &Spanned<f64>) -> Result<Nanos, TargetError> {
-        self.number(key, entry, "a number of nanoseconds from 0 to 1e12", |value| (0.0..=1e12).contains(&value)).map(Nanos)
+        self.number(key, entry, "a number of nanoseconds from 0 to 1e12", |value| {
+            (0.0..=1e12).contains(&value)
+        })
+        .map(Nanos)
     }
 
     fn machine(&self, table: &MachineTable) -> Result<Machine, TargetError> {
@@ -195,7 +199,9 @@ impl Reader<'_> {
             int8: rate("int8", &rates.int8, uniform.int8)?,
         };
         let sustained = match &table.sustained {
-            Some(entry) => self.number("sustained", entry, "above 0 and at most 1", |value| value > 0.0 && value <= 1.0)?,
+            Some(entry) => {
+                self.number("sustained", entry, "above 0 and at most 1", |value| value > 0.0 && value <= 1.0)?
+            }
             None => 1.0,
         };
         let cache = table.cache.as_ref().map(|cache| {
@@ -205,7 +211,14 @@ impl Reader<'_> {
         let bytes_per_second = self.rate("bytes_per_second", &table.bytes_per_second)?;
         let overhead = self.time("overhead_ns", &table.overhead_ns)?;
         let lines = self.lines(&table.kinds)?;
-        Ok(Machine { flops_per_second, bytes_per_second, cache: cache.transpose()?, overhead, sustained, lines })
+        Ok(Machine {
+            flops_per_second,
+            bytes_per_second,
+            cache: cache.transpose()?,
+            overhead,
+            sustained,
+            lines,
+        })
     }
 
     /// Reads the laws of kinds of kernels. A rate that is left out is a term that takes no time.
@@ -222,7 +235,8 @@ impl Reader<'_> {
                 Some(entry) => self.rate(key, entry).map(|rate| 1e9 / rate),
                 None => Ok(0.0),
             };
-            let overhead = table.overhead_ns.as_ref().map(|entry| self.time("overhead_ns", entry)).transpose()?;
+            let overhead =
+                table.overhead_ns.as_ref().map(|entry| self.time("overhead_ns", entry)).transpose()?;
             let costs = [
                 overhead.map_or(0.0, |nanos| nanos.0),
                 cost("flops_per_second", &table.flops_per_second)?,
@@ -230,7 +244,9 @@ impl Reader<'_> {
                 cost("cached_bytes_per_second", &table.cached_bytes_per_second)?,
                 cost("bytes_per_second", &table.bytes_per_second)?,
             ];
-            let error = self.number("error", &table.error, "a share from 0 to 100", |value| (0.0..=100.0).contains(&value))?;
+            let error = self.number("error", &table.error, "a share from 0 to 100", |value| {
+                (0.0..=100.0).contains(&value)
+            })?;
             lines.set(kind, Line { costs, error });
         }
         Ok(lines)
@@ -302,10 +318,12 @@ impl Reader<'_> {
     }
 
     fn end(&self, entry: &Spanned<String>, spaces: &[Space]) -> Result<usize, TargetError> {
-        spaces.iter().position(|space| space.name == *entry.get_ref()).ok_or_else(|| TargetError::UnknownSpace {
-            line: self.line_of(entry),
-            name: entry.get_ref().chars().take(64).collect(),
-            known: spaces.iter().map(|space| format!("`{}`", space.name)).collect::<Vec<_>>().join(", "),
+        spaces.iter().position(|space| space.name == *entry.get_ref()).ok_or_else(|| {
+            TargetError::UnknownSpace {
+                line: self.line_of(entry),
+                name: entry.get_ref().chars().take(64).collect(),
+                known: spaces.iter().map(|space| format!("`{}`", space.name)).collect::<Vec<_>>().join(", "),
+            }
         })
     }
 }

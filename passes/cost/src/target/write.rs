@@ -8,8 +8,10 @@ const TABLE: &str = "[machine.kinds.";
 /// Returns the text of a target with another name, summary and lines of kinds; comments and all else stay. `base`
 /// is the text of a target, `from` says what was measured.
 pub fn calibrated(base: &str, name: &str, from: &str, lines: &Lines) -> String {
-    let from: String =
-        from.chars().map(|letter| if letter.is_control() || "\"\\".contains(letter) { ' ' } else { letter }).collect();
+    let from: String = from
+        .chars()
+        .map(|letter| if letter.is_control() || "\"\\".contains(letter) { ' ' } else { letter })
+        .collect();
     let mut text = format!("# Calibrated by `memc calibrate` on {from}.\n");
     let mut section = "";
     for line in base.lines() {

@@ -30,9 +30,15 @@ fn a_matrix_product_is_charged_its_multiply_adds() {
 #[test]
 fn gather_is_charged_the_rows_that_it_reads() {
     let found = 4 * 8 * 10;
-    assert_eq!(charged(&["f32[30000,8]", "i64[10]"], "Gather(%a, %b)", "f32[10,8]"), (Some(0), Some(2 * found + 80)));
+    assert_eq!(
+        charged(&["f32[30000,8]", "i64[10]"], "Gather(%a, %b)", "f32[10,8]"),
+        (Some(0), Some(2 * found + 80))
+    );
     // With more lookups than rows, the table is read once.
-    assert_eq!(charged(&["f32[2,8]", "i64[10]"], "Gather(%a, %b)", "f32[10,8]"), (Some(0), Some(64 + found + 80)));
+    assert_eq!(
+        charged(&["f32[2,8]", "i64[10]"], "Gather(%a, %b)", "f32[10,8]"),
+        (Some(0), Some(64 + found + 80))
+    );
 }
 
 #[test]
@@ -63,7 +69,8 @@ fn scalar_steps_of_kernels_are_counted() {
     assert_eq!(pool("%y", "f32[1,1,7,7]"), Some(49 * 4));
     assert_eq!(pool("%y, %i", "(f32[1,1,7,7], i64[1,1,7,7])"), Some(49 * 4 * 10));
     // 1,000,000 elements of 13 bytes fit the cache in 325 us; eight steps each take 2.56 ms.
-    let module = module(&["bool[1000000]", "f32[1000000]", "f32[1000000]"], "Where(%a, %b, %c)", "f32[1000000]");
+    let module =
+        module(&["bool[1000000]", "f32[1000000]", "f32[1000000]"], "Where(%a, %b, %c)", "f32[1000000]");
     let time = CostModel::default().nanos(&module, module.graph(module.main()).nodes[0]);
     assert_eq!(time.0.round(), 2_561_500.0);
 }

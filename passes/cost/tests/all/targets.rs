@@ -65,12 +65,18 @@ fn rates_and_spaces_are_read_from_the_file() {
 
 #[test]
 fn a_cache_serves_reads_up_to_its_capacity() {
-    let cached = SMALL.replace("[machine.flops", "[machine.cache]\ncapacity = 1000\nbytes_per_second = 10e9\n[machine.flops");
+    let cached = SMALL.replace(
+        "[machine.flops",
+        "[machine.cache]\ncapacity = 1000\nbytes_per_second = 10e9\n[machine.flops",
+    );
     let machine = Target::parse(&cached).unwrap().machine;
     assert_eq!(machine.time(0, made(1_000), ElementType::Float).0.round(), 200.0);
     assert_eq!(machine.time(0, made(3_000), ElementType::Float).0.round(), 2_200.0);
     // Constants come from memory, even if they would fit the cache.
-    assert_eq!(machine.time(0, Traffic { made: 500, constant: 1_000 }, ElementType::Float).0.round(), 1_150.0);
+    assert_eq!(
+        machine.time(0, Traffic { made: 500, constant: 1_000 }, ElementType::Float).0.round(),
+        1_150.0
+    );
     let slow = cached.replace("10e9", "0.5");
     assert!(Target::parse(&slow).unwrap_err().to_string().starts_with("line 7: `bytes_per_second` is 0.5"));
 }
@@ -99,8 +105,14 @@ fn wrong_files_are_refused_with_the_line() {
     assert!(refusal("overhead_ns = 100", "overhead_ns = ?").starts_with("line 4: "));
     assert!(refusal("overhead_ns = 100\n", "").contains("overhead_ns"));
     assert!(refusal("int8 =", "int9 =").contains("int9"));
-    assert_eq!(refusal("float = 2e9", "float = -1"), "line 6: `float` is -1, but must be a number from 1 to 1e24");
-    assert_eq!(refusal("float = 2e9", "float = nan"), "line 6: `float` is NaN, but must be a number from 1 to 1e24");
+    assert_eq!(
+        refusal("float = 2e9", "float = -1"),
+        "line 6: `float` is -1, but must be a number from 1 to 1e24"
+    );
+    assert_eq!(
+        refusal("float = 2e9", "float = nan"),
+        "line 6: `float` is NaN, but must be a number from 1 to 1e24"
+    );
     assert!(refusal("latency_ns = 500", "latency_ns = inf").starts_with("line 18: `latency_ns` is inf"));
     assert!(refusal("\"sram\"", "\"s=r\"").starts_with("line 9: `s=r` is not a valid name"));
     assert_eq!(refusal("\"flash\"", "\"sram\""), "line 13: there is a second space named `sram`");
@@ -109,11 +121,20 @@ fn wrong_files_are_refused_with_the_line() {
         "line 15: a link names the space `rom`, but the target has `sram`, `flash`"
     );
     assert_eq!(refusal("from = \"flash\"", "from = \"sram\""), "line 16: a link leads from `sram` to itself");
-    assert_eq!(refusal("alignment = 16", "alignment = 24"), "line 11: the alignment 24 is not a power of two up to 1073741824");
-    assert_eq!(refusal("alignment = 16", "alignment = 0"), "line 11: the alignment 0 is not a power of two up to 1073741824");
+    assert_eq!(
+        refusal("alignment = 16", "alignment = 24"),
+        "line 11: the alignment 24 is not a power of two up to 1073741824"
+    );
+    assert_eq!(
+        refusal("alignment = 16", "alignment = 0"),
+        "line 11: the alignment 0 is not a power of two up to 1073741824"
+    );
     let links = SMALL.find("[[links]]").unwrap();
     let twice = format!("{SMALL}{}", &SMALL[links..]);
-    assert_eq!(Target::parse(&twice).unwrap_err().to_string(), "line 20: there is a second link from `flash` to `sram`");
+    assert_eq!(
+        Target::parse(&twice).unwrap_err().to_string(),
+        "line 20: there is a second link from `flash` to `sram`"
+    );
     let spaces = SMALL.find("[[spaces]]").unwrap();
     assert_eq!(Target::parse(&SMALL[..spaces]), Err(TargetError::NoSpace));
     let many: String = (0..17).map(|index| format!("[[spaces]]\nname = \"s{index}\"\n")).collect();
@@ -124,7 +145,10 @@ fn wrong_files_are_refused_with_the_line() {
 /// Lines of two kinds with numbers that print exactly.
 fn lines() -> memc_cost::Lines {
     let mut lines = memc_cost::Lines::default();
-    lines.set(memc_ops::KernelKind::Conv, memc_cost::Line { costs: [2_000.0, 0.01, 0.25, 0.04, 0.125], error: 0.057 });
+    lines.set(
+        memc_ops::KernelKind::Conv,
+        memc_cost::Line { costs: [2_000.0, 0.01, 0.25, 0.04, 0.125], error: 0.057 },
+    );
     lines.set(memc_ops::KernelKind::Norm, memc_cost::Line { costs: [0.0, 0.0, 0.0, 0.5, 0.0], error: 0.3 });
     lines
 }

@@ -52,14 +52,28 @@ fn spans(module: &Module) -> Vec<(f64, f64)> {
 fn transfers_run_beside_operators_and_readers_wait_for_them() {
     // The store runs from 1000 to 2500, in parallel with %b. The load runs from 2500, the end of the
     // store, to 4000, in parallel with %c; %d waits for it.
-    let expected = [(0.0, 1000.0), (1000.0, 2500.0), (1000.0, 2000.0), (2500.0, 4000.0), (2000.0, 3000.0), (4000.0, 5000.0)];
+    let expected = [
+        (0.0, 1000.0),
+        (1000.0, 2500.0),
+        (1000.0, 2000.0),
+        (2500.0, 4000.0),
+        (2000.0, 3000.0),
+        (4000.0, 5000.0),
+    ];
     assert_eq!(spans(&module(0x1000)), expected);
 }
 
 #[test]
 fn bytes_that_a_store_reads_are_not_overwritten() {
     // %b has the bytes of %a, so it waits for the store.
-    let expected = [(0.0, 1000.0), (1000.0, 2500.0), (2500.0, 3500.0), (3500.0, 5000.0), (3500.0, 4500.0), (5000.0, 6000.0)];
+    let expected = [
+        (0.0, 1000.0),
+        (1000.0, 2500.0),
+        (2500.0, 3500.0),
+        (3500.0, 5000.0),
+        (3500.0, 4500.0),
+        (5000.0, 6000.0),
+    ];
     assert_eq!(spans(&module(0)), expected);
 }
 

@@ -77,7 +77,8 @@ fn each_operator_has_a_ratio_of_its_own() {
 fn workspace_is_taken_from_the_timings() {
     let module = module();
     let costs = measured(PROFILE, &module);
-    let found: Vec<Option<Bytes>> = nodes(&module).iter().map(|node| costs.workspace(&module, *node)).collect();
+    let found: Vec<Option<Bytes>> =
+        nodes(&module).iter().map(|node| costs.workspace(&module, *node)).collect();
     // The second Relu is not in the profile, but has the form of the first.
     assert_eq!(found, [Some(Bytes(64)), Some(Bytes(64)), None, None, Some(Bytes(64)), Some(Bytes(0))]);
     assert_eq!(CostModel::default().workspace(&module, nodes(&module)[0]), None);
@@ -128,7 +129,8 @@ fn fused_and_renamed_nodes_take_the_timings_of_their_kernel() {
       {"node": "product", "op": "MatMul", "ns": 50000, "workspace": 128, "results": [{"name": "p", "shape": [8, 8]}]}]}"#;
     let (given, rewritten) = (text::parse(MEASURED).unwrap(), text::parse(REWRITTEN).unwrap());
     let costs = measured(text, &given);
-    let workspace: Vec<Option<Bytes>> = nodes(&rewritten).iter().map(|node| costs.workspace(&rewritten, *node)).collect();
+    let workspace: Vec<Option<Bytes>> =
+        nodes(&rewritten).iter().map(|node| costs.workspace(&rewritten, *node)).collect();
     assert_eq!(workspace, [Some(Bytes(4096)), None, Some(Bytes(128))]);
     // Each node is scaled by the ratio of the measured node of its kernel, also with other padding.
     let modelled = CostModel { target: costs.target.clone(), measured: None, scratch: None };
@@ -158,8 +160,12 @@ fn malformed_timings_are_refused() {
         refusal(r#"{"schema": "memc.profile/3"}"#),
         "its `schema` is `memc.profile/3`, but this version of memc reads `memc.profile/2`"
     );
-    assert!(refusal(r#"{"schema": "memc.profile/1", "nodes": [{"node": "a", "op": "Relu", "ns": -5}]}"#).contains("-5"));
-    let long = r#"{"schema": "memc.profile/1", "nodes": [{"node": "a", "op": "Relu", "ns": 18446744073709551615}]}"#;
+    assert!(
+        refusal(r#"{"schema": "memc.profile/1", "nodes": [{"node": "a", "op": "Relu", "ns": -5}]}"#)
+            .contains("-5")
+    );
+    let long =
+        r#"{"schema": "memc.profile/1", "nodes": [{"node": "a", "op": "Relu", "ns": 18446744073709551615}]}"#;
     assert!(matches!(timings::read(long), Err(ProfileError::Time { .. })));
 }
 

@@ -49,7 +49,8 @@ fn dropout(emit: &mut Emit<'_>, site: &Site) -> Result<Gradients, Refusal> {
     }
     let ratio = site.operand_or_none(1).map_or(Some(0.5), |ratio| emit.number_of(ratio));
     let ratio = ratio.ok_or_else(|| Refusal::form("its ratio is only known at run time"))?;
-    let mut ty = emit.tensor(site.first_result()?).cloned().ok_or_else(|| Refusal::form("its type is not known"))?;
+    let mut ty =
+        emit.tensor(site.first_result()?).cloned().ok_or_else(|| Refusal::form("its type is not known"))?;
     ty.element = memc_ir::ElementType::Bool;
     let mask = emit.result_of(site.node, 1, "dropout_mask", ty);
     let scale = emit.number(1.0 / (1.0 - ratio), gradient);
@@ -71,7 +72,12 @@ fn mean(emit: &mut Emit<'_>, site: &Site) -> Result<Gradients, Refusal> {
     operands.map(|position| shared(emit, site, position, gradient)).collect()
 }
 
-fn shared(emit: &mut Emit<'_>, site: &Site, position: usize, gradient: Value) -> Result<Option<Value>, Refusal> {
+fn shared(
+    emit: &mut Emit<'_>,
+    site: &Site,
+    position: usize,
+    gradient: Value,
+) -> Result<Option<Value>, Refusal> {
     if !site.wants(position) {
         return Ok(None);
     }
@@ -93,7 +99,11 @@ fn extreme(emit: &mut Emit<'_>, site: &Site) -> Result<Gradients, Refusal> {
     let mut gradients = Vec::new();
     for (position, mask) in masks.into_iter().enumerate() {
         let masked = if site.wants(position) { Some(emit.op("Where", &[mask, share, zero])) } else { None };
-        gradients.push(masked.map(|masked| emit.unbroadcast(masked, site.data.inputs[position].unwrap_or(y))).transpose()?);
+        gradients.push(
+            masked
+                .map(|masked| emit.unbroadcast(masked, site.data.inputs[position].unwrap_or(y)))
+                .transpose()?,
+        );
     }
     Ok(gradients)
 }
@@ -113,7 +123,8 @@ fn pow(emit: &mut Emit<'_>, site: &Site) -> Result<Gradients, Refusal> {
             }
             Some(power) => {
                 let (factor, less) = (emit.number(power, base), emit.number(power - 1.0, base));
-                let rest = if power == 3.0 { emit.op("Mul", &[base, base]) } else { emit.op("Pow", &[base, less]) };
+                let rest =
+                    if power == 3.0 { emit.op("Mul", &[base, base]) } else { emit.op("Pow", &[base, less]) };
                 Some(emit.op("Mul", &[rest, factor]))
             }
             None => {
@@ -143,7 +154,12 @@ fn pow(emit: &mut Emit<'_>, site: &Site) -> Result<Gradients, Refusal> {
 }
 
 /// Returns the integers of an operand that must be known.
-pub(super) fn known_ints(emit: &Emit<'_>, site: &Site, position: usize, what: &str) -> Result<Vec<i64>, Refusal> {
+pub(super) fn known_ints(
+    emit: &Emit<'_>,
+    site: &Site,
+    position: usize,
+    what: &str,
+) -> Result<Vec<i64>, Refusal> {
     let known = emit.elements(site.operand(position)?);
     let ints: Option<Vec<i64>> = known.and_then(|data| data.items.iter().map(Item::int).collect());
     ints.ok_or_else(|| Refusal::form(format!("its {what} are only known at run time")))

@@ -86,7 +86,8 @@ fn read(text: &str, rules: &mut Vec<DataRule>) -> Result<(), String> {
                 rule.parts.push((name.to_owned(), parse(form).ok_or_else(wrong)?));
             }
             _ => {
-                let operand = word.strip_prefix('?').filter(|name| rule.operands.iter().any(|other| other == name));
+                let operand =
+                    word.strip_prefix('?').filter(|name| rule.operands.iter().any(|other| other == name));
                 rule.forms.push((operand.ok_or_else(wrong)?.to_owned(), parse(rest).ok_or_else(wrong)?));
             }
         }
@@ -179,7 +180,9 @@ impl DataRule {
         let wanted: Vec<&(String, Form)> = self
             .forms
             .iter()
-            .filter(|(name, _)| self.operands.iter().position(|own| own == name).is_some_and(|at| site.wants(at)))
+            .filter(|(name, _)| {
+                self.operands.iter().position(|own| own == name).is_some_and(|at| site.wants(at))
+            })
             .collect();
         let mut made = Builder { emit, site, rule: self, names, known: Vec::new() };
         for (name, form) in &self.parts {
@@ -220,12 +223,15 @@ impl<'m> Builder<'_, '_, 'm> {
             Form::Number(number) => Ok(self.emit.number(*number, gradient)),
             Form::Attribute(name) => {
                 let default = self.rule.attributes.get(name).copied().unwrap_or_default();
-                let stated = self.site.data.attribute(name).map(|_| f64::from(self.site.data.float(name, 0.0)));
+                let stated =
+                    self.site.data.attribute(name).map(|_| f64::from(self.site.data.float(name, 0.0)));
                 Ok(self.emit.number(stated.unwrap_or(default), gradient))
             }
             Form::Apply(name, operands) => {
-                let operands = operands.iter().map(|operand| self.build(operand)).collect::<Result<Vec<_>, _>>()?;
-                let is_it = |(other, inputs, _): &&(String, Vec<Value>, Value)| other == name && *inputs == operands;
+                let operands =
+                    operands.iter().map(|operand| self.build(operand)).collect::<Result<Vec<_>, _>>()?;
+                let is_it =
+                    |(other, inputs, _): &&(String, Vec<Value>, Value)| other == name && *inputs == operands;
                 if let Some((.., made)) = self.known.iter().find(is_it) {
                     return Ok(*made);
                 }
@@ -283,7 +289,12 @@ mod tests {
 
     #[test]
     fn a_line_that_is_no_rule_is_refused() {
-        for text in ["?x ?g", "gradient Neg ?x\n  ?z ?g", "gradient Neg ?x\n  ?x (Neg ?g", "gradient Neg ?x $a\n  ?x ?g"] {
+        for text in [
+            "?x ?g",
+            "gradient Neg ?x\n  ?z ?g",
+            "gradient Neg ?x\n  ?x (Neg ?g",
+            "gradient Neg ?x $a\n  ?x ?g",
+        ] {
             assert!(read(text, &mut Vec::new()).is_err(), "{text}");
         }
     }

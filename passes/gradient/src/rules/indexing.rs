@@ -42,7 +42,8 @@ fn gather(emit: &mut Emit<'_>, site: &Site) -> Result<Gradients, Refusal> {
         return Site::only(emit.stated(padded, &dims));
     }
     // Rows of the indexed axis first, so that a scatter adds whole rows.
-    let order: Vec<usize> = (axis..axis + index_rank).chain(0..axis).chain(axis + index_rank..rank + index_rank - 1).collect();
+    let order: Vec<usize> =
+        (axis..axis + index_rank).chain(0..axis).chain(axis + index_rank..rank + index_rank - 1).collect();
     let rows = emit.transpose(gradient, &order);
     let first: Vec<usize> = [axis].into_iter().chain((0..rank).filter(|other| *other != axis)).collect();
     let turned: Vec<Dim> = first.iter().map(|axis| dims[*axis].clone()).collect();
@@ -72,7 +73,12 @@ fn gather_elements(emit: &mut Emit<'_>, site: &Site) -> Result<Gradients, Refusa
 fn top_k(emit: &mut Emit<'_>, site: &Site) -> Result<Gradients, Refusal> {
     let (x, gradient) = (site.operand(0)?, site.gradient()?);
     let ty = emit.tensor(gradient).cloned().ok_or_else(|| Refusal::form("its type is not known"))?;
-    let indices = emit.result_of(site.node, 1, "top_indices", memc_ir::TensorType { element: ElementType::Int64, ..ty });
+    let indices = emit.result_of(
+        site.node,
+        1,
+        "top_indices",
+        memc_ir::TensorType { element: ElementType::Int64, ..ty },
+    );
     let dims = emit.dims(x)?;
     let zeros = emit.zeros(&dims, emit.element(x));
     let mut attributes = int("axis", axis_of(site, -1, dims.len())? as i64);

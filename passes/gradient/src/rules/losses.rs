@@ -7,8 +7,10 @@ use super::{CodeRule, Gradients, Site};
 use crate::emit::Emit;
 use crate::error::Refusal;
 
-pub(super) const RULES: &[CodeRule] =
-    &[CodeRule::of("NegativeLogLikelihoodLoss", likelihood).by_results(), CodeRule::of("SoftmaxCrossEntropyLoss", cross_entropy)];
+pub(super) const RULES: &[CodeRule] = &[
+    CodeRule::of("NegativeLogLikelihoodLoss", likelihood).by_results(),
+    CodeRule::of("SoftmaxCrossEntropyLoss", cross_entropy),
+];
 
 /// Labels of a loss: their places in the axis of classes, and the factor of each label's gradient.
 struct Labels {
@@ -29,7 +31,8 @@ fn labels(emit: &mut Emit<'_>, site: &Site) -> Result<Labels, Refusal> {
     let mut safe = labels;
     let mut count = None;
     if let Some(Attribute::Int(ignored)) = site.data.attribute("ignore_index") {
-        let (ignored, none) = (emit.scalar(*ignored as f64, ElementType::Int64), emit.scalar(0.0, ElementType::Int64));
+        let (ignored, none) =
+            (emit.scalar(*ignored as f64, ElementType::Int64), emit.scalar(0.0, ElementType::Int64));
         let (zero, one) = (emit.number(0.0, gradient), emit.number(1.0, gradient));
         let mask = emit.op("Equal", &[labels, ignored]);
         safe = emit.op("Where", &[mask, none, labels]);

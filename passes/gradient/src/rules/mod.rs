@@ -81,7 +81,8 @@ fn code_rules() -> impl Iterator<Item = &'static CodeRule> {
 #[must_use]
 pub fn rule_names() -> Vec<(&'static str, &'static str)> {
     let code = code_rules().map(|rule| (rule.domain, rule.name));
-    let mut all: Vec<_> = code.chain(data::all().iter().map(|rule| (rule.domain.as_str(), rule.name.as_str()))).collect();
+    let mut all: Vec<_> =
+        code.chain(data::all().iter().map(|rule| (rule.domain.as_str(), rule.name.as_str()))).collect();
     all.sort_unstable();
     all.dedup();
     all
@@ -92,8 +93,13 @@ pub fn rule_names() -> Vec<(&'static str, &'static str)> {
 pub fn rule_reads(domain: &str, name: &str) -> Option<RuleReads> {
     let code = code_rules().find(|rule| rule.domain == domain && rule.name == name).map(|rule| rule.reads);
     code.or_else(|| {
-        let rules: Vec<_> = data::all().iter().filter(|rule| rule.domain == domain && rule.name == name).collect();
-        let reads = if rules.iter().any(|rule| rule.reads_operands()) { RuleReads::Operands } else { RuleReads::Results };
+        let rules: Vec<_> =
+            data::all().iter().filter(|rule| rule.domain == domain && rule.name == name).collect();
+        let reads = if rules.iter().any(|rule| rule.reads_operands()) {
+            RuleReads::Operands
+        } else {
+            RuleReads::Results
+        };
         (!rules.is_empty()).then_some(reads)
     })
 }
@@ -106,7 +112,9 @@ pub(crate) fn has_rule(data: &NodeData) -> bool {
 /// Emits the gradients of the operands of a node.
 pub(crate) fn gradients(emit: &mut Emit<'_>, site: &Site) -> Result<Gradients, Refusal> {
     let operator = &site.data.operator;
-    if let Some(rule) = code_rules().find(|rule| rule.domain == &*operator.domain && rule.name == &*operator.name) {
+    if let Some(rule) =
+        code_rules().find(|rule| rule.domain == &*operator.domain && rule.name == &*operator.name)
+    {
         return (rule.run)(emit, site);
     }
     data::gradients(emit, site).unwrap_or_else(|| Err(Refusal::form("the operator has no rule")))

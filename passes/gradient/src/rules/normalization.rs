@@ -68,7 +68,11 @@ fn layer_normalization(emit: &mut Emit<'_>, site: &Site) -> Result<Gradients, Re
     let dims = emit.dims(x)?;
     let axis = axis_of(site, -1, dims.len())?;
     let axes: Vec<usize> = (axis..dims.len()).collect();
-    let kept: Vec<Dim> = dims.iter().enumerate().map(|(at, dim)| if at >= axis { Dim::Known(1) } else { dim.clone() }).collect();
+    let kept: Vec<Dim> = dims
+        .iter()
+        .enumerate()
+        .map(|(at, dim)| if at >= axis { Dim::Known(1) } else { dim.clone() })
+        .collect();
     let ty = TensorType { element: memc_ir::ElementType::Float, shape: Some(kept) };
     let mean = emit.result_of(site.node, 1, "norm_mean", ty.clone());
     let inv = emit.result_of(site.node, 2, "norm_inverse", ty);
@@ -136,7 +140,11 @@ fn batch_normalization(emit: &mut Emit<'_>, site: &Site) -> Result<Gradients, Re
     } else {
         None
     };
-    let total = if site.wants(2) || site.wants(0) && site.of_batch { Some(emit.sum(gradient, &axes, false)) } else { None };
+    let total = if site.wants(2) || site.wants(0) && site.of_batch {
+        Some(emit.sum(gradient, &axes, false))
+    } else {
+        None
+    };
     if site.wants(0) {
         let factor = emit.op("Mul", &[scale, inv]);
         let spread = emit.reshape(factor, &channels);
@@ -206,7 +214,9 @@ fn group_normalization(emit: &mut Emit<'_>, site: &Site) -> Result<Gradients, Re
     let (x, gradient) = (site.operand(0)?, site.gradient()?);
     let dims = emit.dims(x)?;
     if !emit.dims(site.operand(1)?)?.first().is_some_and(|scale| scale.same(&dims[1])) {
-        return Err(Refusal::form("scales for groups rather than channels (before operator set 21) have no gradient"));
+        return Err(Refusal::form(
+            "scales for groups rather than channels (before operator set 21) have no gradient",
+        ));
     }
     let groups = u64::try_from(site.data.int("num_groups", 1)).unwrap_or(1);
     let rest = dims[1..].iter().fold(Dim::Known(1), |product, dim| product.mul(dim)).div(&Dim::Known(groups));
@@ -226,7 +236,8 @@ fn mean_variance(emit: &mut Emit<'_>, site: &Site) -> Result<Gradients, Refusal>
     let (x, gradient) = (site.operand(0)?, site.gradient()?);
     let rank = emit.rank(x)?;
     let axes = site.data.ints("axes").map_or_else(|| vec![0, 2, 3], <[i64]>::to_vec);
-    let axes: Option<Vec<usize>> = axes.into_iter().map(|axis| memc_ops::normalize_axis(axis, rank)).collect();
+    let axes: Option<Vec<usize>> =
+        axes.into_iter().map(|axis| memc_ops::normalize_axis(axis, rank)).collect();
     let axes = axes.ok_or_else(|| Refusal::form("an axis is out of range"))?;
     let (n, inv) = normalized(emit, x, &axes, 1e-9);
     Site::only(backward(emit, gradient, n, inv, &axes, true))

@@ -25,9 +25,11 @@ fn max_pool(emit: &mut Emit<'_>, site: &Site) -> Result<Gradients, Refusal> {
     let (x, gradient) = (site.operand(0)?, site.gradient()?);
     let dims = emit.dims(x)?;
     let ty = emit.tensor(gradient).cloned().ok_or_else(|| Refusal::form("its type is not known"))?;
-    let positions = emit.result_of(site.node, 1, "pool_positions", TensorType { element: ElementType::Int64, ..ty });
+    let positions =
+        emit.result_of(site.node, 1, "pool_positions", TensorType { element: ElementType::Int64, ..ty });
     let pooled = emit.dims(gradient)?;
-    let [all, few] = [&dims, &pooled].map(|dims| dims.iter().fold(Dim::Known(1), |product, dim| product.mul(dim)));
+    let [all, few] =
+        [&dims, &pooled].map(|dims| dims.iter().fold(Dim::Known(1), |product, dim| product.mul(dim)));
     let positions = emit.reshape(positions, std::slice::from_ref(&few));
     let flat = emit.reshape(gradient, &[few]);
     let zeros = emit.zeros(&[all], emit.element(x));
@@ -72,7 +74,9 @@ fn average_pool(emit: &mut Emit<'_>, site: &Site) -> Result<Gradients, Refusal> 
         gradient = emit.op("Div", &[gradient, count]);
     }
     let images = dims[0].mul(&dims[1]);
-    let flat = |spatial: &[Dim]| [images.clone(), Dim::Known(1)].into_iter().chain(spatial.iter().cloned()).collect::<Vec<_>>();
+    let flat = |spatial: &[Dim]| {
+        [images.clone(), Dim::Known(1)].into_iter().chain(spatial.iter().cloned()).collect::<Vec<_>>()
+    };
     let flat_gradient = emit.reshape(gradient, &flat(&pooled[2..]));
     let extents: Vec<u64> = [1, 1].into_iter().chain(window.kernel.iter().copied()).collect();
     let ones = emit.floats(&vec![1.0; kernel as usize], &extents, gradient);
@@ -88,8 +92,12 @@ fn counts(window: &Window, with_padding: bool) -> Vec<f64> {
         let (before, after, extent) = (window.before[axis], window.after[axis], window.operand[axis] as i64);
         let (low, high) = if with_padding { (-before, extent + after) } else { (0, extent) };
         let starts = (0..window.result[axis]).map(|at| at as i64 * stride as i64 - before);
-        let count =
-            |start: i64| (0..kernel).map(|tap| start + (tap * dilation) as i64).filter(|at| (low..high).contains(at)).count();
+        let count = |start: i64| {
+            (0..kernel)
+                .map(|tap| start + (tap * dilation) as i64)
+                .filter(|at| (low..high).contains(at))
+                .count()
+        };
         starts.map(|start| count(start).max(1) as u64).collect()
     };
     let mut all = vec![1u64];
@@ -101,11 +109,17 @@ fn counts(window: &Window, with_padding: bool) -> Vec<f64> {
 }
 
 /// Sums windows along axis 1 with an average pool; used by normalization over neighbouring channels.
-pub(super) fn windowed_sum(emit: &mut Emit<'_>, value: Value, size: u64, before: u64) -> Result<Value, Refusal> {
+pub(super) fn windowed_sum(
+    emit: &mut Emit<'_>,
+    value: Value,
+    size: u64,
+    before: u64,
+) -> Result<Value, Refusal> {
     let dims = emit.dims(value)?;
     let rest = dims[2..].iter().fold(Dim::Known(1), |product, dim| product.mul(dim));
     let image = emit.reshape(value, &[dims[0].clone(), Dim::Known(1), dims[1].clone(), rest]);
-    let numbers = |numbers: Vec<u64>| Attribute::Ints(numbers.into_iter().map(|number| number as i64).collect());
+    let numbers =
+        |numbers: Vec<u64>| Attribute::Ints(numbers.into_iter().map(|number| number as i64).collect());
     let mut attributes = int("count_include_pad", 1);
     attributes.push(("kernel_shape".to_owned(), numbers(vec![size, 1])));
     attributes.push(("pads".to_owned(), numbers(vec![before, 0, size - 1 - before, 0])));

@@ -28,11 +28,13 @@ fn behind_transpose(emit: &Emit<'_>, (value, turned): (Value, bool)) -> (Value, 
 
 /// Emits the transposed form of a product of two matrices that a rule made, in place of a Transpose after it.
 pub(super) fn turned_product(emit: &mut Emit<'_>, value: Value) -> Option<Value> {
-    let node = emit.module().producer(value).filter(|node| memc_edit::is_made_by(emit.module(), *node, NAME))?;
+    let node =
+        emit.module().producer(value).filter(|node| memc_edit::is_made_by(emit.module(), *node, NAME))?;
     let data = emit.module().node(node).clone();
     let [Some(a), Some(b)] = data.inputs[..] else { return None };
     let (turns_a, turns_b) = (data.int("transA", 0) != 0, data.int("transB", 0) != 0);
-    (&*data.operator.name == "Gemm").then(|| product(emit, (b, !turns_b), (a, !turns_a), data.float("alpha", 1.0)))
+    (&*data.operator.name == "Gemm")
+        .then(|| product(emit, (b, !turns_b), (a, !turns_a), data.float("alpha", 1.0)))
 }
 
 /// Product of two matrices, each perhaps transposed.
@@ -148,14 +150,17 @@ fn einsum(emit: &mut Emit<'_>, site: &Site) -> Result<Gradients, Refusal> {
         let repeats = term.char_indices().any(|(at, axis)| term[..at].contains(axis));
         term.chars().all(char::is_alphabetic) && !repeats
     };
-    if !terms.iter().chain([&output.as_str()]).all(|term| is_plain(term)) || terms.len() != site.data.inputs.len() {
+    if !terms.iter().chain([&output.as_str()]).all(|term| is_plain(term))
+        || terms.len() != site.data.inputs.len()
+    {
         return Err(Refusal::form(format!("the equation {equation} has an ellipsis or a repeated axis")));
     }
     let mut gradients = vec![None; terms.len()];
     for (position, term) in terms.iter().enumerate().filter(|(position, _)| site.wants(*position)) {
         let operand = site.operand(position)?;
         let others: Vec<usize> = (0..terms.len()).filter(|other| *other != position).collect();
-        let is_bound = |axis: char| output.contains(axis) || others.iter().any(|other| terms[*other].contains(axis));
+        let is_bound =
+            |axis: char| output.contains(axis) || others.iter().any(|other| terms[*other].contains(axis));
         let kept: String = term.chars().filter(|axis| is_bound(*axis)).collect();
         let mut operands = vec![gradient];
         let mut names = vec![output.clone()];
@@ -164,9 +169,11 @@ fn einsum(emit: &mut Emit<'_>, site: &Site) -> Result<Gradients, Refusal> {
             names.push(terms[*other].to_owned());
         }
         let text = format!("{}->{kept}", names.join(","));
-        let made = emit.op_with("Einsum", &operands, vec![("equation".to_owned(), Attribute::String(text.into()))]);
+        let made =
+            emit.op_with("Einsum", &operands, vec![("equation".to_owned(), Attribute::String(text.into()))]);
         let dims = emit.dims(operand)?;
-        let open: Vec<usize> = term.chars().enumerate().filter(|(_, axis)| !is_bound(*axis)).map(|(at, _)| at).collect();
+        let open: Vec<usize> =
+            term.chars().enumerate().filter(|(_, axis)| !is_bound(*axis)).map(|(at, _)| at).collect();
         let made = if open.is_empty() { made } else { emit.unsqueeze(made, &open) };
         gradients[position] = Some(emit.expand(made, &dims));
     }

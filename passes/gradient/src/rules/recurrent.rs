@@ -6,7 +6,8 @@ use crate::emit::Emit;
 use crate::error::Refusal;
 use crate::recurrent::refused;
 
-pub(super) const RULES: &[CodeRule] = &[CodeRule::of("GRU", rule), CodeRule::of("LSTM", rule), CodeRule::of("RNN", rule)];
+pub(super) const RULES: &[CodeRule] =
+    &[CodeRule::of("GRU", rule), CodeRule::of("LSTM", rule), CodeRule::of("RNN", rule)];
 
 fn rule(emit: &mut Emit<'_>, site: &Site) -> Result<Gradients, Refusal> {
     refused(emit, &site.data)?;

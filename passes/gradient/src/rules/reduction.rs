@@ -37,8 +37,11 @@ fn with(
     let x = site.operand(0)?;
     let dims = emit.dims(x)?;
     let axes = axes(emit, site, dims.len())?;
-    let kept: Vec<Dim> =
-        dims.iter().enumerate().map(|(axis, dim)| if axes.contains(&axis) { Dim::Known(1) } else { dim.clone() }).collect();
+    let kept: Vec<Dim> = dims
+        .iter()
+        .enumerate()
+        .map(|(axis, dim)| if axes.contains(&axis) { Dim::Known(1) } else { dim.clone() })
+        .collect();
     let gradient = emit.reshape(site.gradient()?, &kept);
     let y = emit.reshape(site.first_result()?, &kept);
     let reduced = Reduced { x, dims, y, gradient, axes };
@@ -49,7 +52,9 @@ fn with(
 /// Returns the reduced axes: an operand, or an attribute in older sets.
 fn axes(emit: &Emit<'_>, site: &Site, rank: usize) -> Result<Vec<usize>, Refusal> {
     let stated = match site.operand_or_none(1) {
-        Some(axes) => Some(emit.ints_of(axes).ok_or_else(|| Refusal::form("its axes are only known at run time"))?),
+        Some(axes) => {
+            Some(emit.ints_of(axes).ok_or_else(|| Refusal::form("its axes are only known at run time"))?)
+        }
         None => site.data.ints("axes").map(<[i64]>::to_vec),
     };
     match stated.filter(|axes| !axes.is_empty()) {

@@ -17,7 +17,9 @@ fn resize(emit: &mut Emit<'_>, site: &Site) -> Result<Gradients, Refusal> {
     let interpolation = Interpolation::of(site)?;
     let scales = scales(emit, site, dims.len())?;
     for axis in (0..dims.len()).rev() {
-        if dims[axis].same(&resized[axis]) && scales.get(axis).copied().flatten().is_none_or(|scale| scale == 1.0) {
+        if dims[axis].same(&resized[axis])
+            && scales.get(axis).copied().flatten().is_none_or(|scale| scale == 1.0)
+        {
             continue;
         }
         let (Some(from), Some(to)) = (dims[axis].known(), resized[axis].known()) else {
@@ -36,7 +38,8 @@ fn resize(emit: &mut Emit<'_>, site: &Site) -> Result<Gradients, Refusal> {
 fn scales(emit: &Emit<'_>, site: &Site, rank: usize) -> Result<Vec<Option<f64>>, Refusal> {
     let mut all = vec![None; rank];
     let Some(operand) = site.operand_or_none(2) else { return Ok(all) };
-    let data = emit.elements(operand).ok_or_else(|| Refusal::form("its scales are only known at run time"))?;
+    let data =
+        emit.elements(operand).ok_or_else(|| Refusal::form("its scales are only known at run time"))?;
     let axes: Vec<i64> = site.data.ints("axes").map_or_else(|| (0..rank as i64).collect(), <[i64]>::to_vec);
     for (axis, item) in axes.iter().zip(&data.items) {
         let axis = normalize_axis(*axis, rank).ok_or_else(|| Refusal::form("an axis is out of range"))?;
@@ -53,7 +56,8 @@ fn copies(interpolation: &Interpolation, from: u64, to: u64, scale: f64) -> Opti
     let matrix = interpolation.matrix(from, to, scale).ok()?;
     let is_copy = |row: usize| {
         let of = row as u64 / count;
-        (0..from).all(|column| matrix[row * from as usize + column as usize] == f64::from(u8::from(column == of)))
+        (0..from)
+            .all(|column| matrix[row * from as usize + column as usize] == f64::from(u8::from(column == of)))
     };
     (0..to as usize).all(is_copy).then_some(count)
 }
@@ -66,7 +70,13 @@ fn summed(emit: &mut Emit<'_>, gradient: Value, axis: usize, count: u64) -> Resu
     Ok(emit.sum(apart, &[axis + 1], false))
 }
 
-fn multiplied(emit: &mut Emit<'_>, gradient: Value, axis: usize, matrix: &[f64], from: u64) -> Result<Value, Refusal> {
+fn multiplied(
+    emit: &mut Emit<'_>,
+    gradient: Value,
+    axis: usize,
+    matrix: &[f64],
+    from: u64,
+) -> Result<Value, Refusal> {
     let rank = emit.rank(gradient)?;
     let to = matrix.len() as u64 / from.max(1);
     let mut order: Vec<usize> = (0..rank).collect();

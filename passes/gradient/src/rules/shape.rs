@@ -60,14 +60,16 @@ fn tile(emit: &mut Emit<'_>, site: &Site) -> Result<Gradients, Refusal> {
         apart.push(Dim::Known(u64::try_from(*count).map_err(|_| Refusal::form("a negative repeat"))?));
         apart.push(dim.clone());
     }
-    let copies: Vec<usize> = repeats.iter().enumerate().filter(|(_, count)| **count != 1).map(|(axis, _)| 2 * axis).collect();
+    let copies: Vec<usize> =
+        repeats.iter().enumerate().filter(|(_, count)| **count != 1).map(|(axis, _)| 2 * axis).collect();
     let apart = emit.reshape(site.gradient()?, &apart);
     let summed = emit.sum(apart, &copies, false);
     Site::only(emit.reshape(summed, &dims))
 }
 
 fn trilu(emit: &mut Emit<'_>, site: &Site) -> Result<Gradients, Refusal> {
-    let operands: Vec<_> = [Some(site.gradient()?)].into_iter().chain(site.operand_or_none(1).map(Some)).collect();
+    let operands: Vec<_> =
+        [Some(site.gradient()?)].into_iter().chain(site.operand_or_none(1).map(Some)).collect();
     let made = emit.node("Trilu", &operands, int("upper", site.data.int("upper", 1)), 1);
     Ok(made.into_iter().map(Some).collect())
 }
@@ -92,7 +94,9 @@ fn depth_to_space(emit: &mut Emit<'_>, site: &Site) -> Result<Gradients, Refusal
         return Site::only(emit.op_with("SpaceToDepth", &[gradient], attributes));
     }
     let dims = emit.dims(site.operand(0)?)?;
-    let [batch, channels, height, width] = dims.as_slice() else { return Err(Refusal::form("an image has four axes")) };
+    let [batch, channels, height, width] = dims.as_slice() else {
+        return Err(Refusal::form("an image has four axes"));
+    };
     let block = Dim::Known(u64::try_from(block).map_err(|_| Refusal::form("a negative block"))?);
     let depth = channels.div(&block).div(&block);
     let apart = [batch.clone(), depth, height.clone(), block.clone(), width.clone(), block];
@@ -103,5 +107,6 @@ fn depth_to_space(emit: &mut Emit<'_>, site: &Site) -> Result<Gradients, Refusal
 
 /// Returns an axis attribute as a position.
 pub(super) fn axis_of(site: &Site, default: i64, rank: usize) -> Result<usize, Refusal> {
-    normalize_axis(site.data.int("axis", default), rank).ok_or_else(|| Refusal::form("its axis is out of range"))
+    normalize_axis(site.data.int("axis", default), rank)
+        .ok_or_else(|| Refusal::form("its axis is out of range"))
 }

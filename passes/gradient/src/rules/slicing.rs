@@ -22,7 +22,12 @@ fn concat(emit: &mut Emit<'_>, site: &Site) -> Result<Gradients, Refusal> {
     let axis = axis_of(site, 0, emit.rank(gradient)?)?;
     let mut lengths = Vec::new();
     for operand in site.data.operands() {
-        lengths.push(emit.dims(operand)?.get(axis).cloned().ok_or_else(|| Refusal::form("its axis is out of range"))?);
+        lengths.push(
+            emit.dims(operand)?
+                .get(axis)
+                .cloned()
+                .ok_or_else(|| Refusal::form("its axis is out of range"))?,
+        );
     }
     if lengths.len() == 1 {
         return Site::only(gradient);
@@ -68,7 +73,8 @@ fn slice(emit: &mut Emit<'_>, site: &Site) -> Result<Gradients, Refusal> {
     let (mut before, mut after) = (vec![Dim::Known(0); dims.len()], vec![Dim::Known(0); dims.len()]);
     let mut crops = Vec::new();
     for ((start, axis), step) in starts.iter().zip(&axes).zip(&steps) {
-        let axis = normalize_axis(*axis, dims.len()).ok_or_else(|| Refusal::form("an axis is out of range"))?;
+        let axis =
+            normalize_axis(*axis, dims.len()).ok_or_else(|| Refusal::form("an axis is out of range"))?;
         if cut[axis].same(&dims[axis]) && *step == 1 {
             continue;
         }
@@ -82,8 +88,10 @@ fn slice(emit: &mut Emit<'_>, site: &Site) -> Result<Gradients, Refusal> {
         let (Some(extent), Some(length)) = (dim.known(), length.known()) else {
             return Err(Refusal::form("a slice with steps along an axis of unknown extent"));
         };
-        let (extent, length) = (i64::try_from(extent).unwrap_or(i64::MAX), i64::try_from(length).unwrap_or(i64::MAX));
-        let first = if *start < 0 { start.saturating_add(extent) } else { *start }.clamp(0, (extent - 1).max(0));
+        let (extent, length) =
+            (i64::try_from(extent).unwrap_or(i64::MAX), i64::try_from(length).unwrap_or(i64::MAX));
+        let first =
+            if *start < 0 { start.saturating_add(extent) } else { *start }.clamp(0, (extent - 1).max(0));
         let stride = step.unsigned_abs();
         // The first position in ascending order.
         let lowest = if *step > 0 { first } else { first - (length - 1) * stride as i64 };
@@ -129,7 +137,12 @@ fn first_of(start: i64, dim: &Dim) -> Result<Dim, Refusal> {
 }
 
 /// Inserts `stride - 1` zeros after each position of an axis.
-fn spread(emit: &mut Emit<'_>, gradient: memc_ir::Value, axis: usize, stride: u64) -> Result<memc_ir::Value, Refusal> {
+fn spread(
+    emit: &mut Emit<'_>,
+    gradient: memc_ir::Value,
+    axis: usize,
+    stride: u64,
+) -> Result<memc_ir::Value, Refusal> {
     let mut dims = emit.dims(gradient)?;
     let apart = emit.unsqueeze(gradient, &[axis + 1]);
     let rank = dims.len() + 1;
@@ -152,8 +165,12 @@ fn pad(emit: &mut Emit<'_>, site: &Site) -> Result<Gradients, Refusal> {
     };
     let mut whole = vec![0; 2 * dims.len()];
     for (at, axis) in axes.iter().enumerate() {
-        let axis = normalize_axis(*axis, dims.len()).ok_or_else(|| Refusal::form("an axis is out of range"))?;
-        let pair = pads.get(at).zip(pads.get(at + axes.len())).ok_or_else(|| Refusal::form("a border is missing"))?;
+        let axis =
+            normalize_axis(*axis, dims.len()).ok_or_else(|| Refusal::form("an axis is out of range"))?;
+        let pair = pads
+            .get(at)
+            .zip(pads.get(at + axes.len()))
+            .ok_or_else(|| Refusal::form("a border is missing"))?;
         (whole[axis], whole[axis + dims.len()]) = (-pair.0, -pair.1);
     }
     let cropped = emit.pad(site.gradient()?, &whole);

@@ -44,7 +44,13 @@ pub(super) fn weight_gradient(
 
 /// A convolution of images whose channels are the batch, with the gradient as weights: strides and dilations
 /// change places.
-fn as_convolution(emit: &mut Emit<'_>, window: &Window, x: Value, gradient: Value, groups: u64) -> Result<Value, Refusal> {
+fn as_convolution(
+    emit: &mut Emit<'_>,
+    window: &Window,
+    x: Value,
+    gradient: Value,
+    groups: u64,
+) -> Result<Value, Refusal> {
     let x_dims = emit.dims(x)?;
     let axes = window.kernel.len();
     let apart = Dim::Known(groups);
@@ -61,15 +67,17 @@ fn as_convolution(emit: &mut Emit<'_>, window: &Window, x: Value, gradient: Valu
     let image = emit.reshape(turned, &joined);
     let order: Vec<usize> = [1, 0].into_iter().chain(2..2 + axes).collect();
     let filters = emit.transpose(gradient, &order);
-    let own = Window { strides: window.dilations.clone(), dilations: window.strides.clone(), ..window.clone() };
+    let own =
+        Window { strides: window.dilations.clone(), dilations: window.strides.clone(), ..window.clone() };
     let mut attributes = own.attributes();
     if groups != 1 {
         attributes.extend(int("group", i64::try_from(groups).unwrap_or(i64::MAX)));
     }
     let made = emit.op_with("Conv", &[image, filters], attributes);
     // Elements behind the last window give more positions than the window has.
-    let ranges: Vec<_> =
-        (0..axes).map(|axis| Cut { axis: axis + 2, start: 0, end: window.kernel[axis] as i64, step: 1 }).collect();
+    let ranges: Vec<_> = (0..axes)
+        .map(|axis| Cut { axis: axis + 2, start: 0, end: window.kernel[axis] as i64, step: 1 })
+        .collect();
     let extents = emit.dims(made)?;
     let fits = (0..axes).all(|axis| extents[axis + 2].known() == Some(window.kernel[axis]));
     let made = if fits { made } else { emit.cut(made, &ranges) };
@@ -100,7 +108,8 @@ fn by_taps(
     };
     let mut pads = vec![0; 2 * (axes + 2)];
     for axis in 0..axes {
-        (pads[lead + axis], pads[axes + 2 + lead + axis]) = (window.before[axis].max(0), window.after[axis].max(0));
+        (pads[lead + axis], pads[axes + 2 + lead + axis]) =
+            (window.before[axis].max(0), window.after[axis].max(0));
     }
     let source = emit.pad(source, &pads);
     let flat = if joins_images {
@@ -124,9 +133,12 @@ fn by_taps(
             ranges.push(Cut { axis: lead + axis, start, end, step: stride });
         }
         ranges.reverse();
-        let extent = |axis: usize| window.operand[axis] as i64 + window.before[axis].max(0) + window.after[axis].max(0);
-        let is_whole =
-            (0..axes).all(|axis| ranges[axis].start == 0 && ranges[axis].end == extent(axis) && ranges[axis].step == 1);
+        let extent = |axis: usize| {
+            window.operand[axis] as i64 + window.before[axis].max(0) + window.after[axis].max(0)
+        };
+        let is_whole = (0..axes).all(|axis| {
+            ranges[axis].start == 0 && ranges[axis].end == extent(axis) && ranges[axis].step == 1
+        });
         let cut = if is_whole { source } else { emit.cut(source, &ranges) };
         let made = if joins_images {
             let matrix = emit.reshape(cut, &[x_dims[0].mul(&positions), x_dims[1].clone()]);

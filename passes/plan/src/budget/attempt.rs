@@ -72,7 +72,8 @@ pub(crate) fn narrowed(
     if moves(from) {
         return Ok(None);
     }
-    let plan = budget::tighten(&stated.problem, capacity, &from.plan, Limit::nodes(0), &ctx.options.stop).map_err(refused)?;
+    let plan = budget::tighten(&stated.problem, capacity, &from.plan, Limit::nodes(0), &ctx.options.stop)
+        .map_err(refused)?;
     let Some(plan) = plan else { return Ok(None) };
     let found = carry_out(module, ctx, stated, capacity, plan)?;
     let Budgeted { stop, effort, .. } = from.budgeted;
@@ -105,7 +106,8 @@ pub(crate) fn tightened(
     };
     let Some(plan) = plan else { return Ok(None) };
     // The margins were only added to steer the solver: measure the plan without them.
-    let plan = budget::measure(&stated.problem, &plan.events).map_err(|violation| wrong(&violation.to_string()))?;
+    let plan =
+        budget::measure(&stated.problem, &plan.events).map_err(|violation| wrong(&violation.to_string()))?;
     let found = carry_out(module, ctx, stated, capacity, plan)?;
     let Budgeted { rounds, stop, effort, .. } = from.budgeted;
     Ok(Some(Found { budgeted: Budgeted { rounds: rounds + 1, stop, effort, ..found.budgeted }, ..found }))

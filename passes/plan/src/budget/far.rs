@@ -50,7 +50,12 @@ impl Far {
 }
 
 /// Returns what a node reads of the constant that is its operand 0; `None` for the whole constant.
-fn read(module: &Module, options: &Options, node: Node, uses: &SecondaryMap<Value, Vec<Use>>) -> Option<Read> {
+fn read(
+    module: &Module,
+    options: &Options,
+    node: Node,
+    uses: &SecondaryMap<Value, Vec<Use>>,
+) -> Option<Read> {
     let data = module.node(node);
     let table = data.inputs.first().copied().flatten()?;
     let is_main = data.graph == module.main();
@@ -67,14 +72,18 @@ fn read(module: &Module, options: &Options, node: Node, uses: &SecondaryMap<Valu
 /// Returns whether a node copies known positions of a constant to a value of its own, which nodes of the main
 /// graph read.
 fn is_part(module: &Module, node: Node, uses: &SecondaryMap<Value, Vec<Use>>) -> bool {
-    let is_read = |site: &Use| matches!(site, Use::Operand(reader, _) if module.node(*reader).graph == module.main());
-    let is_own = |value: Value| module.plan.alias[value].is_none() && !uses[value].is_empty() && uses[value].iter().all(is_read);
+    let is_read =
+        |site: &Use| matches!(site, Use::Operand(reader, _) if module.node(*reader).graph == module.main());
+    let is_own = |value: Value| {
+        module.plan.alias[value].is_none() && !uses[value].is_empty() && uses[value].iter().all(is_read)
+    };
     part_of_constant(module, node).is_some() && module.node(node).results().next().is_some_and(is_own)
 }
 
 /// Returns whether a lookup of rows takes less time than a copy of the table, or far fewer bytes.
 fn saves_rows(module: &Module, options: &Options, node: Node, data: &NodeData) -> bool {
-    let is_lookup = data.operator.domain.is_empty() && &*data.operator.name == "Gather" && data.int("axis", 0) == 0;
+    let is_lookup =
+        data.operator.domain.is_empty() && &*data.operator.name == "Gather" && data.int("axis", 0) == 0;
     let target = &options.cost.target;
     let far = options.weights.as_ref().and_then(|space| target.space(space));
     let sizes = || {

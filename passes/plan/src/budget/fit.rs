@@ -51,8 +51,9 @@ pub(crate) fn within(
     // capacity.
     let certified = |mut found: Found| {
         let makespan = found.budgeted.makespan;
-        let least =
-            bounding.any_order(ctx.options.stop.bounded(ctx.effort()), makespan / stated.unit).map_or(0, |least| least.makespan);
+        let least = bounding
+            .any_order(ctx.options.stop.bounded(ctx.effort()), makespan / stated.unit)
+            .map_or(0, |least| least.makespan);
         found.budgeted.lower_bound = least.saturating_mul(stated.unit).min(makespan);
         found
     };
@@ -71,11 +72,16 @@ pub(crate) fn within(
     }
     // Without a limit nothing is fetched: these constants then take room next to the arena.
     let whole = arena(module, ctx, 0)?.saturating_add(aligned_sum(module, ctx, fetched));
-    let found =
-        if matches!(ctx.settings.seek, Seek::Longest | Seek::Least) { least(module, ctx, &stated, bound, whole)? } else { None };
+    let found = if matches!(ctx.settings.seek, Seek::Longest | Seek::Least) {
+        least(module, ctx, &stated, bound, whole)?
+    } else {
+        None
+    };
     match found {
         // If another known plan keeps the limit, only the smallest plan is of interest.
-        Some(found) if found.arena <= limit && ctx.settings.smallest.is_some_and(|known| known <= limit) => Ok(certified(found)),
+        Some(found) if found.arena <= limit && ctx.settings.smallest.is_some_and(|known| known <= limit) => {
+            Ok(certified(found))
+        }
         Some(found) if found.arena <= limit => Ok(certified(gone_on(&asked, capacity, found)?)),
         found => {
             // No plan keeps the limit: describe the smallest one.
@@ -108,8 +114,8 @@ fn fitting(asked: &Asked<'_, '_>, capacity: u64) -> Result<Option<Found>, PassEr
     let tuning = &ctx.options.tuning.fit;
     let short = attempt(module, ctx, stated, capacity, tuning.short.of(ctx.effort()))?;
     // The caller tries another way, or knows a better plan.
-    let is_enough =
-        short.is_none() && ctx.settings.seek == Seek::Soon || short.as_ref().is_some_and(|found| asked.is_behind(found));
+    let is_enough = short.is_none() && ctx.settings.seek == Seek::Soon
+        || short.as_ref().is_some_and(|found| asked.is_behind(found));
     if is_enough {
         return Ok(None);
     }
@@ -117,7 +123,9 @@ fn fitting(asked: &Asked<'_, '_>, capacity: u64) -> Result<Option<Found>, PassEr
     let is_large = stated.problem.runs.len() > tuning.large_problem;
     let whole = match &short {
         _ if ctx.options.stop.is_due() => None,
-        Some(short) if is_large => attempt_from(module, ctx, stated, capacity, tuning.continued.of(ctx.effort()), Some(short))?,
+        Some(short) if is_large => {
+            attempt_from(module, ctx, stated, capacity, tuning.continued.of(ctx.effort()), Some(short))?
+        }
         _ => attempt(module, ctx, stated, capacity, ctx.effort())?,
     };
     let mut all: Vec<Found> = whole.into_iter().chain(short).collect();
@@ -144,7 +152,8 @@ fn fitting(asked: &Asked<'_, '_>, capacity: u64) -> Result<Option<Found>, PassEr
 fn loosely(asked: &Asked<'_, '_>, capacity: u64) -> Result<Option<Found>, PassError> {
     let &Asked { module, ctx, stated, .. } = asked;
     let tuning = &ctx.options.tuning.fit;
-    let (looser, effort) = (capacity.saturating_add(tuning.looser.of(capacity)), tuning.short.of(ctx.effort()));
+    let (looser, effort) =
+        (capacity.saturating_add(tuning.looser.of(capacity)), tuning.short.of(ctx.effort()));
     let found = attempt(module, ctx, stated, looser, effort)?;
     let Some(mut found) = found else { return Ok(None) };
     found.budgeted.capacity = capacity;
@@ -165,7 +174,8 @@ fn gone_on(asked: &Asked<'_, '_>, capacity: u64, found: Found) -> Result<Found, 
     let dearest = found.budgeted.makespan;
     let tuning = &ctx.options.tuning.fit;
     for less in tuning.free_room.map(|part| capacity - part.of(capacity)) {
-        let better = attempt_from(module, ctx, stated, less, tuning.continued.of(ctx.effort()), Some(&found))?;
+        let better =
+            attempt_from(module, ctx, stated, less, tuning.continued.of(ctx.effort()), Some(&found))?;
         let better = better.filter(|better| better.budgeted.makespan < dearest);
         if let Some(better) = better.map(|better| asked.mended(better, dearest)).transpose()?.flatten() {
             return Ok(better);
@@ -177,9 +187,13 @@ fn gone_on(asked: &Asked<'_, '_>, capacity: u64, found: Found) -> Result<Found, 
 /// Estimates the time of a plan after mending, in nanoseconds: prices the bytes that its offsets waste
 /// by the time spent on the bytes saved so far.
 fn mended_time(asked: &Asked<'_, '_>, found: &Found) -> u64 {
-    let wasted = u128::from(found.arena.0.saturating_sub(asked.limit.0)) * u128::from(asked.ctx.options.tuning.fit.steeper);
+    let wasted = u128::from(found.arena.0.saturating_sub(asked.limit.0))
+        * u128::from(asked.ctx.options.tuning.fit.steeper);
     let extra = u128::from(found.budgeted.makespan.saturating_sub(found.budgeted.base_cost)) * wasted;
-    found.budgeted.makespan.saturating_add(u64::try_from(extra / u128::from(asked.limit.0.max(1))).unwrap_or(u64::MAX))
+    found
+        .budgeted
+        .makespan
+        .saturating_add(u64::try_from(extra / u128::from(asked.limit.0.max(1))).unwrap_or(u64::MAX))
 }
 
 impl Asked<'_, '_> {
@@ -193,7 +207,8 @@ impl Asked<'_, '_> {
     fn is_behind(&self, found: &Found) -> bool {
         let (known, base) = (self.known(), found.budgeted.base_cost);
         let tuning = &self.ctx.options.tuning.fit;
-        let behind = tuning.behind_in_extra.of(known.saturating_sub(base)).max(tuning.behind_in_time.of(base));
+        let behind =
+            tuning.behind_in_extra.of(known.saturating_sub(base)).max(tuning.behind_in_time.of(base));
         found.budgeted.makespan > known.saturating_add(behind)
     }
 }
@@ -202,8 +217,10 @@ impl Asked<'_, '_> {
 /// plan with sub-views.
 fn with_all_windows(module: &Module, ctx: &PassContext<'_>, stated: &Stated) -> budget::Problem {
     let mut problem = stated.problem.clone();
-    let parts: BTreeSet<Value> = candidates(module, ctx).iter().map(|window| module.plan.owner(window.part).0).collect();
-    for (value, _) in problem.values.iter_mut().zip(&stated.owners).filter(|(_, owner)| parts.contains(owner)) {
+    let parts: BTreeSet<Value> =
+        candidates(module, ctx).iter().map(|window| module.plan.owner(window.part).0).collect();
+    for (value, _) in problem.values.iter_mut().zip(&stated.owners).filter(|(_, owner)| parts.contains(owner))
+    {
         value.size = 0;
     }
     problem
@@ -212,7 +229,13 @@ fn with_all_windows(module: &Module, ctx: &PassContext<'_>, stated: &Stated) -> 
 /// Finds the smallest arena by bisection over capacities, from `bound` to `whole`, the need of the
 /// module as it is. The search does not depend on the limit, so every limit reaches the arena that a
 /// refusal names. If a smallest plan is known, only noticeably smaller plans count.
-fn least(module: &Module, ctx: &PassContext<'_>, stated: &Stated, bound: u64, whole: Bytes) -> Result<Option<Found>, PassError> {
+fn least(
+    module: &Module,
+    ctx: &PassContext<'_>,
+    stated: &Stated,
+    bound: u64,
+    whole: Bytes,
+) -> Result<Option<Found>, PassError> {
     let tuning = &ctx.options.tuning.fit;
     let effort = tuning.least_effort.of(ctx.effort());
     let (mut low, mut high) = (bound, whole.0);
@@ -231,7 +254,8 @@ fn least(module: &Module, ctx: &PassContext<'_>, stated: &Stated, bound: u64, wh
         }
         let middle = low + (high - low) / 2;
         // Changing the current plan is faster than a new search.
-        let near = best.as_ref().map(|best| narrowed(module, ctx, stated, middle, best)).transpose()?.flatten();
+        let near =
+            best.as_ref().map(|best| narrowed(module, ctx, stated, middle, best)).transpose()?.flatten();
         let found = match near {
             None => attempt(module, ctx, stated, middle, effort)?,
             near => near,
@@ -296,7 +320,8 @@ mod tests {
         let module = memc_ir::text::parse(text).unwrap();
         let options = Options::default();
         let ctx = PassContext::new(&options, SecondaryMap::default());
-        let leaves = [16_384, 16_383 - options.space.alignment].map(|limit| leaves_room(&module, &ctx, Bytes(limit)));
+        let leaves =
+            [16_384, 16_383 - options.space.alignment].map(|limit| leaves_room(&module, &ctx, Bytes(limit)));
         assert_eq!(leaves, [true, false]);
     }
 
@@ -372,7 +397,9 @@ mod tests {
         assert!(found.plan.peak < whole.plan.peak && found.plan.events.len() > whole.plan.events.len());
         assert_eq!(found.budgeted.capacity, whole.plan.peak - 1);
         // The need of a single node stays.
-        assert!(narrowed(&module, &ctx, &stated, working_set(&stated.problem) - 1, &whole).unwrap().is_none());
+        assert!(
+            narrowed(&module, &ctx, &stated, working_set(&stated.problem) - 1, &whole).unwrap().is_none()
+        );
     }
 
     #[test]
@@ -383,7 +410,9 @@ mod tests {
         let least = |smallest: Option<Bytes>| {
             let mut ctx = PassContext::new(&options, SecondaryMap::default());
             ctx.settings.smallest = smallest;
-            least(&module, &ctx, &stated, 0, arena(&module, &ctx, 0).unwrap()).unwrap().map(|found| found.arena)
+            least(&module, &ctx, &stated, 0, arena(&module, &ctx, 0).unwrap())
+                .unwrap()
+                .map(|found| found.arena)
         };
         let smallest = least(None).unwrap();
         assert!(least(Some(Bytes(2 * smallest.0))).is_some_and(|found| found <= smallest));

@@ -11,7 +11,8 @@ use memc_solve::budget::{Event, Problem, Run};
 /// touches an earlier copy of its value. Takes O(n log n).
 pub(super) fn issue(problem: &Problem, events: &[Event]) -> Vec<Event> {
     let starts = starts(problem, events);
-    let runs: Vec<usize> = (0..events.len()).filter(|index| matches!(events[*index], Event::Run(_))).collect();
+    let runs: Vec<usize> =
+        (0..events.len()).filter(|index| matches!(events[*index], Event::Run(_))).collect();
     // By position: the loads to insert before it.
     let mut before: Vec<Vec<Event>> = vec![Vec::new(); events.len() + 1];
     // By value: one past the last event so far that touches it.
@@ -62,7 +63,9 @@ fn starts(problem: &Problem, events: &[Event]) -> Vec<u64> {
             Event::Store { value, link } => {
                 let (way, engine) = (&problem.links[link as usize], &mut links[link as usize][0]);
                 let start = (*engine).max(begun).max(near[value as usize]);
-                let time = way.store_latency.saturating_add(problem.values[value as usize].size.div_ceil(way.store_rate));
+                let time = way
+                    .store_latency
+                    .saturating_add(problem.values[value as usize].size.div_ceil(way.store_rate));
                 *engine = start.saturating_add(time);
                 far[value as usize] = *engine;
                 start
@@ -70,7 +73,9 @@ fn starts(problem: &Problem, events: &[Event]) -> Vec<u64> {
             Event::Load { value, link } => {
                 let (way, engine) = (&problem.links[link as usize], &mut links[link as usize][1]);
                 let start = (*engine).max(begun).max(far[value as usize]);
-                let time = way.load_latency.saturating_add(problem.values[value as usize].size.div_ceil(way.load_rate));
+                let time = way
+                    .load_latency
+                    .saturating_add(problem.values[value as usize].size.div_ceil(way.load_rate));
                 *engine = start.saturating_add(time);
                 near[value as usize] = *engine;
                 start
@@ -107,7 +112,9 @@ mod tests {
     fn chain(runs: u32, time: u64) -> Problem {
         let weight = Value { size: time, origin: Origin::Far(0), ..Value::default() };
         let run = |index: u32| Run {
-            reads: std::iter::once(2 * index).chain(index.checked_sub(1).map(|before| 2 * before + 1)).collect(),
+            reads: std::iter::once(2 * index)
+                .chain(index.checked_sub(1).map(|before| 2 * before + 1))
+                .collect(),
             writes: vec![2 * index + 1],
             cost: 10,
             ..Run::default()
@@ -140,7 +147,8 @@ mod tests {
         let issued = [load(0), load(1), load(2), Event::Run(0), Event::Run(1), Event::Run(2)];
         assert_eq!(issue(&chain(3, 5), &listed), issued);
         // Each load takes longer than a run: the third begins with run 1, when the link becomes free.
-        let issued = issue(&chain(3, 12), &[load(0), load(1), load(2), Event::Run(0), Event::Run(1), Event::Run(2)]);
+        let issued =
+            issue(&chain(3, 12), &[load(0), load(1), load(2), Event::Run(0), Event::Run(1), Event::Run(2)]);
         assert_eq!(issued, [load(0), load(1), Event::Run(0), load(2), Event::Run(1), Event::Run(2)]);
     }
 

@@ -37,7 +37,9 @@ impl Asked<'_, '_> {
             if found.budgeted.makespan >= dearest {
                 break;
             }
-            let Some(placed) = self.settle(&mut found)? else { return self.eased(found, margins, failed).map(Some) };
+            let Some(placed) = self.settle(&mut found)? else {
+                return self.eased(found, margins, failed).map(Some);
+            };
             if round + 1 == tuning.max_changes || self.ctx.options.stop.is_due() {
                 break;
             }
@@ -60,9 +62,13 @@ impl Asked<'_, '_> {
             if fits == failed || self.ctx.options.stop.is_due() {
                 break;
             }
-            let margins: Vec<u64> = fits.iter().zip(&failed).map(|(fits, failed)| fits.midpoint(*failed)).collect();
+            let margins: Vec<u64> =
+                fits.iter().zip(&failed).map(|(fits, failed)| fits.midpoint(*failed)).collect();
             let effort = self.ctx.options.tuning.mend.effort.of(self.ctx.effort());
-            let Some(mut found) = tightened(self.module, self.ctx, self.stated, &margins, &best, effort)? else { break };
+            let Some(mut found) = tightened(self.module, self.ctx, self.stated, &margins, &best, effort)?
+            else {
+                break;
+            };
             if found.budgeted.makespan >= best.budgeted.makespan {
                 break;
             }
@@ -90,7 +96,8 @@ impl Asked<'_, '_> {
     fn widen(&self, margins: &mut [u64], placed: &Module, found: &Found, is_everywhere: bool) {
         let memory = Memory::of(placed, self.ctx.options);
         let (levels, buffers) = (memory.live(placed), memory.buffers);
-        let runs: BTreeMap<Node, usize> = self.stated.nodes.iter().enumerate().map(|(run, node)| (*node, run)).collect();
+        let runs: BTreeMap<Node, usize> =
+            self.stated.nodes.iter().enumerate().map(|(run, node)| (*node, run)).collect();
         let run_of = |node: &Node| runs.get(&placed.node(*node).recompute_of.unwrap_or(*node)).copied();
         let run_at: Vec<Option<usize>> = placed.graph(placed.main()).nodes.iter().map(run_of).collect();
         let mut wanted = vec![if is_everywhere { found.arena.0 - self.limit.0 } else { 0 }; margins.len()];

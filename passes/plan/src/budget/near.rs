@@ -77,7 +77,8 @@ mod tests {
 
     /// `%a` is recomputed right after its last use, and again much later.
     fn module() -> Module {
-        let later: Vec<String> = (0..2 * MAX_STEPS).map(|step| format!("  %l{} = Neg(%l{step}) : f32[4]\n", step + 1)).collect();
+        let later: Vec<String> =
+            (0..2 * MAX_STEPS).map(|step| format!("  %l{} = Neg(%l{step}) : f32[4]\n", step + 1)).collect();
         let text = format!(
             "mem 1\nir_version 10\nopset \"\" 21\n\ngraph @g {{\n  input %x : f32[4]\n  %a = Exp(%x) : f32[4]\n  %b = Neg(%a) : f32[4]\n  \
              %c = Exp(%x) : f32[4] recompute_of(%a)\n  %l0 = Add(%b, %c) : f32[4]\n{}  %d = Exp(%x) : f32[4] recompute_of(%a)\n  \

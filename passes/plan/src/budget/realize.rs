@@ -19,7 +19,12 @@ use memc_passes::{Claim, Claims, Encoded, PassContext};
 ///
 /// Takes O(events + operands), except for views: these are recomputed for each copy of their owner that
 /// is read through them.
-pub(crate) fn realize(module: &mut Module, ctx: &mut PassContext<'_>, stated: &Stated, events: &[Event]) -> u64 {
+pub(crate) fn realize(
+    module: &mut Module,
+    ctx: &mut PassContext<'_>,
+    stated: &Stated,
+    events: &[Event],
+) -> u64 {
     let names = module.values().iter().map(|(_, data)| data.name.clone()).collect();
     let mut aliases = Vec::new();
     let mut known = Vec::new();
@@ -157,7 +162,8 @@ impl Realizer<'_, '_> {
             self.order.extend(nodes);
             coded.codes.iter().zip(codes).for_each(|(index, code)| self.codes[*index as usize] = Some(code));
         } else {
-            let codes: Vec<Value> = coded.codes.iter().filter_map(|index| self.codes[*index as usize]).collect();
+            let codes: Vec<Value> =
+                coded.codes.iter().filter_map(|index| self.codes[*index as usize]).collect();
             let others: Vec<Value> = coded.recipe.others().iter().map(|other| self.resolve(*other)).collect();
             let (nodes, value) = self.writer.decode(&coded.recipe, coded.value, &codes, &others);
             self.order.extend(nodes);
@@ -186,7 +192,8 @@ impl Realizer<'_, '_> {
             self.given.set(node, self.writer.module().node(node).inputs.clone());
         }
         let inputs = self.given[node].clone();
-        let mut operands: Vec<Option<Value>> = inputs.iter().map(|operand| operand.map(|value| self.resolve(value))).collect();
+        let mut operands: Vec<Option<Value>> =
+            inputs.iter().map(|operand| operand.map(|value| self.resolve(value))).collect();
         if self.stated.far_reads[node].is_some() {
             // The constant itself, even if a near copy of it is there.
             operands[0] = inputs[0];
@@ -209,7 +216,8 @@ impl Realizer<'_, '_> {
         let module = self.writer.module();
         let data = module.node(node).clone();
         let again = self.times[node] - 1;
-        let name = if data.name.is_empty() { String::new() } else { format!("{}.recompute{again}", data.name) };
+        let name =
+            if data.name.is_empty() { String::new() } else { format!("{}.recompute{again}", data.name) };
         let results: Vec<Option<(String, ValueType)>> = data
             .outputs
             .iter()
@@ -270,14 +278,18 @@ impl Realizer<'_, '_> {
 
     /// Returns the attribute of a fetch that names the space of the constant.
     fn from(&self) -> Attributes {
-        let from = self.stated.weights.iter().map(|space| Attribute::String(space.as_bytes().to_vec().into()));
+        let from =
+            self.stated.weights.iter().map(|space| Attribute::String(space.as_bytes().to_vec().into()));
         from.map(|space| ("from".to_owned(), space)).collect()
     }
 
     /// Turns a node that reads some positions of a farther constant into the fetch of them.
     fn fetch_some(&mut self, node: Node) {
         let data = self.module().node(node).clone();
-        let Some(operator) = fetched_by(&data.operator).filter(|_| self.stated.far_reads[node].is_some()) else { return };
+        let Some(operator) = fetched_by(&data.operator).filter(|_| self.stated.far_reads[node].is_some())
+        else {
+            return;
+        };
         let attributes = [data.attributes, self.from()].concat();
         self.writer.maker().redefine(node, operator, data.inputs, attributes);
     }
@@ -286,7 +298,8 @@ impl Realizer<'_, '_> {
     fn part_again(&mut self, node: Node, value: Value) -> Option<Value> {
         let (data, original) = (self.module().node(node).clone(), self.module().value(value).clone());
         let name = numbered(&mut self.names, &original.name, "near", 1);
-        let new = memc_edit::node(super::INFO.name, data.operator, data.inputs, data.attributes).named(name.clone());
+        let new = memc_edit::node(super::INFO.name, data.operator, data.inputs, data.attributes)
+            .named(name.clone());
         let node = self.writer.maker().insert(None, new, &[Some((name, original.ty))]);
         self.order.push(node);
         let result = self.writer.maker().result(node);
@@ -305,7 +318,8 @@ impl Realizer<'_, '_> {
         let data = self.module().value(original).clone();
         let name = numbered(&mut self.names, &data.name, suffix, 1);
         let operator = Operator { domain: MEMORY.into(), ..Operator::onnx(operator, 1) };
-        let new = memc_edit::node(super::INFO.name, operator, vec![Some(operand)], attributes).named(name.clone());
+        let new =
+            memc_edit::node(super::INFO.name, operator, vec![Some(operand)], attributes).named(name.clone());
         let node = self.writer.maker().insert(None, new, &[Some((name, data.ty))]);
         self.order.push(node);
         let result = self.writer.maker().result(node);

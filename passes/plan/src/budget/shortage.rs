@@ -29,12 +29,14 @@ pub(crate) fn shortage(
     let full = (0..levels.len()).max_by_key(|step| (levels[*step], std::cmp::Reverse(*step))).unwrap_or(0);
     let step = Step(full as u32);
     // List the values that are live there, largest first.
-    let mut there: Vec<_> = buffers.iter().filter(|buffer| buffer.range.start <= step && step < buffer.range.end).collect();
+    let mut there: Vec<_> =
+        buffers.iter().filter(|buffer| buffer.range.start <= step && step < buffer.range.end).collect();
     there.sort_by_key(|buffer| (std::cmp::Reverse(buffer.bytes), buffer.owner));
     let node = placed.graph(placed.main()).nodes.get(full).copied();
     let mut parts = parts(&placed, &there, node);
     parts.total = levels.get(full).copied().unwrap_or_default();
-    let alive = there.iter().take(SHOWN).map(|buffer| (placed.value(buffer.owner).name.clone(), buffer.bytes));
+    let alive =
+        there.iter().take(SHOWN).map(|buffer| (placed.value(buffer.owner).name.clone(), buffer.bytes));
     Ok(Shortage {
         only_whole: false,
         space: ctx.options.space.name.clone(),
@@ -58,8 +60,10 @@ pub(crate) fn shortage(
 fn parts(module: &Module, there: &[&Buffer], node: Option<Node>) -> StepBytes {
     let main = module.graph(module.main());
     let updates: BTreeSet<Value> = candidates(module).into_iter().collect();
-    let own: BTreeSet<Value> =
-        node.iter().flat_map(|node| module.reads(*node).into_iter().chain(module.node(*node).results())).collect();
+    let own: BTreeSet<Value> = node
+        .iter()
+        .flat_map(|node| module.reads(*node).into_iter().chain(module.node(*node).results()))
+        .collect();
     let mut parts = StepBytes::default();
     for buffer in there {
         let has = |set: &dyn Fn(&Value) -> bool| buffer.members.iter().any(set);
@@ -113,7 +117,10 @@ fn reasons(stated: &Stated) -> Vec<String> {
     let line = |bytes: u64, why: &str| (bytes > 0).then(|| format!("{}: {why}", Bytes(bytes)));
     let lines = [
         line(kept, "graph outputs, which stay until the end of the run"),
-        line(fixed, "results of operators that may run only once (random, stateful, with bodies, or unknown)"),
+        line(
+            fixed,
+            "results of operators that may run only once (random, stateful, with bodies, or unknown)",
+        ),
     ];
     lines.into_iter().flatten().collect()
 }

@@ -105,7 +105,8 @@ pub(crate) fn fetchable(module: &Module, options: &Options) -> Vec<Value> {
     for value in module.values().keys() {
         let (owner, _) = module.plan.owner(value);
         let is_view = module.producer(value).is_none_or(|node| statement.is_view[node]);
-        if !is_view || statement.is_captured[value] || statement.is_written[owner] || outputs.contains(&value) {
+        if !is_view || statement.is_captured[value] || statement.is_written[owner] || outputs.contains(&value)
+        {
             is_fixed.set(owner, true);
         }
     }
@@ -117,8 +118,10 @@ pub(crate) fn fetchable(module: &Module, options: &Options) -> Vec<Value> {
         is_read.set(module.plan.owner(value).0, true);
     }
     let is_fetchable = |value: &Value| {
-        let is_initializer = classes[*value] == Some(StorageClass::Constant) && module.producer(*value).is_none();
-        let is_owner = module.plan.alias[*value].is_none() && module.size(*value).is_some_and(|size| size > Bytes(0));
+        let is_initializer =
+            classes[*value] == Some(StorageClass::Constant) && module.producer(*value).is_none();
+        let is_owner =
+            module.plan.alias[*value].is_none() && module.size(*value).is_some_and(|size| size > Bytes(0));
         is_initializer && is_owner && is_read[*value] && !is_fixed[*value]
     };
     let mut found: Vec<Value> = module.values().keys().filter(is_fetchable).collect();
@@ -163,7 +166,8 @@ impl<'a> Statement<'a> {
             }
         }
         let (is_view, fetched, far) = (SecondaryMap::default(), BTreeSet::new(), Far::default());
-        let mut statement = Self { module, options, groups, group_of, is_view, is_written, is_captured, fetched, far };
+        let mut statement =
+            Self { module, options, groups, group_of, is_view, is_written, is_captured, fetched, far };
         statement.find_views();
         statement
     }
@@ -172,7 +176,8 @@ impl<'a> Statement<'a> {
     fn add_constants(&mut self, fetched: &[Value]) {
         self.fetched = fetched.iter().copied().collect();
         self.far = Far::of(self.module, self.options, &self.fetched);
-        let mut members: BTreeMap<Value, Vec<Value>> = self.far.whole.iter().map(|value| (*value, Vec::new())).collect();
+        let mut members: BTreeMap<Value, Vec<Value>> =
+            self.far.whole.iter().map(|value| (*value, Vec::new())).collect();
         for value in self.module.values().keys() {
             if let Some(list) = members.get_mut(&self.module.plan.owner(value).0) {
                 list.push(value);
@@ -183,7 +188,12 @@ impl<'a> Statement<'a> {
             let index = self.groups.len() as u32;
             members.iter().for_each(|member| self.group_of.set(*member, Some(index)));
             let bytes = self.module.size(owner).unwrap_or_default();
-            self.groups.push(Buffer { owner, bytes, range: LiveRange { start: Step(0), end: Step(steps) }, members });
+            self.groups.push(Buffer {
+                owner,
+                bytes,
+                range: LiveRange { start: Step(0), end: Step(steps) },
+                members,
+            });
         }
     }
 
@@ -207,7 +217,8 @@ impl<'a> Statement<'a> {
     /// Marks the nodes that cost nothing and may be recomputed at each reader.
     fn find_views(&mut self) {
         let uses = memc_ir::uses(self.module);
-        let outputs: BTreeSet<Value> = self.module.graph(self.module.main()).outputs.iter().copied().collect();
+        let outputs: BTreeSet<Value> =
+            self.module.graph(self.module.main()).outputs.iter().copied().collect();
         let mut depth: SecondaryMap<Node, u32> = SecondaryMap::default();
         for node in &self.module.graph(self.module.main()).nodes {
             let Some(result) = self.plain_view(*node) else { continue };
@@ -216,7 +227,8 @@ impl<'a> Statement<'a> {
                 continue;
             }
             let below = self.module.node(*node).operands().filter_map(|value| self.module.producer(value));
-            let height = below.filter(|below| self.is_view[*below]).map(|below| depth[below] + 1).max().unwrap_or(0);
+            let height =
+                below.filter(|below| self.is_view[*below]).map(|below| depth[below] + 1).max().unwrap_or(0);
             if height < MAX_DEPTH {
                 depth.set(*node, height);
                 self.is_view.set(*node, true);
@@ -265,7 +277,10 @@ impl<'a> Statement<'a> {
             run_of.set(*node, Some(index));
             nodes.push(*node);
             let reads = self.reads(*node);
-            for maker in reads.iter().filter_map(|value| run_of[self.module.producer(self.groups[*value as usize].owner)?]) {
+            for maker in reads
+                .iter()
+                .filter_map(|value| run_of[self.module.producer(self.groups[*value as usize].owner)?])
+            {
                 earlier.remove(&maker);
             }
             let writes = self.writes(*node);
@@ -320,7 +335,9 @@ impl<'a> Statement<'a> {
     /// spaces.
     fn connect(&self, problem: &mut budget::Problem) -> (u64, Vec<String>) {
         let target = &self.options.cost.target;
-        let is_source = |far: usize| !self.fetched.is_empty() && self.options.weights.as_ref() == Some(&target.spaces[far].name);
+        let is_source = |far: usize| {
+            !self.fetched.is_empty() && self.options.weights.as_ref() == Some(&target.spaces[far].name)
+        };
         let ways = |far: usize| {
             let back = target.link(far, 0)?;
             let out = target.link(0, far);
@@ -328,7 +345,9 @@ impl<'a> Statement<'a> {
         };
         let linked: Vec<_> = (1..target.spaces.len()).filter_map(ways).collect();
         // Choose a time unit that keeps rates precise.
-        let rates = linked.iter().flat_map(|(_, out, back)| out.iter().chain([back]).map(|link| link.bytes_per_second));
+        let rates = linked
+            .iter()
+            .flat_map(|(_, out, back)| out.iter().chain([back]).map(|link| link.bytes_per_second));
         let slowest = rates.fold(f64::INFINITY, f64::min) / 1e9;
         let mut unit = 1u64;
         while !linked.is_empty() && slowest * (unit as f64) < RATE_PARTS && unit < 1_000_000 {
@@ -346,7 +365,8 @@ impl<'a> Statement<'a> {
             let room = capacity.into_iter().flatten().map(|bytes| bytes.0).min();
             // The constants there do not count against stored values; without a way to store, the space
             // only has room for the constants.
-            let room = if out.is_some() { room.map(|room| room.saturating_add(constants)) } else { Some(constants) };
+            let room =
+                if out.is_some() { room.map(|room| room.saturating_add(constants)) } else { Some(constants) };
             problem.spaces.push(budget::Space { capacity: room });
             problem.links.push(budget::Link {
                 space,
@@ -381,7 +401,8 @@ impl<'a> Statement<'a> {
         }
         let uses = memc_ir::uses(self.module);
         let border = if encode.lossy.is_empty() { None } else { forward(self.module) };
-        let last: Vec<u32> = border.iter().flat_map(|border| &border.last).filter_map(|node| run_of[*node]).collect();
+        let last: Vec<u32> =
+            border.iter().flat_map(|border| &border.last).filter_map(|node| run_of[*node]).collect();
         let stores = problem.values.iter().any(|value| value.movable);
         let mut scratch = None;
         let (mut coded, mut optional) = (Vec::new(), Vec::new());
@@ -403,10 +424,15 @@ impl<'a> Statement<'a> {
                 if others.contains(&index) {
                     continue;
                 }
-                let [encoding, decoding] = recipe.costs(scratch.get_or_insert_with(|| self.module.clone()), self.options, owner);
+                let [encoding, decoding] =
+                    recipe.costs(scratch.get_or_insert_with(|| self.module.clone()), self.options, owner);
                 let codes: Vec<u32> = (problem.values.len() as u32..).take(recipe.codes().count()).collect();
                 let sizes = recipe.codes().map(|ty| self.options.aligned(ty.size().unwrap_or_default()).0);
-                problem.values.extend(sizes.map(|size| budget::Value { size, movable: stores, ..budget::Value::default() }));
+                problem.values.extend(sizes.map(|size| budget::Value {
+                    size,
+                    movable: stores,
+                    ..budget::Value::default()
+                }));
                 let run = |reads: &[u32], writes: &[u32], way: Way| budget::Run {
                     reads: reads.to_vec(),
                     writes: writes.to_vec(),
@@ -461,7 +487,8 @@ impl<'a> Statement<'a> {
         if self.options.profile.holds_unread_results {
             let uses = memc_ir::uses(self.module);
             for (group, value) in self.groups.iter().zip(values) {
-                let is_held = |member: &Value| self.module.producer(*member).is_some() && uses[*member].is_empty();
+                let is_held =
+                    |member: &Value| self.module.producer(*member).is_some() && uses[*member].is_empty();
                 value.kept |= group.members.iter().any(is_held);
             }
         }
@@ -493,7 +520,9 @@ impl<'a> Statement<'a> {
 
     /// Returns the buffers whose owner is a result of the node.
     fn writes(&self, node: Node) -> Vec<u32> {
-        let owned = |result: Value| self.group_of[result].filter(|group| self.groups[*group as usize].owner == result);
+        let owned = |result: Value| {
+            self.group_of[result].filter(|group| self.groups[*group as usize].owner == result)
+        };
         self.module.node(node).results().filter_map(owned).collect()
     }
 
@@ -504,10 +533,15 @@ impl<'a> Statement<'a> {
             return Vec::new();
         }
         let operands = self.options.profile.may_overwrite(&Typed::of(self.module, node));
-        let under = operands.into_iter().filter_map(|position| self.group_of[data.inputs.get(position).copied().flatten()?]);
+        let under = operands
+            .into_iter()
+            .filter_map(|position| self.group_of[data.inputs.get(position).copied().flatten()?]);
         let fits = |under: &u32| {
             let (below, above) = (&self.groups[*under as usize], &self.groups[over as usize]);
-            *under != over && below.bytes == above.bytes && !values[*under as usize].kept && reads.contains(under)
+            *under != over
+                && below.bytes == above.bytes
+                && !values[*under as usize].kept
+                && reads.contains(under)
         };
         let found: BTreeSet<u32> = under.filter(fits).collect();
         found.into_iter().collect()
@@ -533,7 +567,8 @@ pub(crate) fn has_only_plain_views(module: &Module) -> bool {
     module.values().keys().all(|value| {
         module.plan.alias[value].is_none_or(|alias| {
             let node = module.producer(value).map(|node| module.node(node));
-            let shows = node.is_some_and(|node| node.inputs.contains(&Some(alias.of)) && node.results().count() == 1);
+            let shows =
+                node.is_some_and(|node| node.inputs.contains(&Some(alias.of)) && node.results().count() == 1);
             alias.kind == AliasKind::View && shows
         })
     })

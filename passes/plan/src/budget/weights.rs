@@ -75,13 +75,17 @@ struct Choice {
 /// room, and the longest prefix that leaves room for the reads of one step.
 fn choices(module: &Module, ctx: &PassContext<'_>, order: &[Value], rest: u64) -> Vec<Choice> {
     let sizes = sizes(module, order);
-    let choice = |stay: usize| Choice { fetched: order[stay..].to_vec(), room: rest.saturating_sub(sum(&sizes[..stay])) };
+    let choice = |stay: usize| Choice {
+        fetched: order[stay..].to_vec(),
+        room: rest.saturating_sub(sum(&sizes[..stay])),
+    };
     let mut counts = prefixes(&sizes, rest, ctx.options.tuning.weights.shares.max(1));
     // The room shrinks with each near constant while the need of the largest step does not grow, so
     // bisection finds the maximum.
     let fits = |stay: usize| {
         let choice = choice(stay);
-        sum(&sizes[..stay]) <= rest && working_set(&state(module, ctx.options, &choice.fetched).problem) <= choice.room
+        sum(&sizes[..stay]) <= rest
+            && working_set(&state(module, ctx.options, &choice.fetched).problem) <= choice.room
     };
     let (mut most, mut too_many) = (0, order.len() + 1);
     while too_many - most > 1 {

@@ -77,8 +77,10 @@ fn round(
     };
     let all = fragments(module, &setting.limits, shift, &|constant| ctx.bytes_of(constant));
     let mut met = BTreeSet::new();
-    let new: Vec<&Fragment> =
-        all.iter().filter(|fragment| !known.contains_key(&fragment.key) && met.insert(fragment.key.as_str())).collect();
+    let new: Vec<&Fragment> = all
+        .iter()
+        .filter(|fragment| !known.contains_key(&fragment.key) && met.insert(fragment.key.as_str()))
+        .collect();
     let (remembered, given) = (ctx.memo.kept::<Found>(), &*module);
     let found = options.threads.each(&new, |fragment| {
         let found = || candidates(given, fragment, &setting, &|module| alone(module, options));
@@ -110,7 +112,8 @@ fn may_be_empty(module: &Module) -> bool {
 
 /// Returns whether the bytes of all weights can be read.
 fn weights_are_readable(module: &Module, ctx: &PassContext<'_>) -> bool {
-    let constants = module.graph(module.main()).constants.iter().filter_map(|value| module.constant_of(*value));
+    let constants =
+        module.graph(module.main()).constants.iter().filter_map(|value| module.constant_of(*value));
     constants.into_iter().all(|constant| ctx.bytes_of(module.constant(constant)).is_some())
 }
 
@@ -120,7 +123,9 @@ fn forms<'w>(fragments: &'w [Fragment], known: &'w BTreeMap<String, Arc<[Candida
     let mut place: BTreeMap<&str, usize> = BTreeMap::new();
     let mut forms: Vec<Form<'w>> = Vec::new();
     for fragment in fragments {
-        let Some(candidates) = known.get(&fragment.key).filter(|candidates| candidates.len() > 1) else { continue };
+        let Some(candidates) = known.get(&fragment.key).filter(|candidates| candidates.len() > 1) else {
+            continue;
+        };
         let at = *place.entry(&fragment.key).or_insert(forms.len());
         if at == forms.len() {
             forms.push(Form { fragments: Vec::new(), candidates });

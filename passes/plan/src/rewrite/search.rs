@@ -32,11 +32,14 @@ impl Form<'_> {
     /// Returns the fastest candidate whose peak is at most `level`, or the leanest if none is.
     fn within(&self, level: Bytes) -> usize {
         let fits = (0..self.candidates.len()).filter(|number| self.candidates[*number].measure.peak <= level);
-        fits.min_by_key(|number| (self.nanos(*number), self.candidates[*number].measure.peak)).unwrap_or_else(|| self.leanest())
+        fits.min_by_key(|number| (self.nanos(*number), self.candidates[*number].measure.peak))
+            .unwrap_or_else(|| self.leanest())
     }
     /// Returns the candidate with the lowest peak; of equals the fastest.
     fn leanest(&self) -> usize {
-        (0..self.candidates.len()).min_by_key(|number| (self.candidates[*number].measure.peak, self.nanos(*number))).unwrap_or(0)
+        (0..self.candidates.len())
+            .min_by_key(|number| (self.candidates[*number].measure.peak, self.nanos(*number)))
+            .unwrap_or(0)
     }
 }
 
@@ -44,7 +47,9 @@ impl Form<'_> {
 pub(super) fn chosen<'f>(forms: &'f [Form<'_>], choice: &[usize]) -> Vec<(&'f Fragment, &'f Replacement)> {
     let mut found = Vec::new();
     for (form, number) in forms.iter().zip(choice) {
-        if let Some(replacement) = form.candidates.get(*number).and_then(|candidate| candidate.replacement.as_ref()) {
+        if let Some(replacement) =
+            form.candidates.get(*number).and_then(|candidate| candidate.replacement.as_ref())
+        {
             found.extend(form.fragments.iter().map(|fragment| (*fragment, replacement)));
         }
     }
@@ -78,7 +83,12 @@ pub(super) struct Search<'s, 'w> {
 
 /// Returns the best choice found for all forms, as candidate numbers; all zero if no choice is better
 /// than the input module. The first search sets the goal and with it the price of memory.
-pub(super) fn best(module: &Module, ctx: &PassContext<'_>, forms: &[Form<'_>], goal: &mut Option<Goal>) -> Vec<usize> {
+pub(super) fn best(
+    module: &Module,
+    ctx: &PassContext<'_>,
+    forms: &[Form<'_>],
+    goal: &mut Option<Goal>,
+) -> Vec<usize> {
     let options = ctx.options;
     let nodes = module.graph(module.main()).nodes.len().max(1);
     let tuning = &options.tuning.rewrite;
@@ -86,9 +96,11 @@ pub(super) fn best(module: &Module, ctx: &PassContext<'_>, forms: &[Form<'_>], g
     let trials = (tuning.trial_nodes / nodes).clamp(fewest.min(most_trials), most_trials);
     let given = vec![0; forms.len()];
     let Some(judged) = judge(module.clone(), options, 0) else { return given };
-    let goal = *goal.get_or_insert_with(|| Goal::of_run(&ctx.settings, options, Bytes(judged.peak), judged.nanos));
+    let goal =
+        *goal.get_or_insert_with(|| Goal::of_run(&ctx.settings, options, Bytes(judged.peak), judged.nanos));
     let most = judged.peak.max(goal.limit().unwrap_or_default().0);
-    let mut search = Search { options, forms, goal, module: module.clone(), longest: judged.nanos, most, trials };
+    let mut search =
+        Search { options, forms, goal, module: module.clone(), longest: judged.nanos, most, trials };
     search.follow(&judged.module);
     let base = State { choice: given, score: search.score(&judged), judged };
     search.improve(base).choice
@@ -133,7 +145,8 @@ impl Search<'_, '_> {
         let own = |form: &Form<'_>, number: usize| form.candidates[number].measure.peak;
         let peaks: BTreeSet<Bytes> =
             self.forms.iter().flat_map(|form| form.candidates.iter().map(|one| one.measure.peak)).collect();
-        let within = |level: Bytes| -> Vec<usize> { self.forms.iter().map(|form| form.within(level)).collect() };
+        let within =
+            |level: Bytes| -> Vec<usize> { self.forms.iter().map(|form| form.within(level)).collect() };
         let promise = |choice: &Vec<usize>| {
             let chosen = || self.forms.iter().zip(choice);
             let nanos: i128 = chosen().map(|(form, number)| form.nanos(*number)).sum();
@@ -143,7 +156,8 @@ impl Search<'_, '_> {
         let mut between: Vec<Vec<usize>> = peaks.into_iter().map(within).collect();
         between.dedup();
         between.sort_by_key(promise);
-        let ends = [self.forms.iter().map(Form::fastest).collect(), self.forms.iter().map(Form::leanest).collect()];
+        let ends =
+            [self.forms.iter().map(Form::fastest).collect(), self.forms.iter().map(Form::leanest).collect()];
         between.retain(|choice| !ends.contains(choice));
         between.truncate(self.trials / 3);
         ends.into_iter().chain(between).collect()
@@ -169,7 +183,9 @@ impl Search<'_, '_> {
             }
             choices.dedup();
             let better = choices.into_iter().filter(|choice| *choice != state.choice);
-            let found = better.filter_map(|choice| self.state(choice, self.limit())).find(|found| found.score < state.score);
+            let found = better
+                .filter_map(|choice| self.state(choice, self.limit()))
+                .find(|found| found.score < state.score);
             match found {
                 Some(found) => state = found,
                 None => return state,
@@ -197,7 +213,8 @@ impl Search<'_, '_> {
     /// Judges a choice; `None` if the choice is too slow or no trials are left. The judge stops at the
     /// first order within `enough` bytes.
     fn state(&mut self, choice: Vec<usize>, enough: u64) -> Option<State> {
-        let change: i128 = self.forms.iter().zip(&choice).map(|(form, number)| form.nanos(*number) - form.nanos(0)).sum();
+        let change: i128 =
+            self.forms.iter().zip(&choice).map(|(form, number)| form.nanos(*number) - form.nanos(0)).sum();
         // Forms were measured by themselves; only the judge sees how they overlap.
         if change > 0 || self.trials == 0 {
             return None;
@@ -206,7 +223,11 @@ impl Search<'_, '_> {
         let mut module = self.module.clone();
         apply(&mut module, &chosen(self.forms, &choice));
         let judged = judge(module, self.options, enough)?;
-        (judged.nanos <= self.longest && judged.peak <= self.most).then(|| State { choice, score: self.score(&judged), judged })
+        (judged.nanos <= self.longest && judged.peak <= self.most).then(|| State {
+            choice,
+            score: self.score(&judged),
+            judged,
+        })
     }
 
     fn score(&self, judged: &Judged) -> Score {
@@ -221,7 +242,8 @@ impl Search<'_, '_> {
     fn at_peak(&self, state: &State) -> BTreeSet<usize> {
         let module = &state.judged.module;
         let nodes = &module.graph(module.main()).nodes;
-        let steps: Vec<usize> = (0..nodes.len()).filter(|step| state.judged.profile[*step] == state.judged.peak).collect();
+        let steps: Vec<usize> =
+            (0..nodes.len()).filter(|step| state.judged.profile[*step] == state.judged.peak).collect();
         let mut last: SecondaryMap<Value, usize> = SecondaryMap::default();
         for (step, node) in nodes.iter().enumerate() {
             module.reads(*node).into_iter().for_each(|value| last.set(value, step));
@@ -255,7 +277,8 @@ impl Search<'_, '_> {
         }
         // Backwards, readers come before their operands.
         for node in module.graph(module.main()).nodes.iter().rev() {
-            let form = of_node[*node].or_else(|| module.node(*node).results().find_map(|value| of_value[value]));
+            let form =
+                of_node[*node].or_else(|| module.node(*node).results().find_map(|value| of_value[value]));
             let own = is_made_by(module, *node, NAME);
             of_node.set(*node, form);
             for value in module.reads(*node) {

@@ -178,7 +178,8 @@ impl<'s> Candidates<'s> {
             Lie::Equal => equal_parts(extent).collect(),
             Lie::Overlapping => self.unequal_parts(seed.value, seed.axis, extent).collect(),
             Lie::Joined => {
-                let operands = self.ground.joined(seed.value).map_or(0, |(_, borders)| borders.len() as u64 - 1);
+                let operands =
+                    self.ground.joined(seed.value).map_or(0, |(_, borders)| borders.len() as u64 - 1);
                 joined_parts(operands).collect()
             }
         };
@@ -195,8 +196,11 @@ impl<'s> Candidates<'s> {
         }
         let operator = &self.levels.module.node(self.levels.node(step)).operator;
         let large = self.levels.live(step).iter().take(self.tuning.seeds);
-        let likeness =
-            (self.levels.profile[step], operator.name.to_string(), large.map(|value| self.levels.dims(*value)).collect());
+        let likeness = (
+            self.levels.profile[step],
+            operator.name.to_string(),
+            large.map(|value| self.levels.dims(*value)).collect(),
+        );
         let fresh = self.named.len() as u32;
         let name = *self.named.entry(likeness).or_insert(fresh);
         self.likenesses[step] = Some(name);
@@ -207,14 +211,18 @@ impl<'s> Candidates<'s> {
     fn seeds_at(&self, step: usize) -> Vec<(Kind, Seed)> {
         let mut seeds = Vec::new();
         for (value, axis, extent) in self.axes(step) {
-            let (equal, unequal) = (equal_parts(extent).next(), self.unequal_parts(value, axis, extent).next());
-            for (kind, lie, parts) in [(Kind::Equal, Lie::Equal, equal), (Kind::Unequal, Lie::Overlapping, unequal)] {
+            let (equal, unequal) =
+                (equal_parts(extent).next(), self.unequal_parts(value, axis, extent).next());
+            for (kind, lie, parts) in
+                [(Kind::Equal, Lie::Equal, equal), (Kind::Unequal, Lie::Overlapping, unequal)]
+            {
                 let Some(parts) = parts else { continue };
                 let small = self.tuning.small.map(|part| part.of(self.peak));
                 seeds.extend(small.map(|small| (kind, Seed { small, ..self.seed(value, axis, parts, lie) })));
             }
             let private = equal.filter(|_| self.ends_at_readers && self.ground.is_private(value));
-            let private = private.map(|parts| Seed { private: true, ..self.seed(value, axis, parts, Lie::Equal) });
+            let private =
+                private.map(|parts| Seed { private: true, ..self.seed(value, axis, parts, Lie::Equal) });
             seeds.extend(private.map(|seed| (Kind::Private, seed)));
         }
         seeds.extend(self.between_waists(step).into_iter().map(|seed| (Kind::BetweenWaists, seed)));
@@ -226,7 +234,15 @@ impl<'s> Candidates<'s> {
 
     /// Makes a seed whose region may begin and end anywhere, and grows to the smallest values.
     fn seed(&self, value: Value, axis: usize, parts: u64, lie: Lie) -> Seed {
-        Seed { value, axis, parts, lie, small: self.tuning.small[0].of(self.peak), private: false, steps: ANYWHERE }
+        Seed {
+            value,
+            axis,
+            parts,
+            lie,
+            small: self.tuning.small[0].of(self.peak),
+            private: false,
+            steps: ANYWHERE,
+        }
     }
 
     /// Returns the numbers of unequal parts of an axis, the most telling one first: for rows of images,
@@ -241,17 +257,24 @@ impl<'s> Candidates<'s> {
     /// Makes the seeds of rows whose regions begin and end at narrow borders around a step.
     fn between_waists(&self, step: usize) -> Vec<Seed> {
         let Some(waists) = &self.waists else { return Vec::new() };
-        let numbers = |(value, axis, extent)| self.unequal_parts(value, axis, extent).map(move |parts| (value, parts)).collect();
+        let numbers = |(value, axis, extent)| {
+            self.unequal_parts(value, axis, extent).map(move |parts| (value, parts)).collect()
+        };
         let rows = self.axes(step).into_iter().filter(|(_, axis, _)| *axis == ROWS).map(numbers);
-        let seeds: Vec<(Value, u64)> = rows.into_iter().find(|numbers: &Vec<_>| !numbers.is_empty()).unwrap_or_default();
+        let seeds: Vec<(Value, u64)> =
+            rows.into_iter().find(|numbers: &Vec<_>| !numbers.is_empty()).unwrap_or_default();
         let seeds = seeds.into_iter().filter(|(_, parts)| FEW_AND_MANY.contains(parts)).collect::<Vec<_>>();
         if seeds.is_empty() {
             return Vec::new();
         }
         let (firsts, lasts) = (waists.firsts(step), waists.lasts(step));
         let windows = firsts.iter().flat_map(|first| lasts.iter().map(move |last| (*first, *last)));
-        let seeded =
-            |steps| seeds.iter().map(move |(value, parts)| Seed { steps, ..self.seed(*value, ROWS, *parts, Lie::Overlapping) });
+        let seeded = |steps| {
+            seeds.iter().map(move |(value, parts)| Seed {
+                steps,
+                ..self.seed(*value, ROWS, *parts, Lie::Overlapping)
+            })
+        };
         windows.flat_map(seeded).collect()
     }
 
@@ -261,7 +284,9 @@ impl<'s> Candidates<'s> {
         let joins: BTreeSet<Value> = large.filter_map(|value| self.ground.behind_join(*value)).collect();
         let seeded = |value| {
             let (axis, borders) = self.ground.joined(value)?;
-            joined_parts(borders.len() as u64 - 1).last().map(|parts| self.seed(value, axis, parts, Lie::Joined))
+            joined_parts(borders.len() as u64 - 1)
+                .last()
+                .map(|parts| self.seed(value, axis, parts, Lie::Joined))
         };
         joins.into_iter().filter_map(seeded).collect()
     }
@@ -269,7 +294,9 @@ impl<'s> Candidates<'s> {
     /// Returns the axes and extents of the largest values at a step.
     fn axes(&self, step: usize) -> Vec<(Value, usize, u64)> {
         let large = self.levels.live(step).iter().take(self.tuning.seeds);
-        let axes = |value| self.levels.dims(value).into_iter().enumerate().map(move |(axis, extent)| (value, axis, extent));
+        let axes = |value| {
+            self.levels.dims(value).into_iter().enumerate().map(move |(axis, extent)| (value, axis, extent))
+        };
         large.copied().flat_map(axes).collect()
     }
 
@@ -285,22 +312,29 @@ impl<'s> Candidates<'s> {
     fn nanos(&self, region: &Region) -> u64 {
         let cut: Vec<Value> = region.cut().collect();
         let joins = region.made.values().filter(|needed| **needed).count() as u64;
-        let calls = (region.nodes.len() + cut.len()) as u64 * region.parts - region.nodes.len() as u64 + joins;
+        let calls =
+            (region.nodes.len() + cut.len()) as u64 * region.parts - region.nodes.len() as u64 + joins;
         let again = |node: &Node| match region.divided.nodes.get(node) {
-            Some(pieces) if pieces.operands.first() == Some(&Piece::Whole) => self.cost.gathering(self.levels.module, *node).0,
+            Some(pieces) if pieces.operands.first() == Some(&Piece::Whole) => {
+                self.cost.gathering(self.levels.module, *node).0
+            }
             _ => 0.0,
         };
         // A removed Concat does not run.
-        let joining = region.opened.map_or(0.0, |(step, _)| self.cost.nanos(self.levels.module, self.levels.node(step)).0);
+        let joining = region
+            .opened
+            .map_or(0.0, |(step, _)| self.cost.nanos(self.levels.module, self.levels.node(step)).0);
         let gathered: f64 = region.nodes.values().map(again).sum();
         let module = self.levels.module;
-        let again = |node: &Node| self.cost.nanos(module, *node).0 * (region.times(module, *node) - 1.0).max(0.0);
+        let again =
+            |node: &Node| self.cost.nanos(module, *node).0 * (region.times(module, *node) - 1.0).max(0.0);
         let repeated: f64 = region.nodes.values().map(again).sum();
         // A sliced share is read and written.
         let machine = &self.cost.target.machine;
         let copied: u64 = cut.into_iter().map(|value| 2 * self.ground.bytes(value)).sum();
         let copying = copied as f64 * 1e9 / machine.bytes_per_second;
-        let more = calls as f64 * machine.overhead.0 + gathered * (region.parts - 1) as f64 + repeated + copying;
+        let more =
+            calls as f64 * machine.overhead.0 + gathered * (region.parts - 1) as f64 + repeated + copying;
         (more - joining).max(0.0).round() as u64
     }
 

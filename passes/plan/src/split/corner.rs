@@ -11,7 +11,12 @@ use memc_passes::parts::{Divided, Probes, Shares, Spans, Unrounded, are_multiple
 /// Returns a copy of a module at the largest extents of its domain; `None` if its extents are known.
 pub(super) fn at_largest(module: &Module) -> Option<Module> {
     let has_symbols = || module.values().keys().any(|value| has_symbol(module, value));
-    let point = module.domain().probes().into_iter().next().filter(|_| !module.domain().is_empty() && has_symbols())?;
+    let point = module
+        .domain()
+        .probes()
+        .into_iter()
+        .next()
+        .filter(|_| !module.domain().is_empty() && has_symbols())?;
     Some(module.at(&point))
 }
 
@@ -37,7 +42,9 @@ impl Least {
         let ranges = &module.domain().ranges;
         let least = |dim: &Dim| match dim {
             Dim::Known(_) => None,
-            Dim::Symbolic(expr) => Some(expr.lower_bound(ranges).and_then(|least| u64::try_from(least).ok()).unwrap_or(0)),
+            Dim::Symbolic(expr) => {
+                Some(expr.lower_bound(ranges).and_then(|least| u64::try_from(least).ok()).unwrap_or(0))
+            }
             Dim::AtMost(_) | Dim::Within(_) | Dim::Unknown => Some(0),
         };
         let mut axes: SecondaryMap<Value, Vec<Option<u64>>> = SecondaryMap::default();
@@ -69,7 +76,12 @@ pub(super) struct Prover<'m> {
 impl<'m> Prover<'m> {
     /// Collects the facts of the module with symbols. Linear in values and nodes.
     pub(super) fn of(module: &'m Module, options: &'m Options) -> Self {
-        Self { module, options, probes: Probes::of(module), unrounded: Unrounded::of(module, options.profile) }
+        Self {
+            module,
+            options,
+            probes: Probes::of(module),
+            unrounded: Unrounded::of(module, options.profile),
+        }
     }
 
     /// Returns the region with positions that hold for all extents, in fewer parts if the image is too small
@@ -82,7 +94,9 @@ impl<'m> Prover<'m> {
     /// Returns the region along axes of equal extents.
     fn along(&self, region: &Region, most: u64) -> Option<Region> {
         let nodes: Vec<Node> = region.nodes.values().copied().collect();
-        let is_fixed = nodes.iter().all(|node| region.divided.nodes.get(node).is_some_and(|pieces| self.is_fixed(*node, pieces)));
+        let is_fixed = nodes
+            .iter()
+            .all(|node| region.divided.nodes.get(node).is_some_and(|pieces| self.is_fixed(*node, pieces)));
         let (kind, is_moving) = match (&region.divided.spans, &region.divided.shares) {
             (None, Shares::Even(parts)) if is_fixed => (Kind::Equal(*parts), false),
             (None, Shares::Between(borders)) if is_fixed => (Kind::Of(*borders.last()?), false),
@@ -100,10 +114,13 @@ impl<'m> Prover<'m> {
             return None;
         }
         if is_moving {
-            let all: Vec<(Node, &Pieces)> = nodes.iter().filter_map(|node| Some((*node, divided.nodes.get(node)?))).collect();
+            let all: Vec<(Node, &Pieces)> =
+                nodes.iter().filter_map(|node| Some((*node, divided.nodes.get(node)?))).collect();
             let needed = |value: Value| region.made.get(&value) == Some(&true);
             let profile = self.options.profile;
-            let spans = |parts: u64| Some((parts, Spans::of(self.module, profile, &all, &Shares::Even(parts), needed)?));
+            let spans = |parts: u64| {
+                Some((parts, Spans::of(self.module, profile, &all, &Shares::Even(parts), needed)?))
+            };
             let (parts, spans) = (2..=region.parts.min(most)).rev().find_map(spans)?;
             (divided.shares, divided.spans) = (Shares::Even(parts), Some(spans));
         }
@@ -125,10 +142,14 @@ impl<'m> Prover<'m> {
         for node in region.nodes.values() {
             let known = region.divided.nodes.get(node)?;
             let agreed = |adders: Option<&Options>| {
-                let rule = |typed: Typed<'_>, count| found(typed, &known.operands, Kind::Equal(count), adders);
+                let rule =
+                    |typed: Typed<'_>, count| found(typed, &known.operands, Kind::Equal(count), adders);
                 let pieces = self.probes.agreed_of(self.module, *node, extent, rule)?;
-                let is_it = pieces.results == known.results && pieces.operands == known.operands && are_multiples(&pieces);
-                (is_it && (is_long || takes_nothing(self.module, self.options.profile, *node, &pieces))).then_some(pieces)
+                let is_it = pieces.results == known.results
+                    && pieces.operands == known.operands
+                    && are_multiples(&pieces);
+                (is_it && (is_long || takes_nothing(self.module, self.options.profile, *node, &pieces)))
+                    .then_some(pieces)
             };
             divided.nodes.insert(*node, [None, Some(self.options)].into_iter().find_map(agreed)?);
         }
@@ -140,8 +161,14 @@ impl<'m> Prover<'m> {
         let mut extents = Vec::new();
         for (node, pieces) in &region.divided.nodes {
             let data = self.module.node(*node);
-            for (value, piece) in pairs(&data.inputs, &pieces.operands).chain(pairs(&data.outputs, &pieces.results)) {
-                extents.extend(piece.axis().map(|axis| dims(self.module, value).get(axis).cloned().unwrap_or(Dim::Unknown)));
+            for (value, piece) in
+                pairs(&data.inputs, &pieces.operands).chain(pairs(&data.outputs, &pieces.results))
+            {
+                extents.extend(
+                    piece
+                        .axis()
+                        .map(|axis| dims(self.module, value).get(axis).cloned().unwrap_or(Dim::Unknown)),
+                );
             }
         }
         extents

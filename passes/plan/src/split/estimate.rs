@@ -33,7 +33,8 @@ impl<'j> Levels<'j> {
     pub(super) fn of(judged: &'j Judged, options: &Options, least: u64) -> Self {
         let module = &judged.module;
         let nodes = &module.graph(module.main()).nodes;
-        let step_of: BTreeMap<_, usize> = nodes.iter().enumerate().map(|(step, node)| (*node, step)).collect();
+        let step_of: BTreeMap<_, usize> =
+            nodes.iter().enumerate().map(|(step, node)| (*node, step)).collect();
         let mut scratch: BTreeMap<usize, u64> = BTreeMap::new();
         for own in memc_passes::analysis::scratch::scratch(module, options) {
             if let Some(step) = step_of.get(&own.node) {
@@ -45,8 +46,15 @@ impl<'j> Levels<'j> {
         for value in module.values().keys() {
             placed.set(value, classes[value].is_some_and(|class| class.is_placed(options.io)));
         }
-        let mut levels =
-            Self { module, profile: &judged.profile, is_alone: judged.is_alone, scratch, liveness, placed, large: Vec::new() };
+        let mut levels = Self {
+            module,
+            profile: &judged.profile,
+            is_alone: judged.is_alone,
+            scratch,
+            liveness,
+            placed,
+            large: Vec::new(),
+        };
         levels.large = levels.large(least);
         levels
     }
@@ -148,7 +156,9 @@ impl<'j> Levels<'j> {
             changes.shared.live(Some((steps.0, steps.1 + 1)), region.share(value, self.bytes(value)));
         }
         // Values that parts read are live until the last part has read them: longer than before.
-        for value in region.read.keys().filter(|value| region.opened.is_none_or(|(_, opened)| opened != **value)) {
+        for value in
+            region.read.keys().filter(|value| region.opened.is_none_or(|(_, opened)| opened != **value))
+        {
             if let Some((_, end)) = self.range(*value) {
                 changes.longer.live(Some((end, usize::MAX)), self.bytes(*value));
             }
@@ -158,12 +168,18 @@ impl<'j> Levels<'j> {
         let whole = self.whole(region, needed());
         let joined = needed().map(|value| self.bytes(value)).max().filter(|_| joins).unwrap_or(0);
         let read: BTreeSet<Value> = region.read.keys().map(|value| self.owner(*value)).collect();
-        let read: u64 = read.into_iter().filter(|value| self.placed[*value]).map(|value| self.bytes(value)).sum();
+        let read: u64 =
+            read.into_iter().filter(|value| self.placed[*value]).map(|value| self.bytes(value)).sum();
         let (mut most, mut least) = (0, 0);
         for step in first..=last {
-            let own = if region.nodes.contains_key(&step) { self.scratch.get(&step).copied().unwrap_or(0) } else { 0 };
+            let own = if region.nodes.contains_key(&step) {
+                self.scratch.get(&step).copied().unwrap_or(0)
+            } else {
+                0
+            };
             let Changes { before, there, shared, longer } = &mut changes;
-            let all = self.profile[step].saturating_sub(before.at(step) + there.at(step) + own) + longer.at(step);
+            let all =
+                self.profile[step].saturating_sub(before.at(step) + there.at(step) + own) + longer.at(step);
             let beside = if self.is_alone { read } else { all };
             let shared = shared.at(step);
             if region.opened.is_some_and(|(opened, _)| opened == step) {
@@ -183,7 +199,10 @@ impl<'j> Levels<'j> {
     /// Returns the operands of a step's node that take bytes of the arena, each with the end of its live
     /// range.
     fn operands(&self, step: usize) -> impl Iterator<Item = (Value, usize)> {
-        self.module.node(self.node(step)).operands().filter_map(|operand| Some((operand, self.range(operand)?.1)))
+        self.module
+            .node(self.node(step))
+            .operands()
+            .filter_map(|operand| Some((operand, self.range(operand)?.1)))
     }
 
     /// Replaces a value by its shares, once for all values that share its bytes.
@@ -211,8 +230,11 @@ impl<'j> Levels<'j> {
             later += bytes * times;
         }
         let Some((step, _)) = region.opened else { return later };
-        let left: Vec<u64> =
-            self.operands(step).filter(|(_, end)| *end <= step + 1).map(|(operand, _)| self.bytes(operand)).collect();
+        let left: Vec<u64> = self
+            .operands(step)
+            .filter(|(_, end)| *end <= step + 1)
+            .map(|(operand, _)| self.bytes(operand))
+            .collect();
         let all: u64 = left.iter().sum();
         (all + first).max(all - left.first().copied().unwrap_or(0) + later)
     }

@@ -26,7 +26,8 @@ impl<'c, 'o> Rounds<'c, 'o> {
         }
         let score = |rounds: &Self, state: &State| state.ranged(&rounds.goal(), rounds.ctx.options);
         let mut best = score(self, &state);
-        let likenesses: BTreeSet<Likeness> = regions.iter().filter_map(|region| search.likeness_of(region)).collect();
+        let likenesses: BTreeSet<Likeness> =
+            regions.iter().filter_map(|region| search.likeness_of(region)).collect();
         for mut likeness in likenesses {
             while let Some(next) = search.in_more_parts(&regions, likeness) {
                 let Some(found) = self.judged(given, chosen.iter().chain(&next), None) else { break };
@@ -34,7 +35,11 @@ impl<'c, 'o> Rounds<'c, 'o> {
                 if found_score >= best {
                     break;
                 }
-                likeness.0 = next.iter().zip(&regions).find(|(new, old)| new.parts != old.parts).map_or(0, |(new, _)| new.parts);
+                likeness.0 = next
+                    .iter()
+                    .zip(&regions)
+                    .find(|(new, old)| new.parts != old.parts)
+                    .map_or(0, |(new, _)| new.parts);
                 (state, regions, best) = (found, next, found_score);
             }
         }
@@ -54,7 +59,8 @@ impl Search<'_> {
     fn in_more_parts(&mut self, regions: &[Region], likeness: Likeness) -> Option<Vec<Region>> {
         let mut changed = false;
         let finer = |region: &Region| {
-            let more = if self.likeness_of(region) == Some(likeness) { self.with_more_parts(region) } else { None };
+            let more =
+                if self.likeness_of(region) == Some(likeness) { self.with_more_parts(region) } else { None };
             changed |= more.is_some();
             more.unwrap_or_else(|| region.clone())
         };

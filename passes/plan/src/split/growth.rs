@@ -5,7 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use memc_ir::{Module, Node, Operator, SecondaryMap, Use, Value, uses};
-use memc_ops::{Piece, Pieces, Profile, Share, Typed, normalize_axis, pieces, pieces_between, pieces_giving, pieces_reaching};
+use memc_ops::{
+    Piece, Pieces, Profile, Share, Typed, normalize_axis, pieces, pieces_between, pieces_giving,
+    pieces_reaching,
+};
 
 use super::corner::Least;
 use super::region::{Region, has_windows, is_join, is_own};
@@ -215,7 +218,16 @@ impl<'m> Ground<'m> {
         while left_out.len() <= self.tuning.max_left_out {
             effort.marks.begin();
             let (nodes, values) = (Vec::new(), Vec::new());
-            let mut growth = Growth { ground: self, seed, kind, left_out: &left_out, effort, smallest: u64::MAX, nodes, values };
+            let mut growth = Growth {
+                ground: self,
+                seed,
+                kind,
+                left_out: &left_out,
+                effort,
+                smallest: u64::MAX,
+                nodes,
+                values,
+            };
             if !growth.grow() || growth.nodes.is_empty() {
                 return None;
             }
@@ -309,9 +321,11 @@ impl<'m> Ground<'m> {
             };
             let is_joined = |(value, _): &(&Value, &Piece)| made.get(*value) == Some(&true);
             let may_be_empty = |(node, pieces): &(Node, Arc<Pieces>)| self.may_be_empty(*node, pieces);
-            let is_safe = members.made.iter().filter(is_joined).all(is_enough) || members.nodes.values().all(may_be_empty);
+            let is_safe = members.made.iter().filter(is_joined).all(is_enough)
+                || members.nodes.values().all(may_be_empty);
             is_safe.then_some(())?;
-            let nodes: Vec<(Node, &Pieces)> = members.nodes.values().map(|(node, pieces)| (*node, &**pieces)).collect();
+            let nodes: Vec<(Node, &Pieces)> =
+                members.nodes.values().map(|(node, pieces)| (*node, &**pieces)).collect();
             let is_needed = |value: Value| made.get(&value) == Some(&true);
             divided.spans = Some(Spans::of(self.module, self.profile, &nodes, &divided.shares, is_needed)?);
         }
@@ -320,15 +334,27 @@ impl<'m> Ground<'m> {
             let constant = self.module.constant_of(value).map(|constant| self.module.constant(constant));
             constant.is_some_and(|constant| axis.is_none_or(|axis| self.weights.are_at_hand(constant, axis)))
         };
-        let is_read = |(value, axis): &(&Value, &Option<usize>)| !members.made.contains_key(value) && !is_ahead(**value, axis);
-        let read = members.axes.iter().filter(is_read).map(|(value, axis)| (*value, axis.is_some())).collect();
+        let is_read = |(value, axis): &(&Value, &Option<usize>)| {
+            !members.made.contains_key(value) && !is_ahead(**value, axis)
+        };
+        let read =
+            members.axes.iter().filter(is_read).map(|(value, axis)| (*value, axis.is_some())).collect();
         let nodes = members.nodes.iter().map(|(step, (node, _))| (*step, *node)).collect();
         divided.nodes = members.nodes.values().map(|(node, pieces)| (*node, Pieces::clone(pieces))).collect();
         if !self.unrounded.torn(&divided.nodes).is_empty() {
             return None;
         }
         divided.values = members.made.clone();
-        Some(Region { seed, parts: divided.shares.count(), opened, nodes, divided, made, read, smallest: members.smallest })
+        Some(Region {
+            seed,
+            parts: divided.shares.count(),
+            opened,
+            nodes,
+            divided,
+            made,
+            read,
+            smallest: members.smallest,
+        })
     }
 
     /// Returns whether a part of a node may have no positions at some extents.
@@ -345,7 +371,8 @@ impl<'m> Ground<'m> {
 /// Chooses borders that divide an axis into at most `parts` parts, as evenly as possible.
 fn borders(all: &[u64], parts: u64) -> Vec<u64> {
     let extent = all.last().copied().unwrap_or_default();
-    let nearest = |part: u64| all.iter().copied().min_by_key(|border| (border * parts).abs_diff(extent * part));
+    let nearest =
+        |part: u64| all.iter().copied().min_by_key(|border| (border * parts).abs_diff(extent * part));
     let chosen: BTreeSet<u64> = (0..=parts).filter_map(nearest).collect();
     chosen.into_iter().collect()
 }
@@ -430,7 +457,9 @@ impl Growth<'_, '_> {
     /// Returns the pieces with which a node makes a share of its first result.
     fn giving(&mut self, node: Node, axis: usize) -> Option<Arc<Pieces>> {
         let (ground, kind) = (self.ground, self.kind);
-        let rule = |typed: Typed<'_>| pieces_giving(typed, axis, |operands| found(typed, operands, kind, ground.adders));
+        let rule = |typed: Typed<'_>| {
+            pieces_giving(typed, axis, |operands| found(typed, operands, kind, ground.adders))
+        };
         let giving = || ground.probes.agreed(ground.module, node, rule).map(Arc::new);
         self.effort.giving.entry((node, axis, kind)).or_insert_with(giving).clone()
     }
@@ -487,7 +516,8 @@ impl Growth<'_, '_> {
             Kind::Of(_) => None,
         };
         let may_be_empty = || parts.is_some() && self.ground.may_be_empty(node, &pieces);
-        let is_long = |value: Value, axis: usize| self.ground.least.allows(value, axis, parts) || may_be_empty();
+        let is_long =
+            |value: Value, axis: usize| self.ground.least.allows(value, axis, parts) || may_be_empty();
         let has_extent = |(value, piece): (Value, Piece)| {
             piece.axis().is_none_or(|axis| is_known(self.ground.module, value, axis) && is_long(value, axis))
         };
@@ -495,7 +525,8 @@ impl Growth<'_, '_> {
             return false;
         }
         let marks = &mut self.effort.marks;
-        let agrees = |known: Option<Option<usize>>, piece: Piece| known.is_none_or(|known| known == axis(piece));
+        let agrees =
+            |known: Option<Option<usize>>, piece: Piece| known.is_none_or(|known| known == axis(piece));
         let read_agrees = |(value, piece): (Value, Piece)| {
             let mark = marks.of(value);
             mark.made.map_or(!piece.is_added() && agrees(mark.axis, piece), |made| made == piece)
@@ -556,7 +587,12 @@ impl Growth<'_, '_> {
 
 /// Finds the pieces of a node for some kind of shares. The kernel adds up partial sums if the runtime
 /// has a kernel for that.
-pub(super) fn found(node: Typed<'_>, operands: &[Piece], kind: Kind, adders: Option<&Options>) -> Option<Pieces> {
+pub(super) fn found(
+    node: Typed<'_>,
+    operands: &[Piece],
+    kind: Kind,
+    adders: Option<&Options>,
+) -> Option<Pieces> {
     let found = match kind {
         Kind::Equal(parts) => pieces(Share { node, operands, parts }),
         Kind::Overlapping => pieces_reaching(node, operands),

@@ -74,7 +74,11 @@ fn forget_copies(module: &mut Module) {
 }
 
 /// Writes regions in parts; returns the number of edits.
-fn divide<'r>(module: &mut Module, regions: impl IntoIterator<Item = &'r Region>, weights: &mut Weights<'_, '_>) -> u64 {
+fn divide<'r>(
+    module: &mut Module,
+    regions: impl IntoIterator<Item = &'r Region>,
+    weights: &mut Weights<'_, '_>,
+) -> u64 {
     let written = write(module, regions.into_iter().map(|region| &region.divided), weights, INFO.name);
     written + read_apart(module, INFO.name)
 }

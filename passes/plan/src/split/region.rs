@@ -61,7 +61,10 @@ impl Region {
     /// Returns the values whose shares are sliced at run time.
     pub(super) fn cut(&self) -> impl Iterator<Item = Value> {
         let is_opened = |value: Value| self.opened.is_some_and(|(_, opened)| opened == value);
-        self.read.iter().filter(move |(value, is_cut)| **is_cut && !is_opened(**value)).map(|(value, _)| *value)
+        self.read
+            .iter()
+            .filter(move |(value, is_cut)| **is_cut && !is_opened(**value))
+            .map(|(value, _)| *value)
     }
 
     /// Returns the sliced values, with the first and the last step that reads them.

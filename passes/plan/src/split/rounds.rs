@@ -43,7 +43,9 @@ const AIMS: [Aim; 5] = [
 /// Chooses the regions of a module to split: the best result of rounds with several aims. If the module has
 /// symbols, regions found at the largest extents are tried as well, as far as they hold for all extents.
 pub(super) fn regions(module: &Module, ctx: &PassContext<'_>) -> Vec<Region> {
-    if module.graph(module.main()).nodes.len() > ctx.options.tuning.split.trial_nodes || !are_computable(module) {
+    if module.graph(module.main()).nodes.len() > ctx.options.tuning.split.trial_nodes
+        || !are_computable(module)
+    {
         return Vec::new();
     }
     let both = ctx.memo.own::<Remembered>();
@@ -51,7 +53,9 @@ pub(super) fn regions(module: &Module, ctx: &PassContext<'_>) -> Vec<Region> {
     let seen = if is_alone { &both.alone } else { &both.together };
     let Some(hunt) = Hunt::of(module, ctx, seen, Least::default()) else { return Vec::new() };
     let found_at_largest = || {
-        let found = Hunt::of(&at_largest(module)?, ctx, &both.largest[usize::from(is_alone)], Least::of(module))?.best();
+        let found =
+            Hunt::of(&at_largest(module)?, ctx, &both.largest[usize::from(is_alone)], Least::of(module))?
+                .best();
         found.map(|(_, regions)| regions)
     };
     let (own, at_largest) = ctx.options.threads.both(|| hunt.best(), found_at_largest);
@@ -87,11 +91,28 @@ impl<'h, 'c, 'o> Hunt<'h, 'c, 'o> {
         let (bytes, nanos) = (Bytes(judged.peak), judged.nanos);
         let goal = Goal::of_run(&Settings { limit, ..ctx.settings.clone() }, ctx.options, bytes, nanos);
         let given = Draft { module: module.clone(), weights: Weights::on_trial(ctx) };
-        Some(Self { module, ctx, seen, least: Arc::new(least), judged, room: limit.map(|limit| limit.0), goal, given })
+        Some(Self {
+            module,
+            ctx,
+            seen,
+            least: Arc::new(least),
+            judged,
+            room: limit.map(|limit| limit.0),
+            goal,
+            given,
+        })
     }
 
     fn rounds(&self, goal: Goal, aim: Aim, trial_nodes: usize) -> Rounds<'c, 'o> {
-        Rounds { ctx: self.ctx, seen: self.seen.clone(), least: self.least.clone(), goal, room: self.room, aim, trial_nodes }
+        Rounds {
+            ctx: self.ctx,
+            seen: self.seen.clone(),
+            least: self.least.clone(),
+            goal,
+            room: self.room,
+            aim,
+            trial_nodes,
+        }
     }
 
     /// Runs the rounds of one aim.
@@ -114,8 +135,11 @@ impl<'h, 'c, 'o> Hunt<'h, 'c, 'o> {
         let joined = nodes().any(|node| is_join(module, *node));
         // Narrow borders matter to sliding windows, and two aims to Concat: without these, the first aim is
         // enough.
-        let is_other = |aim: &Aim| windows || aim.is_last || !aim.way.between_waists && (joined || aim.way.apart);
-        let aims = || AIMS.into_iter().take(if room.is_some() { AIMS.len() } else { tuning.free_aims }).filter(is_other);
+        let is_other =
+            |aim: &Aim| windows || aim.is_last || !aim.way.between_waists && (joined || aim.way.apart);
+        let aims = || {
+            AIMS.into_iter().take(if room.is_some() { AIMS.len() } else { tuning.free_aims }).filter(is_other)
+        };
         let mut searches: Vec<(Goal, Aim)> = aims().map(|aim| (goal, aim)).collect();
         if ctx.settings.slowdown > 0 && room.is_none() {
             // A search with more time may end in a larger plan, so the search without it is repeated.
@@ -132,7 +156,9 @@ impl<'h, 'c, 'o> Hunt<'h, 'c, 'o> {
         let fast = judged.nanos + tuning.small_overhead.of(judged.nanos);
         let mut known = None;
         for asked in &searches {
-            if room.is_some() && known.is_some_and(|(keeps, nanos)| keeps && (asked.1.is_last || nanos <= fast)) {
+            if room.is_some()
+                && known.is_some_and(|(keeps, nanos)| keeps && (asked.1.is_last || nanos <= fast))
+            {
                 break;
             }
             known = consider(search(asked));
@@ -158,8 +184,11 @@ impl<'h, 'c, 'o> Hunt<'h, 'c, 'o> {
             let proven: Vec<Region> = found.iter().filter_map(|region| prover.proven(region, most)).collect();
             let moving = proven.iter().filter(|region| is_moving(region)).map(|region| region.parts).max();
             let state = rounds.judged(&self.given, Some(&proven).filter(|proven| !proven.is_empty())?, None);
-            let is_slow = |state: &State| AtLeast::of(&state.judged.module, options).is_slow(&before, options);
-            if let Some(state) = state.filter(|state| self.room.is_some() || moving.is_none() || !is_slow(state)) {
+            let is_slow =
+                |state: &State| AtLeast::of(&state.judged.module, options).is_slow(&before, options);
+            if let Some(state) =
+                state.filter(|state| self.room.is_some() || moving.is_none() || !is_slow(state))
+            {
                 return Some(rounds.run(&self.given, state, proven));
             }
             most = moving? - moving?.div_ceil(4);
@@ -222,9 +251,16 @@ pub(super) struct Rounds<'c, 'o> {
 
 impl<'c, 'o> Rounds<'c, 'o> {
     /// Adds regions to the chosen ones until no round finds a better plan; returns the plan and its regions.
-    fn run(&mut self, given: &Draft<'c, 'o>, mut state: State, mut chosen: Vec<Region>) -> (State, Vec<Region>) {
+    fn run(
+        &mut self,
+        given: &Draft<'c, 'o>,
+        mut state: State,
+        mut chosen: Vec<Region>,
+    ) -> (State, Vec<Region>) {
         for _ in 0..self.ctx.options.tuning.split.max_rounds {
-            let found = self.next(given, &chosen, &state, &state).or_else(|| self.in_place_of(given, &state, &chosen));
+            let found = self
+                .next(given, &chosen, &state, &state)
+                .or_else(|| self.in_place_of(given, &state, &chosen));
             let Some(found) = found else { break };
             (state, chosen) = found;
         }
@@ -251,7 +287,12 @@ impl<'c, 'o> Rounds<'c, 'o> {
 
     /// Makes a plan within the limit faster: drops regions that are no longer needed, and replaces
     /// costly ones.
-    fn cheaper(&mut self, given: &Draft<'c, 'o>, mut state: State, mut chosen: Vec<Region>) -> (State, Vec<Region>) {
+    fn cheaper(
+        &mut self,
+        given: &Draft<'c, 'o>,
+        mut state: State,
+        mut chosen: Vec<Region>,
+    ) -> (State, Vec<Region>) {
         let mut index = 0;
         while self.room.is_some_and(|room| state.judged.peak <= room) && index < chosen.len() {
             let kept = without(&chosen, &BTreeSet::from([index]));
@@ -269,32 +310,45 @@ impl<'c, 'o> Rounds<'c, 'o> {
 
     /// Adds the regions that lower the peak for the best score; returns the plan with all its regions,
     /// or `None` if none beats `beaten`.
-    fn next(&mut self, given: &Draft<'c, 'o>, chosen: &[Region], state: &State, beaten: &State) -> Option<(State, Vec<Region>)> {
+    fn next(
+        &mut self,
+        given: &Draft<'c, 'o>,
+        chosen: &[Region],
+        state: &State,
+        beaten: &State,
+    ) -> Option<(State, Vec<Region>)> {
         let peak = state.judged.peak;
         if self.room.is_some_and(|room| peak <= room) || !self.may_try(given) {
             return None;
         }
-        let (seen, here, way): (_, Chosen, _) = (self.seen.clone(), chosen.iter().map(Region::mark).collect(), self.aim.way);
+        let (seen, here, way): (_, Chosen, _) =
+            (self.seen.clone(), chosen.iter().map(Region::mark).collect(), self.aim.way);
         let (weights, grown) = (Weights::on_trial(self.ctx), seen.take(&here, way));
-        let candidates = Candidates::of(&state.judged, self.ctx.options, weights, way, grown, self.least.clone());
+        let candidates =
+            Candidates::of(&state.judged, self.ctx.options, weights, way, grown, self.least.clone());
         let mut search = Search::new(candidates.ending_at_readers(self.room.is_some()), self.goal());
         let mut tried = BTreeSet::new();
         let mut best: Option<(State, Vec<Region>)> = None;
         let tuning = &self.ctx.options.tuning.split;
-        let of_room = self.room.into_iter().flat_map(|room| tuning.peaks_in_limit.map(|part| room / 100 * part));
+        let of_room =
+            self.room.into_iter().flat_map(|room| tuning.peaks_in_limit.map(|part| room / 100 * part));
         let goals = tuning.peaks.map(|part| peak / 100 * part).into_iter().chain(of_room);
         for (goal, shared) in goals.flat_map(|goal| [(goal, false), (goal, true)]) {
             if !self.may_try(given) {
                 break;
             }
             let regions = search.regions(goal, shared);
-            let key: Vec<(u64, Vec<Node>)> =
-                regions.iter().map(|region| (region.parts, region.nodes.values().copied().collect())).collect();
+            let key: Vec<(u64, Vec<Node>)> = regions
+                .iter()
+                .map(|region| (region.parts, region.nodes.values().copied().collect()))
+                .collect();
             if !search.covers_peak(&regions) || !tried.insert(key) {
                 continue;
             }
             let score = best.as_ref().map_or(beaten.score, |(best, _)| best.score);
-            let Some(found) = self.judged(given, chosen.iter().chain(&regions), Some(score)) else { continue };
+            let Some(found) = self.judged(given, chosen.iter().chain(&regions), Some(score)) else {
+                continue;
+            };
             let is_lower = self.room.is_some() || found.judged.peak < beaten.judged.peak;
             if is_lower && found.score < score {
                 best = Some((found, regions));
@@ -307,7 +361,12 @@ impl<'c, 'o> Rounds<'c, 'o> {
 
     /// Replaces the regions at the peak of a plan that exceeds the limit: regions chosen for a higher
     /// peak may end at the present peak.
-    fn in_place_of(&mut self, given: &Draft<'c, 'o>, state: &State, chosen: &[Region]) -> Option<(State, Vec<Region>)> {
+    fn in_place_of(
+        &mut self,
+        given: &Draft<'c, 'o>,
+        state: &State,
+        chosen: &[Region],
+    ) -> Option<(State, Vec<Region>)> {
         let is_too_much = self.room.map_or(self.ctx.settings.slowdown > 0, |room| state.judged.peak > room);
         is_too_much.then_some(())?;
         let mut best: Option<(State, Vec<Region>)> = None;
@@ -328,9 +387,11 @@ impl<'c, 'o> Rounds<'c, 'o> {
         regions: impl IntoIterator<Item = &'r Region> + Clone,
         beaten: Option<Score>,
     ) -> Option<State> {
-        let (seen, here): (_, Chosen) = (self.seen.clone(), regions.clone().into_iter().map(Region::mark).collect());
-        let is_worse =
-            |trial: &Trial| beaten.is_some_and(|beaten| self.goal().score(Bytes(trial.peak), trial.nanos, 0) >= beaten);
+        let (seen, here): (_, Chosen) =
+            (self.seen.clone(), regions.clone().into_iter().map(Region::mark).collect());
+        let is_worse = |trial: &Trial| {
+            beaten.is_some_and(|beaten| self.goal().score(Bytes(trial.peak), trial.nanos, 0) >= beaten)
+        };
         if let Some(trial) = seen.judged(&here).filter(|trial| self.is_slow(trial.nanos) || is_worse(trial)) {
             // A cached trial costs as much as a new one, so that the cache changes no result.
             self.trial_nodes = self.trial_nodes.checked_sub(trial.nodes)?;
@@ -361,17 +422,24 @@ fn without(chosen: &[Region], left_out: &BTreeSet<usize>) -> Vec<Region> {
 /// Returns sets of regions, by number, that make a value live at the peak: all of them together, then
 /// each alone.
 fn at_peak(judged: &Judged, options: &Options, chosen: &[Region]) -> Vec<BTreeSet<usize>> {
-    let (levels, uses) = (Levels::of(judged, options, options.tuning.split.least_seed.of(judged.peak)), uses(&judged.module));
+    let (levels, uses) =
+        (Levels::of(judged, options, options.tuning.split.least_seed.of(judged.peak)), uses(&judged.module));
     let steps = (0..judged.profile.len()).filter(|step| judged.profile[*step] == judged.peak);
     let there: BTreeSet<Value> = steps.flat_map(|step| levels.live(step)).copied().collect();
-    let all: BTreeSet<usize> = there.into_iter().filter_map(|value| maker(&judged.module, &uses, chosen, value)).collect();
+    let all: BTreeSet<usize> =
+        there.into_iter().filter_map(|value| maker(&judged.module, &uses, chosen, value)).collect();
     let alone = all.iter().filter(|_| all.len() > 1).map(|index| BTreeSet::from([*index]));
     let together = Some(all.clone()).filter(|all| !all.is_empty());
     together.into_iter().chain(alone).collect()
 }
 
 /// Returns the region that makes a value, or a share from which a made value follows.
-fn maker(module: &Module, uses: &SecondaryMap<Value, Vec<Use>>, chosen: &[Region], value: Value) -> Option<usize> {
+fn maker(
+    module: &Module,
+    uses: &SecondaryMap<Value, Vec<Use>>,
+    chosen: &[Region],
+    value: Value,
+) -> Option<usize> {
     let (mut open, mut met) = (vec![value], BTreeSet::from([value]));
     while let Some(value) = open.pop() {
         if let Some(found) = chosen.iter().position(|region| region.made.contains_key(&value)) {

@@ -108,7 +108,9 @@ impl<'s> Search<'s> {
 
     /// Returns whether every step of the peak is within some region: otherwise the peak stays.
     pub(super) fn covers_peak(&self, regions: &[Region]) -> bool {
-        let within = |step: usize| regions.iter().map(Region::span).any(|(first, last)| (first..=last).contains(&step));
+        let within = |step: usize| {
+            regions.iter().map(Region::span).any(|(first, last)| (first..=last).contains(&step))
+        };
         let profile = self.candidates.levels.profile;
         (0..profile.len()).filter(|step| profile[*step] == self.candidates.peak).all(within)
     }
@@ -121,8 +123,11 @@ impl<'s> Search<'s> {
     /// Grows a region with the next larger number of parts that has equal nodes; `None` if there is none.
     pub(super) fn with_more_parts(&mut self, region: &Region) -> Option<Region> {
         let numbers = self.candidates.in_all_numbers(region.seed);
-        let more =
-            numbers.iter().map(|(seed, _)| *seed).filter(|seed| seed.parts > region.parts).min_by_key(|seed| seed.parts)?;
+        let more = numbers
+            .iter()
+            .map(|(seed, _)| *seed)
+            .filter(|seed| seed.parts > region.parts)
+            .min_by_key(|seed| seed.parts)?;
         let (found, _) = self.candidates.region(more)?;
         found.nodes.values().eq(region.nodes.values()).then_some(found)
     }
@@ -149,7 +154,8 @@ impl<'s> Search<'s> {
     fn as_before(&mut self, key: &(u32, u64, bool), step: usize) -> Option<Seed> {
         let like = *self.best.get(key)?;
         let seed = Seed { value: *self.candidates.levels.live(step).get(like.place)?, ..like.seed };
-        let grown = self.candidates.grown(seed).filter(|grown| self.candidates.helps(grown, grown.level, step))?;
+        let grown =
+            self.candidates.grown(seed).filter(|grown| self.candidates.helps(grown, grown.level, step))?;
         (self.score_of(&grown, grown.level, key.1) <= like.score).then_some(seed)
     }
 
@@ -170,7 +176,9 @@ impl<'s> Search<'s> {
             found.sort();
             for (_, seed) in found.into_iter().take(self.candidates.tuning.promising) {
                 let numbers = self.candidates.in_all_numbers(seed);
-                for (seed, grown) in numbers.iter().filter(|(_, grown)| self.candidates.helps(grown, grown.level, step)) {
+                for (seed, grown) in
+                    numbers.iter().filter(|(_, grown)| self.candidates.helps(grown, grown.level, step))
+                {
                     best = best.into_iter().chain([(self.score_of(grown, grown.level, goal), *seed)]).min();
                 }
             }
@@ -192,9 +200,15 @@ mod tests {
     #[test]
     fn lowered_steps_are_not_counted_as_high() {
         let mut high = High::of(&[6, 1, 2, 4], 8);
-        assert_eq!([high.count((0, 7)), high.count((2, 4)), high.count((3, 3)), high.count((6, 7))], [4, 2, 0, 1]);
+        assert_eq!(
+            [high.count((0, 7)), high.count((2, 4)), high.count((3, 3)), high.count((6, 7))],
+            [4, 2, 0, 1]
+        );
         high.lower((2, 5));
-        assert_eq!([high.count((0, 7)), high.count((0, 1)), high.count((2, 5)), high.count((6, 6))], [2, 1, 0, 1]);
+        assert_eq!(
+            [high.count((0, 7)), high.count((0, 1)), high.count((2, 5)), high.count((6, 6))],
+            [2, 1, 0, 1]
+        );
         high.lower((0, 7));
         assert_eq!(high.count((0, 7)), 0);
     }

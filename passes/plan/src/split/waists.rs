@@ -23,8 +23,11 @@ impl Waists {
         let before = nearest_narrower(&crossing, tuning);
         let end = crossing.len();
         let reversed: Vec<u64> = crossing.iter().rev().copied().collect();
-        let behind =
-            nearest_narrower(&reversed, tuning).into_iter().rev().map(|found| found.map(|place| end - 1 - place)).collect();
+        let behind = nearest_narrower(&reversed, tuning)
+            .into_iter()
+            .rev()
+            .map(|found| found.map(|place| end - 1 - place))
+            .collect();
         Self { max_borders: tuning.max_borders, crossing, before, behind }
     }
 
@@ -33,7 +36,8 @@ impl Waists {
     pub(super) fn firsts(&self, step: usize) -> Vec<usize> {
         let mut firsts = vec![step];
         // Nothing crosses the start.
-        while let Some(border) = firsts.last().and_then(|first| first.checked_sub(1)).filter(|border| self.crossing[*border] > 0)
+        while let Some(border) =
+            firsts.last().and_then(|first| first.checked_sub(1)).filter(|border| self.crossing[*border] > 0)
         {
             if firsts.len() >= self.max_borders {
                 break;
@@ -97,7 +101,9 @@ mod tests {
             let crossing: Vec<u64> = (0..length).map(|_| next(most)).collect();
             let waists = Waists::of(crossing.clone(), &SplitTuning::default());
             for step in 0..length {
-                let before = (0..=step).rev().map(|first| (first, first.checked_sub(1).map_or(0, |border| crossing[border])));
+                let before = (0..=step)
+                    .rev()
+                    .map(|first| (first, first.checked_sub(1).map_or(0, |border| crossing[border])));
                 assert_eq!(waists.firsts(step), walked(before), "before {step} of {crossing:?}");
                 assert_eq!(
                     waists.lasts(step),

@@ -32,7 +32,11 @@ fn without_limit(search: &mut Search<'_>) -> Result<(), PipelineError> {
     let options = search.model.options;
     // Rewriting saves about as much time in parts as in the whole batch.
     let saved = in_parts(search, 1, false)?.nanos(options).saturating_sub(search.pool.free().nanos(options));
-    let goal = search.pool.goal.longest().map_or(search.pool.goal, |most| search.pool.goal.within_time(most + saved));
+    let goal = search
+        .pool
+        .goal
+        .longest()
+        .map_or(search.pool.goal, |most| search.pool.goal.within_time(most + saved));
     let mut numbers: Vec<(u64, Score)> = Vec::new();
     for parts in numbers_of_parts(search) {
         let Some(quick) = divided(search, parts)? else { break };
@@ -80,11 +84,9 @@ fn for_the_limit(search: &mut Search<'_>) -> Result<(), PipelineError> {
         let is_enough = match search.wish.slowdown {
             0 => search.pool.best().is_some(),
             // More parts only take longer.
-            slowdown => search
-                .known
-                .near_parts
-                .last()
-                .is_some_and(|(_, plan)| plan.nanos(search.model.options) > slowed(search.model.nanos(), slowdown)),
+            slowdown => search.known.near_parts.last().is_some_and(|(_, plan)| {
+                plan.nanos(search.model.options) > slowed(search.model.nanos(), slowdown)
+            }),
         };
         if is_enough {
             return Ok(());
@@ -130,7 +132,11 @@ pub(super) fn two_are_worth(search: &Search<'_>) -> Result<(), &'static str> {
     if !search.may_divide_batch() {
         return Err("the batch is split only on request");
     }
-    if search.model.nodes() > search.tuning.max_nodes_in_two_parts { Err("the model is too large") } else { Ok(()) }
+    if search.model.nodes() > search.tuning.max_nodes_in_two_parts {
+        Err("the model is too large")
+    } else {
+        Ok(())
+    }
 }
 
 /// Plans the batch in two parts and recomputes values that do not fit, if the two parts alone save

@@ -18,7 +18,8 @@ pub(super) fn is_worth(search: &Search<'_>) -> Result<(), &'static str> {
     let is_late = !options.encode.lossy.is_empty();
     let module = &search.pool.free().module;
     let uses = memc_ir::uses(module);
-    let has_recipe = module.values().keys().any(|value| !recipes(module, options, &uses, value, is_late).is_empty());
+    let has_recipe =
+        module.values().keys().any(|value| !recipes(module, options, &uses, value, is_late).is_empty());
     if has_recipe { Ok(()) } else { Err("no value has a code") }
 }
 

@@ -21,7 +21,8 @@ pub(super) fn is_worth(search: &Search<'_>) -> Result<(), &'static str> {
 /// before.
 pub(super) fn seek(search: &mut Search<'_>) -> Result<(), PipelineError> {
     take_over(search, 0)?;
-    let smaller = search.tuning.slowdowns.into_iter().filter(|slowdown| *slowdown < search.wish.slowdown).max();
+    let smaller =
+        search.tuning.slowdowns.into_iter().filter(|slowdown| *slowdown < search.wish.slowdown).max();
     if let Some(smaller) = smaller.filter(|_| search.wish.limit.is_none() && is_small(search)) {
         take_over(search, smaller)?;
     }
@@ -37,7 +38,11 @@ pub(super) fn slower_is_worth(search: &Search<'_>) -> Result<(), &'static str> {
     search.is_open()?;
     super::may_split(search)?;
     let is_large = search.model.nodes() > search.tuning.large_model;
-    if is_large && search.pool.best().is_some() { Err("the model is large, and a plan keeps the limit") } else { Ok(()) }
+    if is_large && search.pool.best().is_some() {
+        Err("the model is large, and a plan keeps the limit")
+    } else {
+        Ok(())
+    }
 }
 
 /// Offers plans of a fixed list of slowdowns: the smallest one whose plan keeps the limit, and those on the

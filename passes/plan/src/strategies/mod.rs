@@ -46,7 +46,12 @@ pub(crate) const STRATEGIES: [Strategy; 21] = [
         is_worth: recompute::merging_is_worth,
         seek: recompute::merge_again,
     },
-    Strategy { name: "batch", summary: "computes the batch in 2, 4, 8, ... parts", is_worth: batch::is_worth, seek: batch::seek },
+    Strategy {
+        name: "batch",
+        summary: "computes the batch in 2, 4, 8, ... parts",
+        is_worth: batch::is_worth,
+        seek: batch::seek,
+    },
     Strategy {
         name: "scan",
         summary: "computes the rows of a free batch one after another, in the body of a Scan",
@@ -104,13 +109,19 @@ pub(crate) const STRATEGIES: [Strategy; 21] = [
     Strategy {
         name: "recompute+regions",
         summary: "splits regions of plans that recompute",
-        is_worth: |search| kept(search).and_then(|()| slow(search)).and_then(|()| regions_and_recompute::stands_still(search)),
+        is_worth: |search| {
+            kept(search)
+                .and_then(|()| slow(search))
+                .and_then(|()| regions_and_recompute::stands_still(search))
+        },
         seek: regions_and_recompute::of_plans_that_recompute,
     },
     Strategy {
         name: "two-parts+recompute",
         summary: "computes the batch in two parts, and recomputes other values",
-        is_worth: |search| kept(search).and_then(|()| very_slow(search)).and_then(|()| batch::two_are_worth(search)),
+        is_worth: |search| {
+            kept(search).and_then(|()| very_slow(search)).and_then(|()| batch::two_are_worth(search))
+        },
         seek: batch::two_and_recompute,
     },
     Strategy {
@@ -149,7 +160,12 @@ pub(crate) const STRATEGIES: [Strategy; 21] = [
         is_worth: front::lower_is_worth,
         seek: front::lower,
     },
-    Strategy { name: "own-pipelines", summary: "runs the caller's pipelines", is_worth: own::is_worth, seek: own::seek },
+    Strategy {
+        name: "own-pipelines",
+        summary: "runs the caller's pipelines",
+        is_worth: own::is_worth,
+        seek: own::seek,
+    },
 ];
 
 /// Checks that there is a limit, and that no plan keeps it or the best plan takes noticeably longer than
@@ -159,7 +175,11 @@ fn slow(search: &Search<'_>) -> Result<(), &'static str> {
     if search.wish.slowdown > 0 {
         return unkept(search);
     }
-    if search.pool.is_slow(search.tuning.small_overhead) { Ok(()) } else { Err("the best plan is fast enough") }
+    if search.pool.is_slow(search.tuning.small_overhead) {
+        Ok(())
+    } else {
+        Err("the best plan is fast enough")
+    }
 }
 
 /// Checks that there is a limit, and that no plan keeps it or the best plan takes much longer than
@@ -169,7 +189,11 @@ fn very_slow(search: &Search<'_>) -> Result<(), &'static str> {
     if search.wish.slowdown > 0 {
         return unkept(search);
     }
-    if search.pool.is_slow(search.tuning.large_overhead) { Ok(()) } else { Err("the best plan is fast enough") }
+    if search.pool.is_slow(search.tuning.large_overhead) {
+        Ok(())
+    } else {
+        Err("the best plan is fast enough")
+    }
 }
 
 /// Checks that a plan keeps the limit.
@@ -199,7 +223,8 @@ mod tests {
 
     #[test]
     fn every_strategy_has_a_name_of_its_own_and_a_summary() {
-        let names: std::collections::BTreeSet<&str> = STRATEGIES.iter().map(|strategy| strategy.name).collect();
+        let names: std::collections::BTreeSet<&str> =
+            STRATEGIES.iter().map(|strategy| strategy.name).collect();
         assert_eq!(names.len(), STRATEGIES.len());
         assert!(STRATEGIES.iter().all(|strategy| !strategy.summary.is_empty()));
     }

@@ -68,7 +68,9 @@ pub(super) fn of_given(search: &mut Search<'_>) -> Result<(), PipelineError> {
 
 /// Checks that memory is unlimited and the best plan has equal nodes that are not merged.
 pub(super) fn merging_is_worth(search: &Search<'_>) -> Result<(), &'static str> {
-    let Some(best) = search.pool.best().filter(|_| search.wish.limit.is_none()) else { return Err("a memory limit is set") };
+    let Some(best) = search.pool.best().filter(|_| search.wish.limit.is_none()) else {
+        return Err("a memory limit is set");
+    };
     if search.forms.transforms(Turn::Candidate).iter().any(|transform| transform.is_in(&best.module)) {
         return Err("equal nodes of a transform stay apart");
     }
@@ -88,7 +90,9 @@ pub(super) fn merge_again(search: &mut Search<'_>) -> Result<(), PipelineError> 
     let effort = Some(options.effort / search.tuning.merging);
     let settings = Settings { limit, effort, seek: Seek::Soon, ..search.settings() };
     let found = within(search, &settings, &best);
-    let Some(mut found) = search.or_nothing("equal nodes merged, some recomputed", found)? else { return Ok(()) };
+    let Some(mut found) = search.or_nothing("equal nodes merged, some recomputed", found)? else {
+        return Ok(());
+    };
     // The user set no limit, so the plan reports none.
     found.said.budgeted = None;
     if found.nanos(options) <= best.nanos(options) {
@@ -116,7 +120,14 @@ pub(super) fn in_time(search: &mut Search<'_>) -> Result<(), PipelineError> {
         while let Some(best) = search.pool.best().cloned() {
             let need = best.need(options);
             let limit = Bytes(need.0 - (need.0 / share).max(1).min(need.0));
-            let settings = Settings { limit: Some(limit), slowdown: 0, effort, seek: Seek::Soon, fastest, ..search.settings() };
+            let settings = Settings {
+                limit: Some(limit),
+                slowdown: 0,
+                effort,
+                seek: Seek::Soon,
+                fastest,
+                ..search.settings()
+            };
             let name = format!("recomputed, 1/{share} less");
             let found = within(search, &settings, &best);
             let Some(mut found) = search.or_nothing(&name, found)? else { break };

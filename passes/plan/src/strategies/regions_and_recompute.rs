@@ -100,7 +100,8 @@ fn regions_of(search: &mut Search<'_>, planned: &Planned, name: &str) -> Result<
     for part in search.tuning.nearly_all {
         let limit = Some(hundredths(search.limit(), part));
         let fastest = search.pool.fastest();
-        let settings = Settings { limit, fastest, effort: short(search), seek: Seek::Soon, ..search.settings() };
+        let settings =
+            Settings { limit, fastest, effort: short(search), seek: Seek::Soon, ..search.settings() };
         let name = format!("{name}, {part} % of the limit");
         match regions_again(search, planned, &settings) {
             Err(PipelineError::Pass(PassError::Budget(_))) | Ok(None) => search.nothing(name),
@@ -115,7 +116,11 @@ fn regions_of(search: &mut Search<'_>, planned: &Planned, name: &str) -> Result<
 
 /// Plans the module of a plan that recomputes again, with split regions. First removes copies shortly
 /// after the last use of their original. `None` if no region helps.
-fn regions_again(search: &Search<'_>, planned: &Planned, settings: &Settings) -> Result<Option<Planned>, PipelineError> {
+fn regions_again(
+    search: &Search<'_>,
+    planned: &Planned,
+    settings: &Settings,
+) -> Result<Option<Planned>, PipelineError> {
     let mut form = Form::of_plan(search.model, planned);
     form.run(&format!("reopen,dce,{REGIONS}"), settings)?;
     if !is_split(&form.module) {
@@ -126,7 +131,12 @@ fn regions_again(search: &Search<'_>, planned: &Planned, settings: &Settings) ->
 
 /// Plans within `limit` with split regions; no node may need more than `part` hundredths of the limit by
 /// itself. `None` if there is no plan.
-fn in_regions(search: &Search<'_>, limit: Bytes, part: u64, seek: Seek) -> Result<Option<Planned>, PipelineError> {
+fn in_regions(
+    search: &Search<'_>,
+    limit: Bytes,
+    part: u64,
+    seek: Seek,
+) -> Result<Option<Planned>, PipelineError> {
     let effort = if seek == Seek::Least { short(search) } else { None };
     let (smallest, fastest) = (Some(limit).filter(|_| seek == Seek::Least), search.pool.fastest());
     let limited = Settings { limit: Some(limit), effort, seek, smallest, fastest, ..search.settings() };
@@ -140,7 +150,9 @@ fn in_regions(search: &Search<'_>, limit: Bytes, part: u64, seek: Seek) -> Resul
         None => search.forms.then(&prepared, MERGE, &Settings::default())?,
     };
     let alone = Some(hundredths(limit, part));
-    let Some(form) = search.forms.divided(&form, &Settings { alone, ..limited.clone() })? else { return Ok(None) };
+    let Some(form) = search.forms.divided(&form, &Settings { alone, ..limited.clone() })? else {
+        return Ok(None);
+    };
     let form = search.forms.laid_out(form, Some(limit))?;
     match planned_within(&form, &BTreeSet::new(), true, &limited) {
         Err(PipelineError::Pass(PassError::Budget(_))) => Ok(None),

@@ -34,7 +34,12 @@ fn within(text: &str, budget: u64) -> Result<Module, Box<Shortage>> {
     match case.plan() {
         Ok(Found { planned, .. }) => {
             assert_eq!(planned.module.stage, Stage::Planned);
-            assert!(oracle::arena(&planned.module) <= budget, "{}: {}", case.name, oracle::arena(&planned.module));
+            assert!(
+                oracle::arena(&planned.module) <= budget,
+                "{}: {}",
+                case.name,
+                oracle::arena(&planned.module)
+            );
             let wrong = oracle::misplaced(&planned.module, &case.options);
             assert!(wrong.is_empty(), "{}: {wrong:?}", case.name);
             once(&planned.module);
@@ -59,7 +64,11 @@ fn within(text: &str, budget: u64) -> Result<Module, Box<Shortage>> {
 fn once(module: &Module) {
     for node in &module.graph(module.main()).nodes {
         let copied = module.node(*node).recompute_of;
-        assert!(copied.is_none_or(|original| memc_ops::repeatable(module, original)), "{}", text::print(module));
+        assert!(
+            copied.is_none_or(|original| memc_ops::repeatable(module, original)),
+            "{}",
+            text::print(module)
+        );
     }
 }
 
@@ -75,10 +84,11 @@ fn free(text: &str) -> u64 {
 
 #[test]
 fn a_limit_below_the_outputs_is_refused_without_a_search_for_less() {
-    let outputs =
-        "%a = Exp(%x) : f32[64,64]\n%b = Tanh(%x) : f32[64,64]\n%c = Sigmoid(%x) : f32[64,64]\n%d = Relu(%a) : f32[64,64]";
+    let outputs = "%a = Exp(%x) : f32[64,64]\n%b = Tanh(%x) : f32[64,64]\n%c = Sigmoid(%x) : f32[64,64]\n%d = Relu(%a) : f32[64,64]";
     let text = |returned: &str| {
-        format!("mem 1\nir_version 10\nopset \"\" 21\ngraph @g {{\ninput %x : f32[64,64]\n{outputs}\nreturn {returned}\n}}\n")
+        format!(
+            "mem 1\nir_version 10\nopset \"\" 21\ngraph @g {{\ninput %x : f32[64,64]\n{outputs}\nreturn {returned}\n}}\n"
+        )
     };
     let searched = |returned: &str, slowdown: u32| {
         let mut case = case(&text(returned), Some(40_000));
@@ -92,7 +102,9 @@ fn a_limit_below_the_outputs_is_refused_without_a_search_for_less() {
     // Three outputs that nobody reads need 49,152 bytes at the end of every run.
     for slowdown in [0, 500] {
         let (found, names) = searched("%d, %b, %c", slowdown);
-        let Err(Refusal::Pipeline(PipelineError::Pass(PassError::Budget(short)))) = found else { panic!("not refused") };
+        let Err(Refusal::Pipeline(PipelineError::Pass(PassError::Budget(short)))) = found else {
+            panic!("not refused")
+        };
         assert_eq!((short.least, names.contains(&"regions-for-less")), (Bytes(49_152), false), "{names:?}");
         assert!(names.contains(&"recompute"), "it finds the obstacles: {names:?}");
     }
@@ -105,7 +117,10 @@ fn a_refusal_names_obstacles_and_the_smallest_arena() {
     let text = net(&[64], &[0, 2, 0, 1]);
     let short = within(&text, 100).unwrap_err();
     assert!(Bytes(100) < short.bound, "{short:?}");
-    assert!(short.to_string().starts_with("a budget of 100 B in device is too small: every plan needs at least"), "{short}");
+    assert!(
+        short.to_string().starts_with("a budget of 100 B in device is too small: every plan needs at least"),
+        "{short}"
+    );
     assert!(short.reasons.iter().any(|reason| reason.contains("only once")), "{short:?}");
     let kept = within(&text, short.least.0).unwrap();
     assert_eq!(Bytes(oracle::arena(&kept)), short.least);
@@ -160,7 +175,12 @@ fn a_refusal_seeks_the_smallest_arena_unless_stopped_soon() {
 /// Returns the shortage of a pipeline that cannot keep its limit.
 fn short(case: &Case, pipeline: &str) -> Box<Shortage> {
     let (mut module, inference) = case.module();
-    match case.pipeline(pipeline, module.stage).run(&mut module, &mut case.context(&inference), true, &mut Silent) {
+    match case.pipeline(pipeline, module.stage).run(
+        &mut module,
+        &mut case.context(&inference),
+        true,
+        &mut Silent,
+    ) {
         Err(PipelineError::Pass(PassError::Budget(short))) => short,
         other => panic!("{other:?}"),
     }

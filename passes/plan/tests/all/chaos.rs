@@ -11,7 +11,8 @@ use made::{module_text, net};
 use memc_ir::Bytes;
 use memc_ops::Profile;
 use memc_passes::tuning::{
-    EncodeTuning, FitTuning, MendTuning, Part, PassTuning, RewriteTuning, SplitTuning, ViewTuning, WeightTuning,
+    EncodeTuning, FitTuning, MendTuning, Part, PassTuning, RewriteTuning, SplitTuning, ViewTuning,
+    WeightTuning,
 };
 use memc_passes::{Encoding, Io, Lossy, Options, PassError, Pipeline, PipelineError, Settings, Silent};
 use memc_plan::registry::REGISTRY;
@@ -87,7 +88,10 @@ fn pass_tuning() -> impl Strategy<Value = PassTuning> {
                 inaccuracy: Part(below(12)),
                 visits: below(100_000) as usize,
             },
-            rewrite: RewriteTuning { trial_nodes: below(40_000) as usize, trials: [(); 2].map(|()| below(40) as usize) },
+            rewrite: RewriteTuning {
+                trial_nodes: below(40_000) as usize,
+                trials: [(); 2].map(|()| below(40) as usize),
+            },
             fit: FitTuning {
                 short: Part(below(20)),
                 costly: Part(below(200)),
@@ -134,7 +138,8 @@ fn options() -> impl Strategy<Value = Options> {
     });
     (io, 0..Profile::ALL.len(), any::<[bool; 4]>(), 0u64..400, slowdown, (pass_tuning(), encode)).prop_map(
         |(io, profile, [enabled, exact, standard, integer_kernels], effort, slowdown, (tuning, encode))| {
-            let mut options = Options { io, effort, tuning, encode, ..Options::for_profile(Profile::ALL[profile]) };
+            let mut options =
+                Options { io, effort, tuning, encode, ..Options::for_profile(Profile::ALL[profile]) };
             (options.rewrite.enabled, options.rewrite.exact) = (enabled, exact);
             (options.rewrite.standard, options.rewrite.integer_kernels) = (standard, integer_kernels);
             options.rewrite.slowdown = slowdown;
@@ -145,8 +150,10 @@ fn options() -> impl Strategy<Value = Options> {
 
 fn texts() -> impl Strategy<Value = String> {
     let extents = prop::collection::vec(prop_oneof![Just(16u64), Just(48), Just(64), Just(3)], 1..5);
-    let nets = (extents, prop::collection::vec(0usize..5, 2..7)).prop_map(|(extents, kinds)| net(&extents, &kinds));
-    let any = (prop::collection::vec(any::<u64>(), 10..120), 1usize..20).prop_map(|(numbers, nodes)| module_text(numbers, nodes));
+    let nets =
+        (extents, prop::collection::vec(0usize..5, 2..7)).prop_map(|(extents, kinds)| net(&extents, &kinds));
+    let any = (prop::collection::vec(any::<u64>(), 10..120), 1usize..20)
+        .prop_map(|(numbers, nodes)| module_text(numbers, nodes));
     prop_oneof![nets, any]
 }
 

@@ -20,7 +20,8 @@ use memc_plan::registry::REGISTRY;
 
 /// The file order on the requested kernels and codes: the upper bound includes their workspace and decoded
 /// weights.
-const FILE_ORDER_ON_KERNELS: &str = "fold,canonicalize,dce,encode-weights,dce,micro-batch,nchwc,dce,view,in-place,place";
+const FILE_ORDER_ON_KERNELS: &str =
+    "fold,canonicalize,dce,encode-weights,dce,micro-batch,nchwc,dce,view,in-place,place";
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()
@@ -80,15 +81,23 @@ fn run(case: &Case, pipeline: &str) -> Module {
     let mut ctx = case.context(&inference);
     let mut honest = Honest::default();
     let passes = case.pipeline(pipeline, module.stage);
-    let edits = passes.run(&mut module, &mut ctx, true, &mut honest).unwrap_or_else(|error| panic!("{}: {error}", case.name));
+    let edits = passes
+        .run(&mut module, &mut ctx, true, &mut honest)
+        .unwrap_or_else(|error| panic!("{}: {error}", case.name));
     drop(ctx);
     assert!(honest.lies.is_empty(), "{}: {:?}", case.name, honest.lies);
     let (untouched, _) = case.module();
     let scheduled = module.stage > untouched.stage;
-    assert_eq!(edits == Changed::No && !scheduled, text::print(&module) == text::print(&untouched), "{}", case.name);
+    assert_eq!(
+        edits == Changed::No && !scheduled,
+        text::print(&module) == text::print(&untouched),
+        "{}",
+        case.name
+    );
     case.verify(&module);
     let printed = text::print(&module);
-    let again = text::parse(&printed).unwrap_or_else(|errors| panic!("{}: {}\n{printed}", case.name, errors[0]));
+    let again =
+        text::parse(&printed).unwrap_or_else(|errors| panic!("{}: {}\n{printed}", case.name, errors[0]));
     assert_eq!(text::print(&again), printed, "{}: the text does not come back", case.name);
     if module.stage == Stage::Planned {
         sound(case, &module);
@@ -101,12 +110,21 @@ fn sound(case: &Case, module: &Module) {
     let options = &case.options;
     let wrong = oracle::misplaced(module, options);
     assert!(wrong.is_empty(), "{}: {wrong:?}\n{}", case.name, text::print(module));
-    let (arena, peak, least) = (oracle::arena(module), oracle::peak(module, options), oracle::working_set(module, options));
+    let (arena, peak, least) =
+        (oracle::arena(module), oracle::peak(module, options), oracle::working_set(module, options));
     assert!(arena >= peak && peak >= least, "{}: arena {arena}, peak {peak}, working set {least}", case.name);
     for space in &module.plan.arenas {
         let peak = oracle::peak_in(module, options, &module.plan.spaces[space.space].name);
-        assert!(space.lower_bound.0 >= peak && space.lower_bound <= space.size, "{}: {space:?}, peak {peak}", case.name);
-        assert!(space.order_lower_bound.is_none_or(|bound| bound.0 <= peak), "{}: {space:?}, peak {peak}", case.name);
+        assert!(
+            space.lower_bound.0 >= peak && space.lower_bound <= space.size,
+            "{}: {space:?}, peak {peak}",
+            case.name
+        );
+        assert!(
+            space.order_lower_bound.is_none_or(|bound| bound.0 <= peak),
+            "{}: {space:?}, peak {peak}",
+            case.name
+        );
     }
 }
 
@@ -115,7 +133,8 @@ fn output(case: &Case, module: &Module) -> String {
     let mut printed = text::print(module);
     for arena in &module.plan.arenas {
         let name = &module.plan.spaces[arena.space].name;
-        let (peak, size, bound) = (oracle::peak_in(module, &case.options, name), arena.size.0, arena.lower_bound.0);
+        let (peak, size, bound) =
+            (oracle::peak_in(module, &case.options, name), arena.size.0, arena.lower_bound.0);
         printed.push_str(&format!("// memory @{name}: peak {peak}, arena {size}, bound {bound}\n"));
     }
     printed
@@ -134,7 +153,11 @@ fn never_worse(case: &Case) {
     case.verify(&planned.module);
     sound(case, &planned.module);
     let options = &case.options;
-    assert!(oracle::peak(&planned.module, options) <= oracle::peak(&base, options), "{}: a higher peak", case.name);
+    assert!(
+        oracle::peak(&planned.module, options) <= oracle::peak(&base, options),
+        "{}: a higher peak",
+        case.name
+    );
     assert!(oracle::arena(&planned.module) <= oracle::arena(&base), "{}: a larger arena", case.name);
 }
 
@@ -203,17 +226,27 @@ fn every_pass_has_a_page_and_five_files() {
         let page = fs::read_to_string(page_of(info.name)).unwrap();
         let mut lines = page.lines().filter(|line| !line.is_empty());
         assert_eq!(lines.next(), Some(format!("# {}", info.name).as_str()));
-        assert_eq!(lines.next(), Some(info.summary), "{}: the first sentence of the page is the summary", info.name);
+        assert_eq!(
+            lines.next(),
+            Some(info.summary),
+            "{}: the first sentence of the page is the summary",
+            info.name
+        );
         let folder = root().join("tests/filetests").join(info.name);
         assert!(folder.is_dir() && files(&folder).len() >= 5, "{}: fewer than five file tests", info.name);
         // A folder's files run the pass that it is named after.
         for path in files(&folder) {
             let case = Case::read(&path.display().to_string(), &fs::read_to_string(&path).unwrap());
-            assert!(case.pipeline.split(',').any(|pass| pass.split('[').next() == Some(info.name)), "{}", case.name);
+            assert!(
+                case.pipeline.split(',').any(|pass| pass.split('[').next() == Some(info.name)),
+                "{}",
+                case.name
+            );
         }
     }
     let pages: Vec<PathBuf> = rooms().iter().flat_map(|room| files(&room.join("doc"))).collect();
     let is_known = |name: &str| names.contains(&name) || OTHER_PAGES.contains(&name);
-    let strays: Vec<_> = pages.iter().filter(|page| !is_known(page.file_stem().unwrap().to_str().unwrap())).collect();
+    let strays: Vec<_> =
+        pages.iter().filter(|page| !is_known(page.file_stem().unwrap().to_str().unwrap())).collect();
     assert!(strays.is_empty(), "pages of no pass: {strays:?}");
 }

@@ -73,7 +73,11 @@ fn masked() -> impl Strategy<Value = String> {
     (2_usize..6, prop_oneof![Just(16_u64), Just(24), Just(40)]).prop_map(|(layers, extent)| {
         let (wide, mask) = (format!("f32[{extent},{extent}]"), format!("bool[{extent},{extent}]"));
         let mut lines = vec!["mem 1\nir_version 10\nopset \"\" 21\ngraph @g {".to_owned()];
-        lines.extend([format!("input %v0 : {wide}"), format!("input %w : {wide}"), "const %zero : f32[] = [0.0]".to_owned()]);
+        lines.extend([
+            format!("input %v0 : {wide}"),
+            format!("input %w : {wide}"),
+            "const %zero : f32[] = [0.0]".to_owned(),
+        ]);
         for layer in 0..layers {
             lines.push(format!("%h{layer} = MatMul(%v{layer}, %w) : {wide}"));
             lines.push(format!("%m{layer} = Greater(%h{layer}, %zero) : {mask}"));

@@ -15,5 +15,9 @@ mod random_windows;
 /// and draws the seed.
 fn few(cases: u32) -> proptest::prelude::ProptestConfig {
     let given = proptest::prelude::ProptestConfig { failure_persistence: None, ..Default::default() };
-    if std::env::var_os("PROPTEST_CASES").is_some() { given } else { proptest::prelude::ProptestConfig { cases, ..given } }
+    if std::env::var_os("PROPTEST_CASES").is_some() {
+        given
+    } else {
+        proptest::prelude::ProptestConfig { cases, ..given }
+    }
 }

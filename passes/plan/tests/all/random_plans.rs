@@ -31,7 +31,11 @@ fn run(case: &Case, module: &mut Module, inference: &Inference, pipeline: &str) 
     let mut ctx = case.context(inference);
     let passes = case.pipeline(pipeline, module.stage);
     passes.run(module, &mut ctx, true, &mut Silent).unwrap_or_else(|error| panic!("{error}, {}", case.name));
-    ctx.said.reports.iter().find(|report| report.pass == "schedule").map(|report| (report.value, report.lower_bound))
+    ctx.said
+        .reports
+        .iter()
+        .find(|report| report.pass == "schedule")
+        .map(|report| (report.value, report.lower_bound))
 }
 
 /// Returns the bytes of the inputs in the arena that no node reads.
@@ -49,8 +53,10 @@ fn all_orders(module: &Module) -> Vec<Vec<Node>> {
             all.push(order.clone());
         }
         for node in left {
-            let waits =
-                module.reads(*node).into_iter().any(|value| module.producer(value).is_some_and(|maker| left.contains(&maker)));
+            let waits = module
+                .reads(*node)
+                .into_iter()
+                .any(|value| module.producer(value).is_some_and(|maker| left.contains(&maker)));
             if !waits {
                 order.push(*node);
                 let rest: Vec<Node> = left.iter().copied().filter(|other| other != node).collect();
@@ -205,6 +211,8 @@ graph @g {
     assert!(planned.budgeted().is_some(), "{}", planned.trace);
     let views = planned.module.nodes().iter().filter(|(_, data)| &*data.operator.name == "Reshape").count();
     assert!(views > 0);
-    let ends = memc_cost::timeline(&planned.module, &case.options.cost).into_iter().map(|span| span.end.0.round() as u64);
+    let ends = memc_cost::timeline(&planned.module, &case.options.cost)
+        .into_iter()
+        .map(|span| span.end.0.round() as u64);
     assert_eq!(Some(planned.nanos(&case.options)), ends.max());
 }

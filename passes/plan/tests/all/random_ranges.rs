@@ -13,7 +13,8 @@ use memc_passes::{Options, Settings};
 use proptest::prelude::*;
 
 /// Symbols with their smallest and largest extent and their step.
-const SYMBOLS: [(&str, u64, u64, u64); 4] = [("B", 1, 4, 1), ("S", 2, 32, 1), ("W", 16, 64, 16), ("P", 0, 3, 1)];
+const SYMBOLS: [(&str, u64, u64, u64); 4] =
+    [("B", 1, 4, 1), ("S", 2, 32, 1), ("W", 16, 64, 16), ("P", 0, 3, 1)];
 
 /// Writes a random module with shape arithmetic as exporters write it.
 struct Writer {
@@ -86,7 +87,10 @@ impl Writer {
                 let y = self.let_be(&format!("Unsqueeze(%{x}, %{axis})"));
                 let own = self.extents(&x, 0, rank);
                 let to = self.let_be(&format!("Concat(%{count}, %{own}) {{axis = 0}}"));
-                self.push(&format!("Expand(%{y}, %{to})"), ["2".to_owned()].into_iter().chain(dims).collect());
+                self.push(
+                    &format!("Expand(%{y}, %{to})"),
+                    ["2".to_owned()].into_iter().chain(dims).collect(),
+                );
             }
             7 => {
                 let axis = self.below(rank);
@@ -131,7 +135,9 @@ impl Writer {
     }
     /// Takes an even axis apart, with a computed target.
     fn split(&mut self, x: &str, dims: &[String]) {
-        let Some(at) = dims.iter().position(|extent| extent.parse::<u64>().is_ok_and(|extent| extent > 0 && extent % 2 == 0))
+        let Some(at) = dims
+            .iter()
+            .position(|extent| extent.parse::<u64>().is_ok_and(|extent| extent > 0 && extent % 2 == 0))
         else {
             return self.push(&format!("Abs(%{x})"), dims.to_vec());
         };
@@ -140,21 +146,28 @@ impl Writer {
         let parts = self.ints(&[2, half]);
         let to = self.let_be(&format!("Concat(%{before}, %{parts}, %{after}) {{axis = 0}}"));
         let parts = ["2".to_owned(), half.to_string()];
-        let dims: Vec<String> = dims[..at].iter().cloned().chain(parts).chain(dims[at + 1..].iter().cloned()).collect();
+        let dims: Vec<String> =
+            dims[..at].iter().cloned().chain(parts).chain(dims[at + 1..].iter().cloned()).collect();
         self.push(&format!("Reshape(%{x}, %{to}) {{allowzero = 1}}"), dims);
     }
 }
 
 fn module_text(numbers: Vec<u64>, nodes: usize) -> String {
-    let input = |name: &str, dims: &[&str]| (name.to_owned(), dims.iter().map(|dim| (*dim).to_owned()).collect());
-    let values = vec![input("x", &["B", "S", "16"]), input("p", &["P", "12", "S"]), input("w", &["1", "B", "W"])];
+    let input =
+        |name: &str, dims: &[&str]| (name.to_owned(), dims.iter().map(|dim| (*dim).to_owned()).collect());
+    let values =
+        vec![input("x", &["B", "S", "16"]), input("p", &["P", "12", "S"]), input("w", &["1", "B", "W"])];
     let mut writer = Writer { numbers, next: 0, constants: Vec::new(), lines: Vec::new(), values, names: 0 };
     (0..nodes).for_each(|_| writer.node());
-    let ranges = SYMBOLS.map(|(name, min, max, step)| format!("range \"{name}\" from {min} to {max} step {step}\n"));
+    let ranges =
+        SYMBOLS.map(|(name, min, max, step)| format!("range \"{name}\" from {min} to {max} step {step}\n"));
     let returned: Vec<String> = writer.values.iter().rev().take(2).map(|(name, _)| name.clone()).collect();
     let outputs: Vec<String> = (0..returned.len()).map(|at| format!("%y{at}")).collect();
-    let made: Vec<String> =
-        returned.iter().zip(&outputs).map(|(name, output)| format!("{output} = Tanh(%{name}) : unknown")).collect();
+    let made: Vec<String> = returned
+        .iter()
+        .zip(&outputs)
+        .map(|(name, output)| format!("{output} = Tanh(%{name}) : unknown"))
+        .collect();
     format!(
         "mem 1\nir_version 10\nopset \"\" 17\n{}\ngraph @g {{\ninput %x : f32[B,S,16]\ninput %p : f32[P,12,S]\ninput %w : f32[1,B,W]\n{}\n{}\n{}\nreturn {}\n}}\n",
         ranges.join(""),
@@ -169,7 +182,14 @@ fn case(text: &str, exact: bool) -> Case {
     let mut options = Options { effort: 200, ..Options::for_profile(&Profile::ARENA) };
     options.rewrite.exact = exact;
     let (pipeline, settings, expected) = (String::new(), Settings::default(), String::new());
-    Case { name: format!("exact {exact}:\n{text}"), pipeline, options, settings, input: text.to_owned(), expected }
+    Case {
+        name: format!("exact {exact}:\n{text}"),
+        pipeline,
+        options,
+        settings,
+        input: text.to_owned(),
+        expected,
+    }
 }
 
 /// Returns all corners of the domain, and points between.
@@ -181,7 +201,8 @@ fn points() -> Vec<BTreeMap<String, u64>> {
     let corner = |bits: usize, at: usize, (name, min, max, _): (&str, u64, u64, u64)| {
         (name.to_owned(), if bits >> at & 1 == 1 { max } else { min })
     };
-    let corners = (0..16).map(|bits| SYMBOLS.iter().enumerate().map(|(at, row)| corner(bits, at, *row)).collect());
+    let corners =
+        (0..16).map(|bits| SYMBOLS.iter().enumerate().map(|(at, row)| corner(bits, at, *row)).collect());
     let inner = (0..6).map(|at| SYMBOLS.iter().map(|row| between(at, *row)).collect());
     corners.chain(inner).collect()
 }
@@ -209,7 +230,8 @@ fn extents(module: &Module, value: Value) -> Option<Vec<u64>> {
 
 /// Returns the first fault of a planned module at a point; `None` if there is none.
 fn fault(given: &Module, planned: &Module, point: &BTreeMap<String, u64>) -> Option<String> {
-    let of_given = bound(given, point).unwrap_or_else(|why| panic!("the given module is wrong at {point:?}: {why}"));
+    let of_given =
+        bound(given, point).unwrap_or_else(|why| panic!("the given module is wrong at {point:?}: {why}"));
     let of_planned = match bound(planned, point) {
         Ok(module) => module,
         Err(why) => return Some(why),
@@ -242,7 +264,8 @@ fn fault(given: &Module, planned: &Module, point: &BTreeMap<String, u64>) -> Opt
         }
         if let Some(alias) = planned.plan.alias[value] {
             let of = of_planned.size(alias.of)?;
-            let is_whole = alias.kind == AliasKind::InPlace || alias.offset.0 == 0 && planned.same_size(value, alias.of);
+            let is_whole =
+                alias.kind == AliasKind::InPlace || alias.offset.0 == 0 && planned.same_size(value, alias.of);
             if size > of || is_whole && size != of {
                 return Some(format!("{name} of {size} shares {of} of {}", planned.value(alias.of).name));
             }

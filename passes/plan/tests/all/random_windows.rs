@@ -79,7 +79,8 @@ impl Player<'_> {
         let in_place = |value: &Value| {
             !moves
                 && results.first().is_some_and(|result| {
-                    let alias = self.module.plan.alias[*result].filter(|alias| alias.kind == AliasKind::InPlace);
+                    let alias =
+                        self.module.plan.alias[*result].filter(|alias| alias.kind == AliasKind::InPlace);
                     alias.is_some() && self.room(*value) == self.room(*result)
                 })
         };
@@ -143,7 +144,8 @@ impl Player<'_> {
                 };
                 let (first, axis) = (number(1), if data.inputs.len() > 3 { number(3) } else { 0 });
                 let (whole, taken) = (dims(operand(0)), dims(data.outputs[0].unwrap())[axis] as usize);
-                let (extent, inner) = (whole[axis] as usize, whole[axis + 1..].iter().product::<u64>() as usize);
+                let (extent, inner) =
+                    (whole[axis] as usize, whole[axis + 1..].iter().product::<u64>() as usize);
                 let mut part = Vec::new();
                 for row in 0..rows(operand(0), axis) {
                     let begin = (row * extent + first) * inner;
@@ -219,8 +221,12 @@ impl Writer {
                 self.push(&format!("{operator}(%{x})"), &[shape]);
             }
             3 => {
-                let others: Vec<String> =
-                    self.values.iter().filter(|(_, other)| *other == shape).map(|(name, _)| name.clone()).collect();
+                let others: Vec<String> = self
+                    .values
+                    .iter()
+                    .filter(|(_, other)| *other == shape)
+                    .map(|(name, _)| name.clone())
+                    .collect();
                 let y = others[self.below(others.len())].clone();
                 self.push(&format!("Mul(%{x}, %{y})"), &[shape]);
             }
@@ -254,7 +260,8 @@ impl Writer {
         let (mut whole, mut parts) = (shape.to_vec(), vec![format!("%{x}")]);
         for _ in 0..=self.below(2) {
             let (y, other) = self.pick();
-            let fits = other.len() == shape.len() && (0..shape.len()).all(|at| at == axis || other[at] == shape[at]);
+            let fits =
+                other.len() == shape.len() && (0..shape.len()).all(|at| at == axis || other[at] == shape[at]);
             if fits && whole[axis] + other[axis] < 64 {
                 whole[axis] += other[axis];
                 let at = self.below(parts.len() + 1);
@@ -284,7 +291,10 @@ fn module_text(numbers: Vec<u64>, nodes: usize) -> String {
     let outputs: Vec<String> = outputs.iter().map(|at| format!("%{}", writer.values[*at].0)).collect();
     let (constants, lines) = (writer.constants.join("\n"), writer.lines.join("\n"));
     let inputs = "input %x : f32[16]\ninput %y : f32[2,4]\ninput %z : f32[1,8]";
-    format!("opset \"\" 21\ngraph @random {{\n{inputs}\n{constants}\n{lines}\nreturn {}\n}}\n", outputs.join(", "))
+    format!(
+        "opset \"\" 21\ngraph @random {{\n{inputs}\n{constants}\n{lines}\nreturn {}\n}}\n",
+        outputs.join(", ")
+    )
 }
 
 /// Plans with a choice of sub-views.
@@ -292,10 +302,13 @@ fn plan(case: &Case, choice: impl Fn(&Module, &PassContext<'_>) -> Option<BTreeS
     let (mut module, inference) = case.module();
     let mut ctx = case.context(&inference);
     let before = case.pipeline("fold,dce,view", module.stage);
-    before.run(&mut module, &mut ctx, true, &mut Silent).unwrap_or_else(|error| panic!("{error}, {}", case.name));
+    before
+        .run(&mut module, &mut ctx, true, &mut Silent)
+        .unwrap_or_else(|error| panic!("{error}, {}", case.name));
     let windows = choice(&module, &ctx);
-    let pipeline =
-        case.pipeline("window,schedule,in-place,place", module.stage).with(&Settings { windows, ..Settings::default() });
+    let pipeline = case
+        .pipeline("window,schedule,in-place,place", module.stage)
+        .with(&Settings { windows, ..Settings::default() });
     let done = pipeline.run(&mut module, &mut ctx, true, &mut Silent);
     done.unwrap_or_else(|error| panic!("{error}, {}", case.name));
     module

@@ -75,7 +75,11 @@ fn exact_quotient(left: i64, right: i64) -> Option<i64> {
     (left.checked_rem(right)? == 0).then(|| left / right)
 }
 
-fn arithmetic(arguments: &[Argument], ints: fn(i64, i64) -> Option<i64>, floats: fn(f64, f64) -> f64) -> Option<Attribute> {
+fn arithmetic(
+    arguments: &[Argument],
+    ints: fn(i64, i64) -> Option<i64>,
+    floats: fn(f64, f64) -> f64,
+) -> Option<Attribute> {
     match (attribute(arguments.first()?)?, attribute(arguments.get(1)?)?) {
         (Attribute::Int(a), Attribute::Int(b)) => ints(*a, *b).map(Attribute::Int),
         (a, b) => Some(Attribute::Float(floats(real(a)?, real(b)?) as f32)),
@@ -114,7 +118,9 @@ pub(super) fn one_int(graph: &Graph<'_>, id: Id) -> Option<i64> {
 
 /// `compose P Q`: permutation of a Transpose by P after a Transpose by Q.
 fn compose(_: &Graph<'_>, arguments: &[Argument]) -> Option<Attribute> {
-    let (Attribute::Ints(outer), Attribute::Ints(inner)) = (attribute(arguments.first()?)?, attribute(arguments.get(1)?)?) else {
+    let (Attribute::Ints(outer), Attribute::Ints(inner)) =
+        (attribute(arguments.first()?)?, attribute(arguments.get(1)?)?)
+    else {
         return None;
     };
     let at = |axis: &i64| inner.get(usize::try_from(*axis).ok()?).copied();
@@ -125,8 +131,9 @@ fn compose(_: &Graph<'_>, arguments: &[Argument]) -> Option<Attribute> {
 /// `inverse P`: the permutation that undoes P.
 fn inverse(_: &Graph<'_>, arguments: &[Argument]) -> Option<Attribute> {
     let Attribute::Ints(axes) = attribute(arguments.first()?)? else { return None };
-    let back =
-        |axis: usize| axes.iter().position(|from| usize::try_from(*from) == Ok(axis)).and_then(|to| i64::try_from(to).ok());
+    let back = |axis: usize| {
+        axes.iter().position(|from| usize::try_from(*from) == Ok(axis)).and_then(|to| i64::try_from(to).ok())
+    };
     (0..axes.len()).map(back).collect::<Option<Vec<i64>>>().map(Attribute::Ints)
 }
 
@@ -185,9 +192,14 @@ fn list(graph: &Graph<'_>, arguments: &[Argument]) -> Option<Attribute> {
 fn shape(graph: &Graph<'_>, arguments: &[Argument]) -> Option<Attribute> {
     let tensor = graph[class(arguments, 0)?].data.tensor()?;
     if let Some(dims) = tensor.known_dims() {
-        return dims.into_iter().map(|extent| i64::try_from(extent).ok()).collect::<Option<Vec<i64>>>().map(Attribute::Ints);
+        return dims
+            .into_iter()
+            .map(|extent| i64::try_from(extent).ok())
+            .collect::<Option<Vec<i64>>>()
+            .map(Attribute::Ints);
     }
-    reshape_target(None, tensor.shape.as_deref()?, &graph.analysis.module.domain().ranges).map(Attribute::Ints)
+    reshape_target(None, tensor.shape.as_deref()?, &graph.analysis.module.domain().ranges)
+        .map(Attribute::Ints)
 }
 
 /// `(leading ?x)`: all axes but the last.

@@ -53,7 +53,11 @@ const PREDICATES: &[Predicate] = &[
         arguments: 1,
         holds: |scene, a| tensor(scene, a, 0).is_some_and(|ty| ty.elements() == Some(1)),
     },
-    Predicate { name: "pair", arguments: 1, holds: |scene, a| axis_list(scene.graph, &a[0]).is_some_and(|list| list.len() == 2) },
+    Predicate {
+        name: "pair",
+        arguments: 1,
+        holds: |scene, a| axis_list(scene.graph, &a[0]).is_some_and(|list| list.len() == 2),
+    },
     Predicate { name: "packs", arguments: 3, holds: packs },
     Predicate { name: "pads-rows", arguments: 2, holds: pads_rows },
     Predicate { name: "parts", arguments: 5, holds: parts },
@@ -64,8 +68,16 @@ const PREDICATES: &[Predicate] = &[
     Predicate { name: "rows-same", arguments: 2, holds: rows_same },
     Predicate { name: "same-class", arguments: 2, holds: |scene, a| same_class(scene, a) },
     Predicate { name: "same-shape", arguments: 2, holds: |scene, a| same_shape(scene, a) },
-    Predicate { name: "same-type", arguments: 2, holds: |scene, a| same_shape(scene, a) && same_element(scene, a) },
-    Predicate { name: "splat", arguments: 1, holds: |scene, a| class(a, 0).is_some_and(|id| splat(scene.graph, id).is_some()) },
+    Predicate {
+        name: "same-type",
+        arguments: 2,
+        holds: |scene, a| same_shape(scene, a) && same_element(scene, a),
+    },
+    Predicate {
+        name: "splat",
+        arguments: 1,
+        holds: |scene, a| class(a, 0).is_some_and(|id| splat(scene.graph, id).is_some()),
+    },
     Predicate { name: "swaps-last", arguments: 1, holds: swaps_last },
     Predicate { name: "table-of", arguments: 2, holds: table_of },
     Predicate {
@@ -73,11 +85,19 @@ const PREDICATES: &[Predicate] = &[
         arguments: 1,
         holds: |scene, a| axis_list(scene.graph, &a[0]).is_some_and(|list| list.len() == 3),
     },
-    Predicate { name: "true", arguments: 1, holds: |_, a| matches!(a[0], Argument::Attribute(Attribute::Int(1))) },
+    Predicate {
+        name: "true",
+        arguments: 1,
+        holds: |_, a| matches!(a[0], Argument::Attribute(Attribute::Int(1))),
+    },
     Predicate { name: "vector-of", arguments: 2, holds: vector_of },
     Predicate { name: "wider", arguments: 2, holds: wider },
     Predicate { name: "without", arguments: 2, holds: without },
-    Predicate { name: "zeros", arguments: 1, holds: |scene, a| class(a, 0).is_some_and(|id| is_zero(scene.graph, id)) },
+    Predicate {
+        name: "zeros",
+        arguments: 1,
+        holds: |scene, a| class(a, 0).is_some_and(|id| is_zero(scene.graph, id)),
+    },
 ];
 
 fn class(arguments: &[Argument], position: usize) -> Option<Id> {
@@ -107,8 +127,8 @@ fn equal_ranks(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
 /// `axis-last AXES ?x [DEFAULT]`: the one axis (or list of one) is the last axis of `?x`.
 fn axis_last(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
     let rank = tensor(scene, arguments, 1).and_then(TensorType::rank);
-    let axes =
-        axis_list(scene.graph, &arguments[0]).or_else(|| arguments.get(2).and_then(|default| axis_list(scene.graph, default)));
+    let axes = axis_list(scene.graph, &arguments[0])
+        .or_else(|| arguments.get(2).and_then(|default| axis_list(scene.graph, default)));
     match (axes.as_deref(), rank) {
         // The last axis written as -1 needs no rank.
         (Some([-1]), _) => true,
@@ -122,13 +142,15 @@ fn before_last(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
     let rank = tensor(scene, arguments, 1).and_then(TensorType::rank);
     let axes = axis_list(scene.graph, &arguments[0]);
     axes.zip(rank).is_some_and(|(axes, rank)| {
-        !axes.is_empty() && axes.iter().all(|axis| normalize_axis(*axis, rank).is_some_and(|axis| axis + 1 < rank))
+        !axes.is_empty()
+            && axes.iter().all(|axis| normalize_axis(*axis, rank).is_some_and(|axis| axis + 1 < rank))
     })
 }
 
 /// `moves-ones $perm ?x`: axes of more than one index stay in their order.
 fn moves_ones(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
-    let (Argument::Attribute(Attribute::Ints(axes)), Some(ty)) = (&arguments[0], tensor(scene, arguments, 1)) else {
+    let (Argument::Attribute(Attribute::Ints(axes)), Some(ty)) = (&arguments[0], tensor(scene, arguments, 1))
+    else {
         return false;
     };
     let extent = |axis: &i64| ty.shape.as_ref()?.get(usize::try_from(*axis).ok()?)?.known();
@@ -139,7 +161,8 @@ fn moves_ones(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
 /// `packs ?x ?y AXIS`: the last axis of `?x` merges the axes of its reshaped form `?y` from `AXIS` on.
 fn packs(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
     let found = || {
-        let (dims, reshaped) = (tensor(scene, arguments, 0)?.shape.as_ref()?, tensor(scene, arguments, 1)?.shape.as_ref()?);
+        let (dims, reshaped) =
+            (tensor(scene, arguments, 0)?.shape.as_ref()?, tensor(scene, arguments, 1)?.shape.as_ref()?);
         let axis = normalize_axis(int(arguments, 2)?, reshaped.len())?;
         let (last, leading) = dims.split_last()?;
         let product = |dims: &[Dim]| dims.iter().fold(Dim::Known(1), |product, extent| product.mul(extent));
@@ -153,13 +176,18 @@ fn packs(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
 fn pads_rows(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
     let rank = tensor(scene, arguments, 1).and_then(TensorType::rank);
     axis_list(scene.graph, &arguments[0]).zip(rank).is_some_and(|(pads, rank)| {
-        pads.len() == 2 * rank && rank > 0 && pads.iter().all(|pad| *pad >= 0) && pads[rank - 1] == 0 && pads[2 * rank - 1] == 0
+        pads.len() == 2 * rank
+            && rank > 0
+            && pads.iter().all(|pad| *pad >= 0)
+            && pads[rank - 1] == 0
+            && pads[2 * rank - 1] == 0
     })
 }
 
 /// `rows-same ?x ?y`: equal ranks, and all extents but the last are provably equal.
 fn rows_same(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
-    let rows = |position| tensor(scene, arguments, position)?.shape.as_ref()?.split_last().map(|(_, rows)| rows);
+    let rows =
+        |position| tensor(scene, arguments, position)?.shape.as_ref()?.split_last().map(|(_, rows)| rows);
     rows(0).zip(rows(1)).is_some_and(|(a, b)| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.same(b)))
 }
 
@@ -167,8 +195,7 @@ fn rows_same(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
 fn element(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
     let Some(ty) = tensor(scene, arguments, 0) else { return false };
     let name = ty.element.to_string();
-    let is_it =
-        |argument: &Argument| matches!(argument, Argument::Attribute(Attribute::String(text)) if **text == *name.as_bytes());
+    let is_it = |argument: &Argument| matches!(argument, Argument::Attribute(Attribute::String(text)) if **text == *name.as_bytes());
     ty.element != ElementType::Undefined && arguments[1..].iter().any(is_it)
 }
 
@@ -195,13 +222,17 @@ fn extent_at_least(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
 /// Returns whether an extent is at least `least` for all symbols in their ranges.
 fn is_at_least(scene: Scene<'_, '_>, extent: &Dim, least: u64) -> bool {
     let bound = || extent.expr()?.lower_bound(&scene.graph.analysis.module.domain().ranges);
-    extent.known().map_or_else(|| bound().is_some_and(|bound| bound >= i128::from(least)), |extent| extent >= least)
+    extent
+        .known()
+        .map_or_else(|| bound().is_some_and(|bound| bound >= i128::from(least)), |extent| extent >= least)
 }
 
 /// `fixed ?x`: each extent of `?x` is known, or at least 1 for all symbols in their ranges.
 fn fixed(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
     let dims = tensor(scene, arguments, 0).and_then(|ty| ty.shape.as_ref());
-    dims.is_some_and(|dims| dims.iter().all(|extent| extent.known().is_some() || is_at_least(scene, extent, 1)))
+    dims.is_some_and(|dims| {
+        dims.iter().all(|extent| extent.known().is_some() || is_at_least(scene, extent, 1))
+    })
 }
 
 /// `extent-same ?x AXIS ?y AXIS`: two extents are provably equal.
@@ -279,12 +310,14 @@ fn power_of_two(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
 }
 
 fn rank(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
-    let rank = tensor(scene, arguments, 0).and_then(TensorType::rank).and_then(|rank| i64::try_from(rank).ok());
+    let rank =
+        tensor(scene, arguments, 0).and_then(TensorType::rank).and_then(|rank| i64::try_from(rank).ok());
     rank.is_some() && rank == int(arguments, 1)
 }
 
 fn rank_at_least(scene: Scene<'_, '_>, arguments: &[Argument]) -> bool {
-    let rank = tensor(scene, arguments, 0).and_then(TensorType::rank).and_then(|rank| i64::try_from(rank).ok());
+    let rank =
+        tensor(scene, arguments, 0).and_then(TensorType::rank).and_then(|rank| i64::try_from(rank).ok());
     rank.zip(int(arguments, 1)).is_some_and(|(rank, least)| rank >= least)
 }
 

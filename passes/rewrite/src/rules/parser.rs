@@ -24,7 +24,8 @@ pub struct RuleError {
 }
 
 /// Words that begin a field.
-const FIELDS: [&str; 10] = ["rule", "class", "memory", "opset", "find", "where", "and", "make", "also", "why"];
+const FIELDS: [&str; 10] =
+    ["rule", "class", "memory", "opset", "find", "where", "and", "make", "also", "why"];
 
 /// Reads the rules of a file into the book.
 pub(super) fn read(family: &'static str, text: &str, book: &mut RuleBook) -> Result<(), RuleError> {
@@ -49,14 +50,23 @@ pub(super) fn read(family: &'static str, text: &str, book: &mut RuleBook) -> Res
         rest = after;
         let rule = rule(family, value, own, text)?;
         if book.find(&rule.name).is_some() {
-            return Err(RuleError { family: family.to_owned(), rule: rule.name, why: "stands twice".to_owned() });
+            return Err(RuleError {
+                family: family.to_owned(),
+                rule: rule.name,
+                why: "stands twice".to_owned(),
+            });
         }
         book.rules.push(rule);
     }
     Ok(())
 }
 
-fn rule(family: &'static str, head: &str, fields: &[(String, String)], text: &str) -> Result<Rule, RuleError> {
+fn rule(
+    family: &'static str,
+    head: &str,
+    fields: &[(String, String)],
+    text: &str,
+) -> Result<Rule, RuleError> {
     let (name, summary) = head.split_once(':').unwrap_or((head, ""));
     let error = |why: String| RuleError { family: family.to_owned(), rule: name.trim().to_owned(), why };
     let mut rule = Rule {
@@ -78,8 +88,11 @@ fn rule(family: &'static str, head: &str, fields: &[(String, String)], text: &st
     let mut names = Names::default();
     let mut stated = (false, false);
     for (word, value) in fields {
-        let mut reader =
-            Reader { tokens: tokens(value).ok_or_else(|| error("a quotation mark is missing".into()))?, at: 0, depth: 0 };
+        let mut reader = Reader {
+            tokens: tokens(value).ok_or_else(|| error("a quotation mark is missing".into()))?,
+            at: 0,
+            depth: 0,
+        };
         let outcome = match word.as_str() {
             "class" => class(value).map(|class| {
                 rule.class = class;
@@ -93,7 +106,9 @@ fn rule(family: &'static str, head: &str, fields: &[(String, String)], text: &st
             "find" => reader.pattern(&mut names).map(|pattern| rule.find.push(pattern)),
             "where" | "and" => reader.condition(&mut names).map(|condition| rule.conditions.push(condition)),
             "make" => reader.template(&mut names).map(|template| rule.make.push((None, template))),
-            "also" => reader.also(&mut names).map(|(target, template)| rule.make.push((Some(target), template))),
+            "also" => {
+                reader.also(&mut names).map(|(target, template)| rule.make.push((Some(target), template)))
+            }
             _ => {
                 rule.why.clone_from(value);
                 reader.at = reader.tokens.len();
@@ -105,7 +120,8 @@ fn rule(family: &'static str, head: &str, fields: &[(String, String)], text: &st
     }
     // Check that no required field is missing.
     (rule.operands, rule.attributes) = (names.operands.len(), names.attributes.len());
-    let complete = stated == (true, true) && !rule.find.is_empty() && !rule.make.is_empty() && !rule.summary.is_empty();
+    let complete =
+        stated == (true, true) && !rule.find.is_empty() && !rule.make.is_empty() && !rule.summary.is_empty();
     if !complete {
         return Err(error("needs a sentence, `class`, `memory`, `find` and `make`".to_owned()));
     }
@@ -114,7 +130,8 @@ fn rule(family: &'static str, head: &str, fields: &[(String, String)], text: &st
 
 /// Returns the lines of a rule in its file.
 fn source(text: &str, name: &str) -> String {
-    let begins = |line: &&str| line.strip_prefix("rule ").is_some_and(|rest| rest.split(':').next() == Some(name));
+    let begins =
+        |line: &&str| line.strip_prefix("rule ").is_some_and(|rest| rest.split(':').next() == Some(name));
     let mut lines = text.lines().skip_while(|line| !begins(line));
     let mut found: Vec<&str> = lines.next().into_iter().collect();
     found.extend(lines.take_while(|line| !line.starts_with("rule ") && !line.starts_with('#')));
@@ -126,7 +143,9 @@ fn class(text: &str) -> Option<Class> {
 }
 
 fn memory(text: &str) -> Option<Memory> {
-    [Memory::Lowers, Memory::Same, Memory::Raises, Memory::Halves].into_iter().find(|memory| memory.name() == text)
+    [Memory::Lowers, Memory::Same, Memory::Raises, Memory::Halves]
+        .into_iter()
+        .find(|memory| memory.name() == text)
 }
 
 /// Reads `13..`, `..17` or `13..17`, the last version included.
@@ -220,15 +239,25 @@ impl Reader {
     fn apply_pattern(&mut self, names: &mut Names) -> Option<ApplyPattern> {
         let (domain, name, result) = head(&self.word()?)?;
         let result = result.map(|(position, _)| position);
-        let mut pattern =
-            ApplyPattern { domain, name, result, attributes: Vec::new(), open: None, operands: Vec::new(), rest: None };
+        let mut pattern = ApplyPattern {
+            domain,
+            name,
+            result,
+            attributes: Vec::new(),
+            open: None,
+            operands: Vec::new(),
+            rest: None,
+        };
         while !self.take(')') {
             if self.is_attribute() {
                 let name = self.word()?;
                 self.take('=');
-                let (name, optional) = name.strip_suffix('?').map_or((name.clone(), false), |name| (name.to_owned(), true));
+                let (name, optional) =
+                    name.strip_suffix('?').map_or((name.clone(), false), |name| (name.to_owned(), true));
                 let wanted = match self.peek()? {
-                    Token::Word(word) if word.starts_with('$') => Wanted::Variable(names.attribute(&self.word()?[1..])),
+                    Token::Word(word) if word.starts_with('$') => {
+                        Wanted::Variable(names.attribute(&self.word()?[1..]))
+                    }
                     _ => Wanted::Literal(self.literal()?),
                 };
                 pattern.attributes.push(AttributePattern { name, optional, wanted });
@@ -330,7 +359,9 @@ impl Reader {
             return Some(Expression::Call(function, arguments));
         }
         match self.peek()? {
-            Token::Word(word) if word.starts_with('$') => Some(Expression::Attribute(names.attribute(&self.word()?[1..]))),
+            Token::Word(word) if word.starts_with('$') => {
+                Some(Expression::Attribute(names.attribute(&self.word()?[1..])))
+            }
             Token::Word(word) if word.starts_with('?') => {
                 let word = self.word()?;
                 Some(Expression::Operand(names.operand(word[1..].trim_end_matches("..."))))
@@ -344,7 +375,9 @@ impl Reader {
     fn literal(&mut self) -> Option<Attribute> {
         match self.next()? {
             Token::Text(text) => Some(Attribute::String(text.into_bytes().into())),
-            Token::Word(word) => Some(number(&word).unwrap_or_else(|| Attribute::String(word.into_bytes().into()))),
+            Token::Word(word) => {
+                Some(number(&word).unwrap_or_else(|| Attribute::String(word.into_bytes().into())))
+            }
             Token::Mark('[') => {
                 let mut items = Vec::new();
                 while !self.take(']') {

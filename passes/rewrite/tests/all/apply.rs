@@ -47,7 +47,8 @@ fn a_node_that_stays_for_another_result_keeps_its_first() {
     for node in &module.graph(module.main()).nodes {
         assert!(module.node(*node).outputs[0].is_some(), "{}", text::print(&module));
     }
-    let names: Vec<&str> = module.graph(module.main()).outputs.iter().map(|value| module.value(*value).name.as_str()).collect();
+    let names: Vec<&str> =
+        module.graph(module.main()).outputs.iter().map(|value| module.value(*value).name.as_str()).collect();
     assert_eq!(names, ["y", "m"], "outputs keep their names");
 }
 
@@ -71,7 +72,12 @@ fn zeros_are_known_behind_the_fragment_that_makes_them() {
     let found = fragments(&module, &Limits { nodes: 2, ..Limits::default() }, Shift::None, &own_bytes);
     let last = found.last().unwrap();
     assert_eq!((found.len(), last.nodes.len()), (2, 2));
-    let zeros: Vec<_> = last.inputs.iter().zip(&last.zeros).map(|(value, zeros)| (&*module.value(*value).name, *zeros)).collect();
+    let zeros: Vec<_> = last
+        .inputs
+        .iter()
+        .zip(&last.zeros)
+        .map(|(value, zeros)| (&*module.value(*value).name, *zeros))
+        .collect();
     assert_eq!(zeros, [("z", true), ("i", false), ("u", false), ("m", false)]);
     assert!(last.key.contains("zeros"), "{}", last.key);
 }

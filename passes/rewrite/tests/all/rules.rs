@@ -29,7 +29,12 @@ fn each_rule_applies_as_its_snapshot_shows() {
             let forms = cases::forms(&case.module, &book);
             if forms.is_empty() == case.applies {
                 let word = if case.applies { "does not apply" } else { "applies" };
-                wrong.push(format!("{} {word}: {}\n{}", rule.name, case.title, graph(forms.first().unwrap_or(&case.module))));
+                wrong.push(format!(
+                    "{} {word}: {}\n{}",
+                    rule.name,
+                    case.title,
+                    graph(forms.first().unwrap_or(&case.module))
+                ));
                 continue;
             }
             if case.applies && shown.is_empty() {
@@ -49,7 +54,11 @@ fn each_condition_keeps_a_case_away() {
         for (condition, found) in cases::mutants(rule, &cases) {
             let implied = cases.implied.contains(&condition);
             if found.is_some() == implied {
-                idle.push(format!("{}: {condition}: {}", rule.name, if implied { "refuses a case" } else { "refuses no case" }));
+                idle.push(format!(
+                    "{}: {condition}: {}",
+                    rule.name,
+                    if implied { "refuses a case" } else { "refuses no case" }
+                ));
             }
         }
     }

@@ -38,7 +38,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     );
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
-        let mut number = || arguments.next().ok_or("a number is missing")?.parse::<u64>().map_err(Box::<dyn Error>::from);
+        let mut number =
+            || arguments.next().ok_or("a number is missing")?.parse::<u64>().map_err(Box::<dyn Error>::from);
         match argument.as_str() {
             "--nodes" => settings.limit = Limit::nodes(number()?),
             "--capacity" => settings.capacity = Some(number()?),
@@ -188,7 +189,9 @@ fn dissection(pieces: u64, seed: u64) -> place::Problem {
     }
     // Sort by area, so that the order of the pieces does not reveal the cuts.
     list.sort_by_key(|[left, right, low, high]| ((right - left) * (high - low), *left));
-    let buffers = list.iter().map(|[left, right, low, high]| place::Buffer::new(*left as u32, *right as u32, (high - low) << 10));
+    let buffers = list
+        .iter()
+        .map(|[left, right, low, high]| place::Buffer::new(*left as u32, *right as u32, (high - low) << 10));
     place::Problem { buffers: buffers.collect(), capacity: None }
 }
 
@@ -214,8 +217,10 @@ fn random_network(operations: u32) -> order::Problem {
     let mut next = numbers();
     let mut problem = order::Problem::default();
     for index in 0..operations {
-        let mut before: Vec<u32> =
-            (0..1 + next(3)).map(|_| index.saturating_sub(1 + next(40) as u32)).filter(|other| *other < index).collect();
+        let mut before: Vec<u32> = (0..1 + next(3))
+            .map(|_| index.saturating_sub(1 + next(40) as u32))
+            .filter(|other| *other < index)
+            .collect();
         if next(11) == 0 && index > 0 {
             before.push(next(u64::from(index)) as u32);
         }
@@ -225,7 +230,12 @@ fn random_network(operations: u32) -> order::Problem {
         let takes_over = before.iter().copied().take(usize::from(next(3) == 0));
         let size = (1 + next(63)) << (6 + next(10));
         let takes_over = takes_over.filter(|other| problem.buffers[*other as usize].size >= size).collect();
-        problem.buffers.push(order::Buffer { size, users: vec![index], takes_over, ..order::Buffer::default() });
+        problem.buffers.push(order::Buffer {
+            size,
+            users: vec![index],
+            takes_over,
+            ..order::Buffer::default()
+        });
         problem.operations.push(order::Operation { predecessors: before, scratch: 0 });
     }
     problem
@@ -260,7 +270,8 @@ fn cell(nodes: u32, seed: u64) -> order::Problem {
     let stem = run(&mut problem, &[], 4 * unit, false);
     let mut results = Vec::new();
     for node in 0..nodes {
-        let operands: Vec<u32> = edges.iter().filter(|(_, to)| *to == node).map(|(from, _)| results[*from as usize]).collect();
+        let operands: Vec<u32> =
+            edges.iter().filter(|(_, to)| *to == node).map(|(from, _)| results[*from as usize]).collect();
         let mut sum = operands.first().copied().unwrap_or(stem);
         for operand in operands.iter().skip(1) {
             sum = run(&mut problem, &[sum, *operand], unit, true);
@@ -269,8 +280,10 @@ fn cell(nodes: u32, seed: u64) -> order::Problem {
         let depthwise = run(&mut problem, &[active], unit, false);
         results.push(run(&mut problem, &[depthwise], unit, false));
     }
-    let open: Vec<u32> =
-        (0..nodes).filter(|node| !edges.iter().any(|(from, _)| from == node)).map(|node| results[node as usize]).collect();
+    let open: Vec<u32> = (0..nodes)
+        .filter(|node| !edges.iter().any(|(from, _)| from == node))
+        .map(|node| results[node as usize])
+        .collect();
     let result = run(&mut problem, &open, unit, false);
     problem.buffers[result as usize].kept = true;
     problem

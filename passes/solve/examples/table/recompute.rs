@@ -14,7 +14,18 @@ pub fn table(mut arguments: impl Iterator<Item = String>) -> Result<(), Box<dyn 
     let (mut budgets, mut limit) = (Vec::new(), Limit::default());
     println!(
         "{:<28} {:>6} {:>7} {:>9} {:>9} {:<12} {:>8} {:>9} {:<10} {:<14} {:>9} {:>8}",
-        "instance", "runs", "budget", "extra %", "bound %", "scope", "peak %", "repeats", "status", "stop", "effort", "cpu s"
+        "instance",
+        "runs",
+        "budget",
+        "extra %",
+        "bound %",
+        "scope",
+        "peak %",
+        "repeats",
+        "status",
+        "stop",
+        "effort",
+        "cpu s"
     );
     while let Some(argument) = arguments.next() {
         let mut next = || arguments.next().ok_or("a value is missing");
@@ -73,7 +84,13 @@ fn one_value_each(reads: Vec<Vec<u32>>, mut next: impl FnMut(u64) -> u64) -> Pro
     let mut problem = Problem::default();
     for (run, reads) in reads.into_iter().enumerate() {
         problem.values.push(Value { size: (1 + next(600)) * 10, ..Value::default() });
-        problem.runs.push(Run { reads, writes: vec![run as u32], cost: next(1000), repeatable: true, ..Run::default() });
+        problem.runs.push(Run {
+            reads,
+            writes: vec![run as u32],
+            cost: next(1000),
+            repeatable: true,
+            ..Run::default()
+        });
     }
     problem
 }
@@ -87,7 +104,11 @@ fn layered(runs: u32, seed: u64) -> Problem {
     while reads.len() < runs as usize {
         for _ in here.clone().take_while(|run| *run < runs) {
             let mut list: Vec<u32> = before.clone().filter(|_| next(2) == 0).collect();
-            list.extend((0..next(4)).filter(|_| before.start > 0).map(|_| next(u64::from(before.start).max(1)) as u32));
+            list.extend(
+                (0..next(4))
+                    .filter(|_| before.start > 0)
+                    .map(|_| next(u64::from(before.start).max(1)) as u32),
+            );
             list.sort_unstable();
             list.dedup();
             reads.push(list);

@@ -157,9 +157,15 @@ impl Flow {
     /// the flow continued. Demands are dropped. O(1) if no other flow has this network.
     pub fn grow(self) -> Network {
         let shape = Rc::try_unwrap(self.shape);
-        let (heads, tails) =
-            shape.map_or_else(|shared| (shared.heads.clone(), shared.tails.clone()), |own| (own.heads, own.tails));
-        Network { nodes: self.role.len() as u32 - FIRST, heads, tails, capacities: self.capacities, value: self.value }
+        let (heads, tails) = shape
+            .map_or_else(|shared| (shared.heads.clone(), shared.tails.clone()), |own| (own.heads, own.tails));
+        Network {
+            nodes: self.role.len() as u32 - FIRST,
+            heads,
+            tails,
+            capacities: self.capacities,
+            value: self.value,
+        }
     }
 
     /// Returns the sum of all finite capacities.
@@ -206,7 +212,9 @@ impl Flow {
         while let Some(node) = stack.pop() {
             for &arc in self.arcs_of(node) {
                 let head = self.shape.heads[arc as usize];
-                if self.capacities[room(arc as usize)] > 0 && !std::mem::replace(&mut seen[head as usize], true) {
+                if self.capacities[room(arc as usize)] > 0
+                    && !std::mem::replace(&mut seen[head as usize], true)
+                {
                     stack.push(head);
                 }
             }
@@ -216,7 +224,8 @@ impl Flow {
     }
 
     fn arcs_of(&self, node: u32) -> &[u32] {
-        &self.shape.arcs[self.shape.starts[node as usize] as usize..self.shape.starts[node as usize + 1] as usize]
+        &self.shape.arcs
+            [self.shape.starts[node as usize] as usize..self.shape.starts[node as usize + 1] as usize]
     }
 
     /// Computes each node's distance to a sink through arcs with remaining capacity, up to the distance
@@ -252,7 +261,14 @@ impl Flow {
 
     /// Adds a blocking flow from a source along falling levels, or stops above `enough`. `next` holds,
     /// for each node, the first arc that may still have capacity.
-    fn block(&mut self, source: u32, levels: &[u32], next: &mut [u32], enough: u64, looks: &mut u64) -> Option<()> {
+    fn block(
+        &mut self,
+        source: u32,
+        levels: &[u32],
+        next: &mut [u32],
+        enough: u64,
+        looks: &mut u64,
+    ) -> Option<()> {
         if levels[source as usize] == u32::MAX {
             return Some(());
         }
@@ -269,7 +285,9 @@ impl Flow {
                 let arc = self.shape.arcs[next[node as usize] as usize];
                 *looks = looks.checked_sub(1)?;
                 let head = self.shape.heads[arc as usize] as usize;
-                if self.capacities[arc as usize] > 0 && levels[head].checked_add(1) == Some(levels[node as usize]) {
+                if self.capacities[arc as usize] > 0
+                    && levels[head].checked_add(1) == Some(levels[node as usize])
+                {
                     found = Some(arc);
                     break;
                 }

@@ -38,7 +38,8 @@ pub(crate) fn matched<I: Iterator<Item = u32>>(takers: &[u32], candidates: impl 
         let Some(mut taken) = free else { continue };
         found.push(taker);
         while let Some(&new_owner) = reached_from.get(&taken) {
-            let previous = owner.iter().find(|(_, owned_by)| **owned_by == new_owner).map(|(taken, _)| *taken);
+            let previous =
+                owner.iter().find(|(_, owned_by)| **owned_by == new_owner).map(|(taken, _)| *taken);
             owner.insert(taken, new_owner);
             match previous {
                 Some(given_up) if new_owner != taker => {

@@ -16,7 +16,8 @@ pub(crate) fn topological<'a>(
     rank: impl Fn(u32) -> u32,
 ) -> Result<Vec<u32>, u32> {
     let mut waits: Vec<usize> = (0..count as u32).map(|operation| predecessors(operation).len()).collect();
-    let after = (0..count as u32).flat_map(|operation| predecessors(operation).iter().map(move |before| (*before, operation)));
+    let after = (0..count as u32)
+        .flat_map(|operation| predecessors(operation).iter().map(move |before| (*before, operation)));
     let successors = Lists::with_duplicates(count, &after.collect::<Vec<(u32, u32)>>());
     let is_ready = |operation: &u32| waits[*operation as usize] == 0;
     let mut ready: BinaryHeap<Reverse<(u32, u32)>> =
@@ -62,8 +63,14 @@ mod tests {
                 }
             }
             let ranks: Vec<u32> = (0..12).map(|_| random.below(5)).collect();
-            let found = topological(12, |operation| &predecessors[operation as usize], |operation| ranks[operation as usize]);
-            let arcs = (0_u32..).zip(&predecessors).flat_map(|(after, list)| list.iter().map(move |before| (*before, after)));
+            let found = topological(
+                12,
+                |operation| &predecessors[operation as usize],
+                |operation| ranks[operation as usize],
+            );
+            let arcs = (0_u32..)
+                .zip(&predecessors)
+                .flat_map(|(after, list)| list.iter().map(move |before| (*before, after)));
             if is_cyclic_directed(&DiGraph::<(), ()>::from_edges(arcs)) {
                 cyclic += 1;
                 assert!(found.is_err());
@@ -75,7 +82,9 @@ mod tests {
                     !expected.contains(operation)
                         && predecessors[*operation as usize].iter().all(|before| expected.contains(before))
                 };
-                expected.push((0..12).filter(is_ready).min_by_key(|operation| ranks[*operation as usize]).unwrap());
+                expected.push(
+                    (0..12).filter(is_ready).min_by_key(|operation| ranks[*operation as usize]).unwrap(),
+                );
             }
             assert_eq!(found, Ok(expected));
         }

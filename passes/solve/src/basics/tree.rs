@@ -227,7 +227,10 @@ mod tests {
             assert_eq!(plain.iter().position(|sum| *sum == highest), Some(tree.peak() as usize));
             let (one, two) = (next(64), next(64));
             let (first, last) = (one.min(two), one.max(two));
-            assert_eq!(Some(tree.top_of(first, last)), plain[first as usize..=last as usize].iter().copied().max());
+            assert_eq!(
+                Some(tree.top_of(first, last)),
+                plain[first as usize..=last as usize].iter().copied().max()
+            );
             assert_eq!(tree.at(first), plain[first as usize]);
         }
     }

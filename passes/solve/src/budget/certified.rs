@@ -33,14 +33,21 @@ pub fn plan(problem: &Problem, capacity: u64, limit: Limit) -> Result<Certified,
     let peak = bounding.least_peak();
     if let Err(conflict) = bounding.any_order(0, base) {
         let certificate = Certificate { cost: base, scope: Scope::AnyOrder, makespan: base, peak };
-        let outcome = Outcome { solution: None, value: None, lower_bound: base, stop: StopReason::Exhausted, effort: 0 };
+        let outcome = Outcome {
+            solution: None,
+            value: None,
+            lower_bound: base,
+            stop: StopReason::Exhausted,
+            effort: 0,
+        };
         return Ok(Certified { outcome, certificate, conflict: Some(conflict) });
     }
     // Search for a plan, and bound all orders up to its cost.
     let mut outcome = solve(problem, capacity, limit)?;
     let mut certificate = Certificate { cost: base, scope: Scope::AnyOrder, makespan: base, peak };
-    let reached =
-        |outcome: &Outcome<Plan>| outcome.solution.as_ref().map_or((u64::MAX, u64::MAX), |plan| (plan.cost, plan.makespan));
+    let reached = |outcome: &Outcome<Plan>| {
+        outcome.solution.as_ref().map_or((u64::MAX, u64::MAX), |plan| (plan.cost, plan.makespan))
+    };
     let (cost, _) = reached(&outcome);
     let any_order = bounding.any_order(limit.nodes, cost);
     if let Ok(any) = any_order {
@@ -58,7 +65,8 @@ pub fn plan(problem: &Problem, capacity: u64, limit: Limit) -> Result<Certified,
         && given.cost <= cost
         && given.makespan <= makespan
     {
-        certificate = Certificate { cost: given.cost, scope: Scope::GivenOrder, makespan: given.makespan, peak };
+        certificate =
+            Certificate { cost: given.cost, scope: Scope::GivenOrder, makespan: given.makespan, peak };
     }
     outcome.lower_bound = certificate.makespan;
     if makespan <= certificate.makespan {
@@ -68,9 +76,18 @@ pub fn plan(problem: &Problem, capacity: u64, limit: Limit) -> Result<Certified,
 }
 
 /// Runs the exact search, which may find the best plan, prove that none exists, or raise the bound.
-fn settle(problem: &Problem, capacity: u64, limit: Limit, outcome: &mut Outcome<Plan>, certificate: Certificate) -> Certificate {
-    let proven =
-        |cost: u64| Certificate { cost: certificate.cost.max(cost), makespan: certificate.makespan.max(cost), ..certificate };
+fn settle(
+    problem: &Problem,
+    capacity: u64,
+    limit: Limit,
+    outcome: &mut Outcome<Plan>,
+    certificate: Certificate,
+) -> Certificate {
+    let proven = |cost: u64| Certificate {
+        cost: certificate.cost.max(cost),
+        makespan: certificate.makespan.max(cost),
+        ..certificate
+    };
     match exact::solve(problem, capacity, limit.nodes) {
         Exact::Plan(events) => {
             let Ok(best) = measure(problem, &events) else { return certificate };

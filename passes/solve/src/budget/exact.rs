@@ -134,7 +134,8 @@ impl Search<'_> {
             useful |= u64::from(data.kept) << value;
         }
         for (index, run) in self.problem.runs.iter().enumerate().rev() {
-            let may_run = state.ran >> index & 1 == 0 || (self.may_repeat(index) && set(&run.writes) & useful != 0);
+            let may_run =
+                state.ran >> index & 1 == 0 || (self.may_repeat(index) && set(&run.writes) & useful != 0);
             if may_run {
                 useful |= set(&run.reads);
             }
@@ -176,18 +177,29 @@ impl Search<'_> {
         let data = &problem.runs[run];
         let needed = self.bytes(next.there) + data.scratch;
         let (reads, writes) = (set(&data.reads), set(&data.writes));
-        let kept = members(next.there).filter(|value| self.problem.values[*value].kept).fold(0, |set, value| set | 1 << value);
+        let kept = members(next.there)
+            .filter(|value| self.problem.values[*value].kept)
+            .fold(0, |set, value| set | 1 << value);
         // Operands that may end here, so that a result takes them over.
-        let partners = data.writes.iter().fold(0, |all, value| all | set(&self.problem.values[*value as usize].takes_over));
+        let partners = data
+            .writes
+            .iter()
+            .fold(0, |all, value| all | set(&self.problem.values[*value as usize].takes_over));
         let partners = partners & reads & !kept;
-        let others: Vec<usize> =
-            members(next.there & !reads & !writes & !kept).filter(|value| self.problem.values[*value].size > 0).collect();
+        let others: Vec<usize> = members(next.there & !reads & !writes & !kept)
+            .filter(|value| self.problem.values[*value].size > 0)
+            .collect();
         let mut ends = 0_u64;
         while self.spend() {
             let shared = self.taken_over(run, ends);
             let excess = (needed - shared).saturating_sub(self.capacity);
             if excess == 0 || self.bytes(others.iter().fold(0, |set, value| set | 1 << value)) >= excess {
-                self.drop_some(State { there: next.there & !ends, ..next }, &others, excess, (run as u32, extra, from));
+                self.drop_some(
+                    State { there: next.there & !ends, ..next },
+                    &others,
+                    excess,
+                    (run as u32, extra, from),
+                );
             }
             // Step to the next subset of the partners.
             ends = ends.wrapping_sub(partners) & partners;
@@ -199,7 +211,13 @@ impl Search<'_> {
 
     /// Reaches a state for every minimal set of `others` that frees `excess` bytes: no member can be
     /// left out.
-    fn drop_some(&mut self, state: State, others: &[usize], excess: u64, (run, extra, from): (u32, u64, u32)) {
+    fn drop_some(
+        &mut self,
+        state: State,
+        others: &[usize],
+        excess: u64,
+        (run, extra, from): (u32, u64, u32),
+    ) {
         let problem = self.problem;
         let size = |value: usize| problem.values[value].size;
         let mut least = Vec::new();
@@ -240,8 +258,10 @@ impl Search<'_> {
     /// Returns the runs that led to a state.
     fn events(&self, last: u32) -> Vec<Event> {
         let reached = |index: &u32| self.reached.get(*index as usize);
-        let path = std::iter::successors(Some(last), |index| reached(index).map(|at| at.from)).map_while(|index| reached(&index));
-        let mut events: Vec<Event> = path.filter(|at| at.run != u32::MAX).map(|at| Event::Run(at.run)).collect();
+        let path = std::iter::successors(Some(last), |index| reached(index).map(|at| at.from))
+            .map_while(|index| reached(&index));
+        let mut events: Vec<Event> =
+            path.filter(|at| at.run != u32::MAX).map(|at| Event::Run(at.run)).collect();
         events.reverse();
         events
     }

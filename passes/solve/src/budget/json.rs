@@ -74,7 +74,11 @@ impl FromStr for Budget {
         let wrong = || NoBudget { text: text.to_owned() };
         let number = |digits: &str| -> Result<u64, NoBudget> {
             // `parse` alone would accept a sign.
-            if digits.bytes().all(|byte| byte.is_ascii_digit()) { digits.parse().map_err(|_| wrong()) } else { Err(wrong()) }
+            if digits.bytes().all(|byte| byte.is_ascii_digit()) {
+                digits.parse().map_err(|_| wrong())
+            } else {
+                Err(wrong())
+            }
         };
         let Some(percent) = text.strip_suffix('%') else { return Ok(Self::Bytes(number(text)?)) };
         let (whole, decimals) = percent.split_once('.').unwrap_or((percent, ""));
@@ -161,7 +165,13 @@ pub fn problem(dag: &Dag) -> Result<Problem, BudgetFileError> {
     let mut problem = Problem::default();
     for (place, (reads, node)) in dag.operands()?.into_iter().zip(&dag.nodes).enumerate() {
         let reads: Vec<u32> = reads.into_iter().collect::<BTreeSet<u32>>().into_iter().collect();
-        problem.runs.push(Run { reads, writes: vec![place as u32], cost: node.cost, repeatable: true, ..Run::default() });
+        problem.runs.push(Run {
+            reads,
+            writes: vec![place as u32],
+            cost: node.cost,
+            repeatable: true,
+            ..Run::default()
+        });
         problem.values.push(Value { size: node.size, movable: link.is_some(), ..Value::default() });
     }
     if let Some(link) = link {
@@ -206,7 +216,10 @@ pub fn answer(dag: &Dag, budget: u64, base_peak: u64, certified: &Certified) -> 
         Event::Load { value, .. } => Step::Load(id(value)),
     };
     let runs = |plan: &Plan| {
-        plan.events.iter().filter_map(|event| if let Event::Run(run) = event { Some(id(*run)) } else { None }).collect()
+        plan.events
+            .iter()
+            .filter_map(|event| if let Event::Run(run) = event { Some(id(*run)) } else { None })
+            .collect()
     };
     let with_links = plan.filter(|_| !dag.links.is_empty());
     Answer {
@@ -234,22 +247,38 @@ mod tests {
     #[test]
     fn budgets_are_exact() {
         let bytes = |text: &str, peak| text.parse::<Budget>().unwrap().bytes(peak);
-        assert_eq!((bytes("17", 5), bytes("70%", 10), bytes("62.5%", 15), bytes("100%", u64::MAX)), (17, 7, 9, u64::MAX));
+        assert_eq!(
+            (bytes("17", 5), bytes("70%", 10), bytes("62.5%", 15), bytes("100%", u64::MAX)),
+            (17, 7, 9, u64::MAX)
+        );
         // One byte less than two thirds, and a share that floating point would round up.
         assert_eq!((bytes("66.666666%", 3), bytes("99.999999999%", 1 << 60)), (1, 1_152_921_504_595_317_760));
-        for wrong in ["", "%", "-1%", "+5", "1e3", "5 %", "1.2.3%", "1.0000000000%", "99999999999999999999", "4KiB"] {
+        for wrong in
+            ["", "%", "-1%", "+5", "1e3", "5 %", "1.2.3%", "1.0000000000%", "99999999999999999999", "4KiB"]
+        {
             assert!(wrong.parse::<Budget>().is_err(), "{wrong}");
         }
     }
 
     #[test]
     fn links_need_both_directions() {
-        let way = |from: &str, to: &str| Way { from: from.to_owned(), to: to.to_owned(), bytes_per_unit: 3, latency: 1 };
+        let way = |from: &str, to: &str| Way {
+            from: from.to_owned(),
+            to: to.to_owned(),
+            bytes_per_unit: 3,
+            latency: 1,
+        };
         assert_eq!(link(&[way("device", "host")]).unwrap(), None);
         let both = link(&[way("host", "device"), way("device", "host")]).unwrap();
-        assert_eq!(both, Some(Link { space: 0, store_rate: 3, load_rate: 3, store_latency: 1, load_latency: 1 }));
+        assert_eq!(
+            both,
+            Some(Link { space: 0, store_rate: 3, load_rate: 3, store_latency: 1, load_latency: 1 })
+        );
         assert!(matches!(link(&[way("device", "disk")]), Err(BudgetFileError::UnknownLink { .. })));
-        assert!(matches!(link(&[way("device", "host"), way("device", "host")]), Err(BudgetFileError::RepeatedLink { .. })));
+        assert!(matches!(
+            link(&[way("device", "host"), way("device", "host")]),
+            Err(BudgetFileError::RepeatedLink { .. })
+        ));
     }
 
     #[test]
@@ -257,7 +286,10 @@ mod tests {
         let dag =
             read(r#"{"nodes": [{"id": 3, "size": 2, "cost": 5}, {"id": 1, "size": 1}], "edges": [[3, 1], [3, 1]]}"#).unwrap();
         let problem = problem(&dag).unwrap();
-        assert_eq!((problem.runs[1].reads.as_slice(), problem.runs[0].cost, problem.links.len()), ([0].as_slice(), 5, 0));
+        assert_eq!(
+            (problem.runs[1].reads.as_slice(), problem.runs[0].cost, problem.links.len()),
+            ([0].as_slice(), 5, 0)
+        );
         assert_eq!(problem.validate(), Ok(()));
     }
 }

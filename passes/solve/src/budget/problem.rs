@@ -214,7 +214,9 @@ impl Problem {
     pub fn need(&self, run: usize) -> u64 {
         let Some(run) = self.runs.get(run) else { return 0 };
         let size = |value: &u32| self.values.get(*value as usize).map_or(0, |value| value.size);
-        let takes_over = |value: &&u32| self.values.get(**value as usize).is_some_and(|value| !value.takes_over.is_empty());
+        let takes_over = |value: &&u32| {
+            self.values.get(**value as usize).is_some_and(|value| !value.takes_over.is_empty())
+        };
         let made = run.writes.iter().filter(|value| !takes_over(value)).map(size);
         run.reads.iter().map(size).chain(made).fold(run.scratch, u64::saturating_add)
     }
@@ -378,7 +380,9 @@ impl Problem {
         let sizes = self.values.iter().map(|value| value.size);
         let scratch = self.all_runs().map(|run| run.scratch);
         let latencies = self.links.iter().flat_map(|link| [link.store_latency, link.load_latency]);
-        if is_bounded(sizes.chain(scratch)) && is_bounded(self.all_runs().map(|run| run.cost).chain(latencies)) {
+        if is_bounded(sizes.chain(scratch))
+            && is_bounded(self.all_runs().map(|run| run.cost).chain(latencies))
+        {
             Ok(())
         } else {
             Err(BudgetError::TooLarge)

@@ -54,7 +54,12 @@ pub fn solve(problem: &Problem, capacity: u64, limit: Limit) -> Result<Outcome<P
 ///
 /// # Errors
 /// Returns an error if the problem is not valid.
-pub fn solve_until(problem: &Problem, capacity: u64, limit: Limit, stop: &Stop) -> Result<Outcome<Plan>, BudgetError> {
+pub fn solve_until(
+    problem: &Problem,
+    capacity: u64,
+    limit: Limit,
+    stop: &Stop,
+) -> Result<Outcome<Plan>, BudgetError> {
     problem.validate()?;
     let model = Model::new(problem, &limit.tuning.budget);
     let mut search = Search::new(problem, &model, capacity, stop);
@@ -67,7 +72,13 @@ pub fn solve_until(problem: &Problem, capacity: u64, limit: Limit, stop: &Stop) 
 ///
 /// # Errors
 /// Returns an error if the problem is not valid.
-pub fn improve(problem: &Problem, capacity: u64, from: &Plan, limit: Limit, stop: &Stop) -> Result<Outcome<Plan>, BudgetError> {
+pub fn improve(
+    problem: &Problem,
+    capacity: u64,
+    from: &Plan,
+    limit: Limit,
+    stop: &Stop,
+) -> Result<Outcome<Plan>, BudgetError> {
     problem.validate()?;
     let model = Model::new(problem, &limit.tuning.budget);
     let mut search = Search::new(problem, &model, capacity, stop);
@@ -108,7 +119,17 @@ impl<'m> Search<'m> {
     fn new(problem: &'m Problem, model: &'m Model, capacity: u64, stop: &Stop) -> Self {
         let lower_bound = problem.runs.iter().fold(0_u64, |sum, run| sum.saturating_add(run.cost));
         let ceiling = i64::try_from(capacity).unwrap_or(i64::MAX).min(i64::MAX >> 2);
-        Self { problem, model, capacity, ceiling, lower_bound, stop: stop.clone(), best: None, starts: Vec::new(), turn: 0 }
+        Self {
+            problem,
+            model,
+            capacity,
+            ceiling,
+            lower_bound,
+            stop: stop.clone(),
+            best: None,
+            starts: Vec::new(),
+            turn: 0,
+        }
     }
 
     /// Converts the search to its outcome.
@@ -138,7 +159,9 @@ impl<'m> Search<'m> {
     /// Returns the number of annealing steps of an effort.
     fn steps(&self, limit: Limit) -> u64 {
         let (operations, tuning) = (self.model.fixed as u64, &self.model.tuning);
-        let steps = limit.nodes.saturating_mul(tuning.steps.saturating_add((operations / 2).min(tuning.large as u64)));
+        let steps = limit
+            .nodes
+            .saturating_mul(tuning.steps.saturating_add((operations / 2).min(tuning.large as u64)));
         steps.min(MAX_STEPS_PER_OPERATION.saturating_mul(operations))
     }
 
@@ -209,7 +232,9 @@ impl<'m> Search<'m> {
         let steps = self.steps(limit);
         let kinds = if self.moves() { 2 } else { 1 };
         for has_transfers in [false, true] {
-            let Some(mut start) = self.best_start(has_transfers).cloned().filter(|_| steps > 0 && !self.is_done()) else {
+            let Some(mut start) =
+                self.best_start(has_transfers).cloned().filter(|_| steps > 0 && !self.is_done())
+            else {
                 continue;
             };
             if !has_transfers && let Some(best) = self.goes_on() {
@@ -355,7 +380,8 @@ impl<'m> Search<'m> {
         let plain = State::new(self.model, order);
         let (base, top) = (plain.cost(), plain.peak());
         // Covers know no optional runs.
-        let (required, effort) = (self.problem.without_optional(), self.model.tuning.trial.of(self.stop.bounded(limit.nodes)));
+        let (required, effort) =
+            (self.problem.without_optional(), self.model.tuning.trial.of(self.stop.bounded(limit.nodes)));
         for sequence in sequences(&required, order, self.capacity, effort) {
             let mut state = State::new(self.model, &sequence);
             // If one round is far from fitting, the other rounds are too.
@@ -373,7 +399,13 @@ impl<'m> Search<'m> {
         }
     }
 
-    fn push_start(&mut self, state: &State, (base, top, added): (u64, i64, usize), fits: bool, has_transfers: bool) {
+    fn push_start(
+        &mut self,
+        state: &State,
+        (base, top, added): (u64, i64, usize),
+        fits: bool,
+        has_transfers: bool,
+    ) {
         let (extra, added) = (state.cost().saturating_sub(base) as f64, added.max(1) as f64);
         let mean = base as f64 / self.model.required.max(1) as f64;
         let unit = if extra > 0.0 { extra / added } else { mean.max(1.0) };
@@ -400,7 +432,10 @@ impl<'m> Search<'m> {
     fn offer_sequence(&mut self, sequence: &[u32]) -> u64 {
         let Some(found) = evaluate(self.problem, self.model, &events(self.model, sequence)) else { return 0 };
         let over = found.plan.peak.saturating_sub(self.capacity);
-        if over == 0 && found.far_fits && self.best.as_ref().is_none_or(|best| found.plan.makespan < best.makespan) {
+        if over == 0
+            && found.far_fits
+            && self.best.as_ref().is_none_or(|best| found.plan.makespan < best.makespan)
+        {
             self.best = Some(found.plan);
         }
         over
@@ -419,8 +454,11 @@ impl<'m> Search<'m> {
         let hot = tuning.hot.factor().max(0.01);
         let cool = 0.05 * hot;
         let is_telling = short >= tuning.steps.saturating_mul(self.model.fixed as u64);
-        let [part, little] = [tuning.much, tuning.little].map(|share| share.of(self.ceiling.max(0) as u64) as i64);
-        let over = |best: &Best| if is_telling && best.cost.is_none() { best.peak.saturating_sub(self.ceiling) } else { 0 };
+        let [part, little] =
+            [tuning.much, tuning.little].map(|share| share.of(self.ceiling.max(0) as u64) as i64);
+        let over = |best: &Best| {
+            if is_telling && best.cost.is_none() { best.peak.saturating_sub(self.ceiling) } else { 0 }
+        };
         // Run the short searches; give up early if the first one ends far above the capacity.
         let mut found = vec![self.annealed(start, &start.sequence, short, hot, 1)];
         if over(&found[0]) > part {
@@ -435,7 +473,8 @@ impl<'m> Search<'m> {
             return found.swap_remove(0);
         }
         // Search from the best result.
-        let mut best = self.annealed(start, &first.sequence, if agree { short } else { steps / 2 }, hot, seeds + 1);
+        let mut best =
+            self.annealed(start, &first.sequence, if agree { short } else { steps / 2 }, hot, seeds + 1);
         if !agree {
             let near = self.annealed(start, &start.sequence, short, cool, seeds + 2);
             best = [best, near].into_iter().min_by_key(rank).unwrap_or_default();
@@ -453,15 +492,21 @@ impl<'m> Search<'m> {
     fn annealed(&self, start: &Start, sequence: &[u32], steps: u64, heat: f64, seed: u64) -> Best {
         let tuning = &self.model.tuning;
         let mut state = State::new(self.model, sequence);
-        let mut annealer = Annealer::new(&mut state, self.ceiling, start.price, self.turn * (tuning.seeds + 2) + seed);
+        let mut annealer =
+            Annealer::new(&mut state, self.ceiling, start.price, self.turn * (tuning.seeds + 2) + seed);
         annealer.keeps_order = start.has_transfers;
         annealer.stop = self.stop.clone();
         let loads: u64 = self.model.costs[self.model.runs..].iter().sum();
         let enough = self.lower_bound
-            + if self.problem.values.iter().any(|value| matches!(value.origin, Origin::Far(_))) { loads } else { 0 };
+            + if self.problem.values.iter().any(|value| matches!(value.origin, Origin::Far(_))) {
+                loads
+            } else {
+                0
+            };
         let mut hot = heat * start.unit;
         let rounds = tuning.rounds.max(1);
-        let mut schedule = Schedule { steps: steps / u64::from(rounds), hot, cold: 0.01 * hot, enough, soft: None };
+        let mut schedule =
+            Schedule { steps: steps / u64::from(rounds), hot, cold: 0.01 * hot, enough, soft: None };
         let mut sharpness = 50.0 / self.ceiling.max(1) as f64;
         // Lower the soft maximum until the capacity holds, then anneal in cooling rounds.
         for _ in 0..rounds {
@@ -484,7 +529,11 @@ impl<'m> Search<'m> {
 /// Returns the operations of a sequence in the order of their first runs.
 fn first_runs(model: &Model, sequence: &[u32]) -> Vec<u32> {
     let mut met = vec![false; model.operations()];
-    sequence.iter().copied().filter(|operation| !std::mem::replace(&mut met[*operation as usize], true)).collect()
+    sequence
+        .iter()
+        .copied()
+        .filter(|operation| !std::mem::replace(&mut met[*operation as usize], true))
+        .collect()
 }
 
 #[cfg(test)]

@@ -21,7 +21,13 @@ use crate::{Limit, Stop};
 ///
 /// # Errors
 /// Returns an error if the problem is not valid.
-pub fn tighten(problem: &Problem, capacity: u64, from: &Plan, limit: Limit, stop: &Stop) -> Result<Option<Plan>, BudgetError> {
+pub fn tighten(
+    problem: &Problem,
+    capacity: u64,
+    from: &Plan,
+    limit: Limit,
+    stop: &Stop,
+) -> Result<Option<Plan>, BudgetError> {
     problem.validate()?;
     let Some(sequence) = from.runs() else { return Ok(None) };
     let model = Model::new(problem, &limit.tuning.budget);
@@ -31,7 +37,11 @@ pub fn tighten(problem: &Problem, capacity: u64, from: &Plan, limit: Limit, stop
     let mut best: Option<(u64, Vec<u32>)> = None;
     for reduce in ways {
         let mut state = State::new(&model, &sequence);
-        if reduce(&mut state, ceiling, best.as_ref().map_or(u64::MAX, |(cost, _)| polish::dearest(least, *cost))) {
+        if reduce(
+            &mut state,
+            ceiling,
+            best.as_ref().map_or(u64::MAX, |(cost, _)| polish::dearest(least, *cost)),
+        ) {
             polish::drop_spare(&mut state, ceiling);
             let found = (state.cost(), state.sequence());
             best = Some(best.map_or(found.clone(), |best| best.min(found)));
@@ -62,7 +72,13 @@ mod tests {
         for (index, size) in (0..).zip(sizes) {
             problem.values.push(Value { size: *size, ..Value::default() });
             let reads = if index > 0 { vec![index - 1] } else { Vec::new() };
-            problem.runs.push(Run { reads, writes: vec![index], cost: 10, repeatable: true, ..Run::default() });
+            problem.runs.push(Run {
+                reads,
+                writes: vec![index],
+                cost: 10,
+                repeatable: true,
+                ..Run::default()
+            });
         }
         for index in (0..sizes.len() as u32).rev() {
             problem.runs.push(Run { reads: vec![index], cost: 10, ..Run::default() });

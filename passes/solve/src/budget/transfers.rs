@@ -100,7 +100,11 @@ pub(super) fn hide(problem: &Problem, state: &mut State, capacity: i64, score: S
         let lies = |value: &&super::problem::Value| value.origin == Origin::Far(space as u32);
         problem.values.iter().filter(lies).map(|value| value.size).sum::<u64>()
     };
-    let left = problem.spaces.iter().enumerate().map(|(space, data)| data.capacity.map(|most| most.saturating_sub(far(space))));
+    let left = problem
+        .spaces
+        .iter()
+        .enumerate()
+        .map(|(space, data)| data.capacity.map(|most| most.saturating_sub(far(space))));
     let mut planner = Planner {
         problem,
         score,
@@ -165,11 +169,13 @@ impl Planner<'_, '_, '_> {
         let Kind::Load { link, .. } = self.state.model.kinds[load_operation as usize] else { return None };
         let way = &self.problem.links[link as usize];
         let size = self.problem.values[value as usize].size;
-        let (previous, next_use) = (next.checked_sub(1).map_or(start, |index| used[index].max(start)), used[next]);
+        let (previous, next_use) =
+            (next.checked_sub(1).map_or(start, |index| used[index].max(start)), used[next]);
         let after = self.runs.partition_point(|run| run.slot <= previous);
         // An operand can leave while its last reader executes; a result only when its maker ends.
-        let ready =
-            after.checked_sub(1).map_or(0, |run| if previous == start { self.runs[run].end } else { self.runs[run].start });
+        let ready = after
+            .checked_sub(1)
+            .map_or(0, |run| if previous == start { self.runs[run].end } else { self.runs[run].start });
         // Find the store, unless the value was stored before.
         let store = (!self.stored[value as usize]).then(|| {
             let length = way.store_latency.saturating_add(size.div_ceil(way.store_rate));
@@ -181,7 +187,8 @@ impl Planner<'_, '_, '_> {
         let gone = match store {
             Some((begin, length)) => begin.saturating_add(length),
             None => {
-                let arrived = self.state.slots_of(stored_operation).first().copied().filter(|slot| *slot < worst)?;
+                let arrived =
+                    self.state.slots_of(stored_operation).first().copied().filter(|slot| *slot < worst)?;
                 let run = self.runs.partition_point(|run| run.slot <= arrived).max(after);
                 run.checked_sub(1).map_or(0, |run| self.runs[run].end)
             }
@@ -192,7 +199,11 @@ impl Planner<'_, '_, '_> {
         let until = self.runs.get(needed).or(self.runs.last())?.start;
         let begin = self.calendars[link as usize][1].last(until, length).filter(|begin| *begin >= gone)?;
         let first = self.runs.partition_point(|run| run.start < gone).max(after);
-        let issued = self.runs.partition_point(|run| run.start <= begin).saturating_sub(1).min(needed.saturating_sub(1));
+        let issued = self
+            .runs
+            .partition_point(|run| run.start <= begin)
+            .saturating_sub(1)
+            .min(needed.saturating_sub(1));
         if first > place || issued <= place {
             return None;
         }
@@ -252,7 +263,9 @@ pub(super) fn hoist(problem: &Problem, state: &mut State, capacity: i64) {
     let mut placed: Vec<(u32, u32, u32)> = Vec::new();
     for operation in loads {
         let Kind::Load { value, .. } = model.kinds[operation as usize] else { continue };
-        placed.extend(state.slots_of(operation).iter().map(|slot| (state.next_used(value, *slot), *slot, operation)));
+        placed.extend(
+            state.slots_of(operation).iter().map(|slot| (state.next_used(value, *slot), *slot, operation)),
+        );
     }
     // Place the load that is needed last first: it takes the last interval.
     placed.sort_unstable();
@@ -260,16 +273,27 @@ pub(super) fn hoist(problem: &Problem, state: &mut State, capacity: i64) {
     for (needed, slot, operation) in placed.into_iter().rev() {
         let Kind::Load { value, link } = model.kinds[operation as usize] else { continue };
         let way = &problem.links[link as usize];
-        let length = way.load_latency.saturating_add(problem.values[value as usize].size.div_ceil(way.load_rate));
-        let until = runs.get(runs.partition_point(|run| run.slot < needed)).or(runs.last()).map_or(0, |run| run.start);
+        let length =
+            way.load_latency.saturating_add(problem.values[value as usize].size.div_ceil(way.load_rate));
+        let until = runs
+            .get(runs.partition_point(|run| run.slot < needed))
+            .or(runs.last())
+            .map_or(0, |run| run.start);
         let begin = calendars[link as usize].last(until, length).unwrap_or(0);
         calendars[link as usize].take(begin, length);
         let used = state.used(value);
         let free_from = used[..used.partition_point(|other| *other < slot)].last().copied().unwrap_or(0);
         let issued = runs.partition_point(|run| run.start <= begin).saturating_sub(1);
-        let fits = |run: &&Timed| state.tree.top_of(run.slot, slot - 1).saturating_add(model.sizes[value as usize]) <= capacity;
-        let earlier = runs[issued.min(runs.len())..].iter().take_while(|run| run.slot < slot).filter(|run| run.slot > free_from);
-        let Some(target) = earlier.into_iter().find(fits).and_then(|run| state.free_before(run.slot, free_from)) else {
+        let fits = |run: &&Timed| {
+            state.tree.top_of(run.slot, slot - 1).saturating_add(model.sizes[value as usize]) <= capacity
+        };
+        let earlier = runs[issued.min(runs.len())..]
+            .iter()
+            .take_while(|run| run.slot < slot)
+            .filter(|run| run.slot > free_from);
+        let Some(target) =
+            earlier.into_iter().find(fits).and_then(|run| state.free_before(run.slot, free_from))
+        else {
             continue;
         };
         state.remove(slot);

@@ -66,7 +66,8 @@ pub fn check(problem: &Problem, schedule: &Schedule, stated: u64) -> Result<(), 
             return Err(Violation::NoSuchEngine { operation, engine: *engine });
         }
         let before = problem.order.operations[operation].predecessors.iter().map(|before| *before as usize);
-        if let Some(predecessor) = before.into_iter().find(|before| end(*before) > schedule.starts[operation]) {
+        if let Some(predecessor) = before.into_iter().find(|before| end(*before) > schedule.starts[operation])
+        {
             return Err(Violation::TooEarly { operation, predecessor });
         }
     }

@@ -35,12 +35,13 @@ impl<'p> Lister<'p> {
     pub(super) fn new(problem: &'p Problem) -> Self {
         let (operations, buffers) = (&problem.order.operations, &problem.order.buffers);
         let count = operations.len();
-        let after = operations
+        let after = operations.iter().enumerate().flat_map(|(operation, data)| {
+            data.predecessors.iter().map(move |before| (*before, operation as u32))
+        });
+        let pairs = buffers
             .iter()
             .enumerate()
-            .flat_map(|(operation, data)| data.predecessors.iter().map(move |before| (*before, operation as u32)));
-        let pairs =
-            buffers.iter().enumerate().flat_map(|(buffer, data)| data.users.iter().map(move |user| (*user, buffer as u32)));
+            .flat_map(|(buffer, data)| data.users.iter().map(move |user| (*user, buffer as u32)));
         let given = buffers.iter().filter(|buffer| buffer.live_from_start).map(|buffer| buffer.size).sum();
         let used = Lists::group(count, pairs.collect());
         let mut users = vec![0; buffers.len()];
@@ -49,7 +50,13 @@ impl<'p> Lister<'p> {
                 users[*buffer as usize] += 1;
             }
         }
-        Self { problem, successors: Lists::with_duplicates(count, &after.collect::<Vec<_>>()), used, users, given }
+        Self {
+            problem,
+            successors: Lists::with_duplicates(count, &after.collect::<Vec<_>>()),
+            used,
+            users,
+            given,
+        }
     }
 
     /// Returns the list schedule of these priorities; `None` if it needs more bytes than the capacity.
@@ -107,9 +114,11 @@ impl<'l> Clock<'l> {
     fn new(lister: &'l Lister<'l>) -> Self {
         let problem = lister.problem;
         let count = problem.times.len();
-        let waits: Vec<usize> = problem.order.operations.iter().map(|operation| operation.predecessors.len()).collect();
+        let waits: Vec<usize> =
+            problem.order.operations.iter().map(|operation| operation.predecessors.len()).collect();
         let ready = (0..count as u32).filter(|operation| waits[*operation as usize] == 0).collect();
-        let at_start = |buffer: &crate::order::Buffer| if buffer.live_from_start { Bytes::Own } else { Bytes::None };
+        let at_start =
+            |buffer: &crate::order::Buffer| if buffer.live_from_start { Bytes::Own } else { Bytes::None };
         Self {
             lister,
             schedule: Schedule { engines: vec![0; count], starts: vec![0; count] },
@@ -140,9 +149,15 @@ impl<'l> Clock<'l> {
             let most = if *operation as usize == self.first { capacity } else { priorities.room };
             self.live.saturating_add(self.needs(*operation)) <= most
         };
-        let best =
-            self.ready.iter().copied().filter(fits).min_by_key(|operation| (priorities.ranks[*operation as usize], *operation));
-        best.or_else(|| self.running.is_empty().then_some(self.first as u32).filter(|first| self.ready.contains(first)))
+        let best = self
+            .ready
+            .iter()
+            .copied()
+            .filter(fits)
+            .min_by_key(|operation| (priorities.ranks[*operation as usize], *operation));
+        best.or_else(|| {
+            self.running.is_empty().then_some(self.first as u32).filter(|first| self.ready.contains(first))
+        })
     }
 
     /// Buffer that ends with an operation and whose bytes a new buffer of it takes over.
@@ -162,8 +177,15 @@ impl<'l> Clock<'l> {
     /// Bytes that an operation adds while it runs.
     fn needs(&self, operation: u32) -> u64 {
         let order = &self.lister.problem.order;
-        let fresh = self.lister.used.of(operation).iter().filter(|buffer| self.bytes[**buffer as usize] == Bytes::None);
-        let own = fresh.filter(|buffer| self.taken_by(**buffer).is_none()).map(|buffer| order.buffers[*buffer as usize].size);
+        let fresh = self
+            .lister
+            .used
+            .of(operation)
+            .iter()
+            .filter(|buffer| self.bytes[**buffer as usize] == Bytes::None);
+        let own = fresh
+            .filter(|buffer| self.taken_by(**buffer).is_none())
+            .map(|buffer| order.buffers[*buffer as usize].size);
         own.sum::<u64>() + order.operations[operation as usize].scratch
     }
 
@@ -172,8 +194,9 @@ impl<'l> Clock<'l> {
     fn start(&mut self, operation: u32, free: usize) -> Option<()> {
         let problem = self.lister.problem;
         let data = &problem.order.operations[operation as usize];
-        let is_near =
-            |engine: &usize| !self.is_busy[*engine] && self.on[*engine].is_some_and(|last| data.predecessors.contains(&last));
+        let is_near = |engine: &usize| {
+            !self.is_busy[*engine] && self.on[*engine].is_some_and(|last| data.predecessors.contains(&last))
+        };
         let engine = (0..self.on.len()).find(is_near).unwrap_or(free);
         for buffer in self.lister.used.of(operation) {
             if self.bytes[*buffer as usize] != Bytes::None {
@@ -202,7 +225,9 @@ impl<'l> Clock<'l> {
     fn pass(&mut self) {
         let Some(Reverse((end, _))) = self.running.peek().copied() else { return };
         self.now = end;
-        while let Some(Reverse((_, engine))) = self.running.peek().copied().filter(|Reverse((at, _))| *at == end) {
+        while let Some(Reverse((_, engine))) =
+            self.running.peek().copied().filter(|Reverse((at, _))| *at == end)
+        {
             self.running.pop();
             self.is_busy[engine as usize] = false;
             if let Some(operation) = self.on[engine as usize] {

@@ -97,7 +97,8 @@ fn rules(problem: &Problem) -> Vec<Priorities> {
     let mut all = Vec::with_capacity(WEIGHTS.len() * ROOMS.len());
     for weight in WEIGHTS {
         let rank = |(begin, path): (&u64, &u64)| {
-            let sum = u128::from(*begin) * u128::from(weight) + u128::from(longest - path) * u128::from(16 - weight);
+            let sum = u128::from(*begin) * u128::from(weight)
+                + u128::from(longest - path) * u128::from(16 - weight);
             (sum / 16) as u64
         };
         let ranks: Vec<u64> = begins.iter().zip(&to_end).map(rank).collect();

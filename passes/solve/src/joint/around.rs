@@ -43,7 +43,8 @@ pub fn around(host: &Part, bytes: u64, alignment: u64, limit: &Limit) -> Result<
     let mut best = Around { offsets: None, admissions: own };
     let loads = boundary_loads(host);
     // Free bytes of the boundaries with room, ascending: each one is a threshold.
-    let mut room: Vec<u64> = loads.iter().filter_map(|load| size.checked_sub(*load).filter(|free| *free >= bytes)).collect();
+    let mut room: Vec<u64> =
+        loads.iter().filter_map(|load| size.checked_sub(*load).filter(|free| *free >= bytes)).collect();
     room.sort_unstable();
     if host.is_rigid || best.boundaries() >= room.len() as u64 || bytes == 0 {
         return Ok(best);
@@ -59,7 +60,8 @@ pub fn around(host: &Part, bytes: u64, alignment: u64, limit: &Limit) -> Result<
         let is_found = solution.is_some();
         if let Some(mut offsets) = solution.map(|solution| solution.offsets) {
             offsets.truncate(host.buffers.len());
-            let moved: Vec<Extent> = host.buffers.iter().zip(&offsets).flat_map(|(placed, offset)| placed.at(*offset)).collect();
+            let moved: Vec<Extent> =
+                host.buffers.iter().zip(&offsets).flat_map(|(placed, offset)| placed.at(*offset)).collect();
             let admissions = admissions(&moved, host.steps, size, bytes, alignment);
             let found = Around { offsets: Some(offsets), admissions };
             if found.boundaries() > best.boundaries() {
@@ -86,18 +88,27 @@ fn boundary_loads(host: &Part) -> Vec<u64> {
 }
 
 /// The placement of the host's buffers and of the guest at all boundaries with free bytes of a threshold.
-fn doubled(host: &Part, loads: &[u64], size: u64, threshold: u64, (bytes, alignment): (u64, u64)) -> place::Problem {
+fn doubled(
+    host: &Part,
+    loads: &[u64],
+    size: u64,
+    threshold: u64,
+    (bytes, alignment): (u64, u64),
+) -> place::Problem {
     // The last step of a range does not reach the boundary behind it.
     let twice = |extent: &Extent| Extent { start: extent.start * 2, end: extent.end * 2 - 1, ..*extent };
     let mut buffers: Vec<Buffer> = Vec::with_capacity(host.buffers.len() + 1);
     for placed in &host.buffers {
-        let extents: Vec<Extent> = placed.extents.iter().filter(|extent| extent.start < extent.end).map(twice).collect();
+        let extents: Vec<Extent> =
+            placed.extents.iter().filter(|extent| extent.start < extent.end).map(twice).collect();
         buffers.push(buffer(&extents, placed.size, placed.alignment));
     }
     let has_room = |load: &u64| size.checked_sub(*load).is_some_and(|free| free >= threshold);
-    let admitted: Vec<u32> = (0_u32..).zip(loads).filter(|(_, load)| has_room(load)).map(|(boundary, _)| boundary).collect();
+    let admitted: Vec<u32> =
+        (0_u32..).zip(loads).filter(|(_, load)| has_room(load)).map(|(boundary, _)| boundary).collect();
     if let (Some(first), Some(last)) = (admitted.first(), admitted.last()) {
-        let mut guest = Buffer { alignment: alignment.max(1), ..Buffer::new(first * 2 + 1, last * 2 + 2, bytes) };
+        let mut guest =
+            Buffer { alignment: alignment.max(1), ..Buffer::new(first * 2 + 1, last * 2 + 2, bytes) };
         for pair in admitted.windows(2) {
             guest.gaps.push(Gap { start: pair[0] * 2 + 2, end: pair[1] * 2 + 1, window: None });
         }

@@ -61,7 +61,9 @@ pub enum Violation {
         found: u64,
     },
     /// A guest is misaligned, outside the arena, or meets a buffer of the host.
-    #[error("after step {boundary}, a guest at byte {base} is misaligned, outside, or meets a buffer of the host")]
+    #[error(
+        "after step {boundary}, a guest at byte {base} is misaligned, outside, or meets a buffer of the host"
+    )]
     Guest {
         /// The boundary.
         boundary: u32,
@@ -107,13 +109,18 @@ fn check_part(number: usize, part: &Part, offsets: &[u64]) -> Result<(), Violati
         if !offset.is_multiple_of(placed.alignment.max(1)) {
             return Err(Violation::Part { part: number, buffer });
         }
-        all.extend(placed.at(*offset).filter(|extent| extent.start < extent.end).map(|extent| (buffer, extent)));
+        all.extend(
+            placed.at(*offset).filter(|extent| extent.start < extent.end).map(|extent| (buffer, extent)),
+        );
     }
     all.sort_unstable_by_key(|(_, extent)| extent.start);
     let mut live: Vec<(usize, Extent)> = Vec::new();
     for (buffer, extent) in all {
         live.retain(|(_, other)| other.end > extent.start);
-        if live.iter().any(|(other, place)| *other != buffer && place.low < extent.high && extent.low < place.high) {
+        if live
+            .iter()
+            .any(|(other, place)| *other != buffer && place.low < extent.high && extent.low < place.high)
+        {
             return Err(Violation::Part { part: number, buffer });
         }
         live.push((buffer, extent));
@@ -122,11 +129,13 @@ fn check_part(number: usize, part: &Part, offsets: &[u64]) -> Result<(), Violati
 }
 
 fn check_handoffs(problem: &Serial, answer: &Answer) -> Result<(), Violation> {
-    let offset = |part: usize, buffer: usize| answer.offsets.get(part).and_then(|all| all.get(buffer)).copied();
+    let offset =
+        |part: usize, buffer: usize| answer.offsets.get(part).and_then(|all| all.get(buffer)).copied();
     let mut values = Vec::new();
     for (number, handoff) in problem.handoffs.iter().enumerate() {
-        let low =
-            offset(handoff.from, handoff.buffer).and_then(|offset| offset.checked_add(handoff.at)).ok_or(Violation::Count)?;
+        let low = offset(handoff.from, handoff.buffer)
+            .and_then(|offset| offset.checked_add(handoff.at))
+            .ok_or(Violation::Count)?;
         values.push((low, low.saturating_add(handoff.bytes)));
         if handoff.into.is_some_and(|into| offset(handoff.to, into) != Some(low)) {
             return Err(Violation::Elsewhere { handoff: number });
@@ -138,7 +147,8 @@ fn check_handoffs(problem: &Serial, answer: &Answer) -> Result<(), Violation> {
             let until = if part == handoff.to { handoff.until } else { u32::MAX };
             for (buffer, placed) in problem.parts[part].buffers.iter().enumerate() {
                 let own = is_value(problem, part, buffer, number);
-                let lives = |extent: &Extent| extent.start < until && meets(*value, (extent.low, extent.high));
+                let lives =
+                    |extent: &Extent| extent.start < until && meets(*value, (extent.low, extent.high));
                 if !own && placed.at(answer.offsets[part][buffer]).any(|extent| lives(&extent)) {
                     return Err(Violation::Met { handoff: number, part, buffer });
                 }
@@ -159,14 +169,17 @@ fn check_handoffs(problem: &Serial, answer: &Answer) -> Result<(), Violation> {
 /// Whether a buffer is the value of a handoff, in the program that reads it or in one that passes it on.
 fn is_value(problem: &Serial, part: usize, buffer: usize, handoff: usize) -> bool {
     let source = (problem.handoffs[handoff].from, problem.handoffs[handoff].buffer);
-    let fills = |other: &Handoff| (other.from, other.buffer) == source && other.to == part && other.into == Some(buffer);
+    let fills = |other: &Handoff| {
+        (other.from, other.buffer) == source && other.to == part && other.into == Some(buffer)
+    };
     problem.handoffs.iter().any(fills)
 }
 
 /// Whether one handoff hands over the buffer that the other one filled.
 fn is_passed_on(problem: &Serial, one: usize, other: usize) -> bool {
     let (one, other) = (&problem.handoffs[one], &problem.handoffs[other]);
-    let follows = |first: &Handoff, second: &Handoff| first.into == Some(second.buffer) && first.to == second.from;
+    let follows =
+        |first: &Handoff, second: &Handoff| first.into == Some(second.buffer) && first.to == second.from;
     follows(one, other) || follows(other, one)
 }
 
@@ -183,7 +196,10 @@ pub fn check_nested(
 ) -> Result<(), Violation> {
     for run in admissions {
         for boundary in run.first..=run.last {
-            let end = run.base.checked_add(bytes).filter(|end| *end <= size && run.base.is_multiple_of(alignment.max(1)));
+            let end = run
+                .base
+                .checked_add(bytes)
+                .filter(|end| *end <= size && run.base.is_multiple_of(alignment.max(1)));
             let fits = end.is_some_and(|end| is_free(extents, boundary, run.base, end));
             if !fits || boundary.saturating_add(1) >= steps {
                 return Err(Violation::Guest { boundary, base: run.base });

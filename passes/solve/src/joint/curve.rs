@@ -6,7 +6,8 @@
 pub fn mean(loads: &[u64], times: &[u64]) -> u64 {
     let time = |step: usize| u128::from(times.get(step).copied().unwrap_or(u64::from(times.is_empty())));
     let whole: u128 = (0..loads.len()).map(time).sum();
-    let area: u128 = loads.iter().enumerate().map(|(step, bytes)| u128::from(*bytes).saturating_mul(time(step))).sum();
+    let area: u128 =
+        loads.iter().enumerate().map(|(step, bytes)| u128::from(*bytes).saturating_mul(time(step))).sum();
     u64::try_from(area.checked_div(whole).unwrap_or(0)).unwrap_or(u64::MAX)
 }
 

@@ -32,7 +32,8 @@ fn sweep(extents: &[Extent], steps: u32, size: u64, mut found: impl FnMut(u32, &
         }
         while let Some(extent) = ending.get(gone).filter(|extent| extent.end <= boundary.saturating_add(1)) {
             // An extent that ends before it starts was never added.
-            if let Some(count) = live.get_mut(&(extent.low, extent.high)).filter(|_| extent.start <= boundary) {
+            if let Some(count) = live.get_mut(&(extent.low, extent.high)).filter(|_| extent.start <= boundary)
+            {
                 *count -= 1;
                 if *count == 0 {
                     live.remove(&(extent.low, extent.high));
@@ -95,7 +96,8 @@ pub fn admissions(extents: &[Extent], steps: u32, size: u64, bytes: u64, alignme
         if bytes == 0 {
             places = vec![(0, 0)];
         }
-        let both = open.as_ref().map(|(_, known)| intersected(known, &places)).filter(|both| !both.is_empty());
+        let both =
+            open.as_ref().map(|(_, known)| intersected(known, &places)).filter(|both| !both.is_empty());
         match (both, &mut open) {
             (Some(both), Some((_, known))) => *known = both,
             _ => {

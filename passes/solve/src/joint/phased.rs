@@ -74,7 +74,9 @@ impl Phased {
         let period = whole[0].max(whole[1]);
         let runs = [0, 1].map(|at: usize| {
             // A program without steps would run for ever.
-            let most = MAX_POSITIONS.checked_div(u64::from(self.parts[at].steps)).map_or(1, |most| most.min(MAX_RUNS));
+            let most = MAX_POSITIONS
+                .checked_div(u64::from(self.parts[at].steps))
+                .map_or(1, |most| most.min(MAX_RUNS));
             u32::try_from((period / whole[at]).min(most)).unwrap_or(1).max(1)
         });
         let loads = [self.parts[0].loads(), self.parts[1].loads()];
@@ -83,8 +85,9 @@ impl Phased {
             phase.load = phase.peak(&loads);
             phase
         };
-        let grid =
-            |number: u64, parts: u64| u64::try_from(u128::from(period) * u128::from(number) / u128::from(parts)).unwrap_or(0);
+        let grid = |number: u64, parts: u64| {
+            u64::try_from(u128::from(period) * u128::from(number) / u128::from(parts)).unwrap_or(0)
+        };
         let first = (0..SHIFTS).map(|number| phase(grid(number, SHIFTS)));
         // Of equal peaks the smallest shift.
         let best = first.min_by_key(|phase| (phase.load, phase.shift)).unwrap_or_else(|| phase(0));
@@ -109,7 +112,8 @@ impl Phased {
             for run in 0..=runs[program] {
                 let is_over = run == runs[program];
                 for step in if is_over { 0..1 } else { 0..self.parts[program].steps } {
-                    let load = if is_over { 0 } else { loads[program].get(step as usize).copied().unwrap_or(0) };
+                    let load =
+                        if is_over { 0 } else { loads[program].get(step as usize).copied().unwrap_or(0) };
                     let lap = now / period;
                     // What a period leaves behind ends before the next one begins.
                     let key = (now % period, program, lap == 0, position);
@@ -123,10 +127,12 @@ impl Phased {
         // Few ascending runs, which a stable sort merges.
         events.sort_by_key(|event| event.key);
         let circle = events.len() as u64;
-        let mut ranks = [0, 1].map(|program: usize| vec![0; events.iter().filter(|event| event.key.1 == program).count()]);
+        let mut ranks = [0, 1]
+            .map(|program: usize| vec![0; events.iter().filter(|event| event.key.1 == program).count()]);
         let mut place = 0;
         for at_one_time in events.chunk_by(|one, other| one.key.0 == other.key.0) {
-            let (mut one, mut other) = at_one_time.split_at(at_one_time.partition_point(|event| event.key.1 == 0));
+            let (mut one, mut other) =
+                at_one_time.split_at(at_one_time.partition_point(|event| event.key.1 == 0));
             while let Some(next) = first_of(&mut one, &mut other) {
                 ranks[next.key.1][next.key.3 as usize] = next.lap * circle + place;
                 place += 1;
@@ -147,10 +153,15 @@ impl Phased {
         let mut buffers = Vec::new();
         for (program, part) in self.parts.iter().enumerate() {
             if keep || part.is_rigid {
-                buffers.push(buffer(&phase.turned(program, part.steps, &part.extents()), part.size, part.alignment));
+                buffers.push(buffer(
+                    &phase.turned(program, part.steps, &part.extents()),
+                    part.size,
+                    part.alignment,
+                ));
             } else {
-                let own =
-                    |placed: &Placed| buffer(&phase.turned(program, part.steps, &placed.extents), placed.size, placed.alignment);
+                let own = |placed: &Placed| {
+                    buffer(&phase.turned(program, part.steps, &placed.extents), placed.size, placed.alignment)
+                };
                 buffers.extend(part.buffers.iter().map(own));
             }
         }
@@ -165,18 +176,27 @@ impl Phased {
                 places.by_ref().take(part.buffers.len()).collect::<Vec<u64>>()
             }
         });
-        let found = Answer { is_kept: keep, bases: vec![0; 2], size: self.top(&offsets), offsets: offsets.into() };
+        let found =
+            Answer { is_kept: keep, bases: vec![0; 2], size: self.top(&offsets), offsets: offsets.into() };
         let is_moved = found.size < aside.size;
         let answer = if is_moved { found } else { aside };
         let stop = if answer.size <= bound { StopReason::BoundReached } else { outcome.stop };
-        Ok(Outcome { value: Some(answer.size), solution: Some(answer), lower_bound: bound, stop, effort: outcome.effort })
+        Ok(Outcome {
+            value: Some(answer.size),
+            solution: Some(answer),
+            lower_bound: bound,
+            stop,
+            effort: outcome.effort,
+        })
     }
 
     /// Both programs side by side, each at its own offsets.
     fn aside(&self) -> Answer {
         let alignment = self.parts[0].alignment.max(self.parts[1].alignment).max(1);
         let base = self.parts[0].size.checked_next_multiple_of(alignment).unwrap_or(u64::MAX);
-        let moved = |part: &Part, base: u64| part.buffers.iter().map(|placed| placed.offset.saturating_add(base)).collect();
+        let moved = |part: &Part, base: u64| {
+            part.buffers.iter().map(|placed| placed.offset.saturating_add(base)).collect()
+        };
         let offsets: [Vec<u64>; 2] = [moved(&self.parts[0], 0), moved(&self.parts[1], base)];
         Answer { is_kept: true, bases: vec![0, base], size: self.top(&offsets), offsets: offsets.into() }
     }
@@ -193,7 +213,8 @@ impl Phased {
     /// a byte · runs of both).
     #[must_use]
     pub fn waits(&self, phase: &Phase, answer: &Answer) -> Vec<Wait> {
-        let lengths = [0, 1].map(|program: usize| i64::from(self.parts[program].steps) * i64::from(phase.runs[program]));
+        let lengths = [0, 1]
+            .map(|program: usize| i64::from(self.parts[program].steps) * i64::from(phase.runs[program]));
         let mut soonest = lengths.map(|length| vec![i64::MAX; usize::try_from(length).unwrap_or(0)]);
         let extents = [0, 1].map(|program: usize| {
             let offsets = answer.offsets.get(program).map_or(&[][..], Vec::as_slice);
@@ -219,7 +240,12 @@ impl Phased {
                 if *begins < best {
                     best = *begins;
                     let (periods_later, begins) = (begins.div_euclid(length), begins.rem_euclid(length));
-                    waits.push(Wait { after, ends: ends as u32, begins: u32::try_from(begins).unwrap_or(0), periods_later });
+                    waits.push(Wait {
+                        after,
+                        ends: ends as u32,
+                        begins: u32::try_from(begins).unwrap_or(0),
+                        periods_later,
+                    });
                 }
             }
         }
@@ -233,7 +259,9 @@ impl Phased {
         let uses = |program: usize, extent: &Extent| {
             let steps = self.parts[program].steps;
             let (start, end) = (extent.start, extent.end.min(steps));
-            (0..phase.runs[program]).map(move |run| (run * steps + start, run * steps + end)).collect::<Vec<_>>()
+            (0..phase.runs[program])
+                .map(move |run| (run * steps + start, run * steps + end))
+                .collect::<Vec<_>>()
         };
         let theirs = uses(1, other);
         for (start, end) in uses(0, one) {

@@ -112,7 +112,9 @@ pub struct Answer {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SerialError {
     /// A handoff names no program, no buffer, or one that runs earlier.
-    #[error("handoff {handoff} leads from a program to none that runs later, or names bytes outside its buffer")]
+    #[error(
+        "handoff {handoff} leads from a program to none that runs later, or names bytes outside its buffer"
+    )]
     Handoff {
         /// Position of the handoff.
         handoff: usize,
@@ -134,7 +136,9 @@ pub enum SerialError {
         alignment: u64,
     },
     /// With the offsets of each program kept, the places of a program contradict each other.
-    #[error("program {part} cannot keep its offsets: a value that is handed over to it would have to lie elsewhere")]
+    #[error(
+        "program {part} cannot keep its offsets: a value that is handed over to it would have to lie elsewhere"
+    )]
     Rigid {
         /// Position of the program.
         part: usize,
@@ -153,11 +157,20 @@ impl Serial {
         let mut filled = std::collections::BTreeSet::new();
         for (number, handoff) in self.handoffs.iter().enumerate() {
             let wrong = SerialError::Handoff { handoff: number };
-            let from =
-                self.parts.get(handoff.from).and_then(|part| part.buffers.get(handoff.buffer)).ok_or_else(|| wrong.clone())?;
-            let to = self.parts.get(handoff.to).filter(|_| handoff.from < handoff.to).ok_or_else(|| wrong.clone())?;
+            let from = self
+                .parts
+                .get(handoff.from)
+                .and_then(|part| part.buffers.get(handoff.buffer))
+                .ok_or_else(|| wrong.clone())?;
+            let to = self
+                .parts
+                .get(handoff.to)
+                .filter(|_| handoff.from < handoff.to)
+                .ok_or_else(|| wrong.clone())?;
             let end = handoff.at.checked_add(handoff.bytes).filter(|end| *end <= from.size);
-            let fits = handoff.into.is_none_or(|into| to.buffers.get(into).is_some_and(|into| into.size <= handoff.bytes));
+            let fits = handoff
+                .into
+                .is_none_or(|into| to.buffers.get(into).is_some_and(|into| into.size <= handoff.bytes));
             if end.is_none() || !fits || handoff.until > to.steps {
                 return Err(wrong);
             }

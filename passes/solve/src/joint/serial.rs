@@ -36,7 +36,8 @@ pub fn serial(problem: &Serial, keep: bool, limit: &Limit) -> Result<Outcome<Ans
     let kept = kept(problem);
     let is_rigid = keep || problem.parts.iter().any(|part| part.is_rigid);
     let found = |answer: Answer, stop, effort| {
-        let (value, stop) = (Some(answer.size), if answer.size <= bound { StopReason::BoundReached } else { stop });
+        let (value, stop) =
+            (Some(answer.size), if answer.size <= bound { StopReason::BoundReached } else { stop });
         Outcome { solution: Some(answer), value, lower_bound: bound, stop, effort }
     };
     match kept {
@@ -68,7 +69,8 @@ fn kept(problem: &Serial) -> Result<Answer, SerialError> {
         let mut forced = None;
         // Ranges of bases at which some extent meets a value, both ends outside.
         let mut forbidden: Vec<(i128, i128)> = Vec::new();
-        for handoff in problem.handoffs.iter().filter(|handoff| handoff.from < number && number <= handoff.to) {
+        for handoff in problem.handoffs.iter().filter(|handoff| handoff.from < number && number <= handoff.to)
+        {
             let low = place(handoff.from, handoff.buffer, handoff.at);
             let value = (i128::from(low), i128::from(low) + i128::from(handoff.bytes));
             let until = if handoff.to == number { handoff.until } else { u32::MAX };
@@ -80,7 +82,8 @@ fn kept(problem: &Serial) -> Result<Answer, SerialError> {
                 problem.handoffs.iter().any(fills)
             };
             if let Some(into) = handoff.into.filter(|_| handoff.to == number) {
-                let base = low.checked_sub(part.buffers[into].offset).filter(|base| base.is_multiple_of(alignment));
+                let base =
+                    low.checked_sub(part.buffers[into].offset).filter(|base| base.is_multiple_of(alignment));
                 let base = base.filter(|base| forced.is_none_or(|forced| forced == *base));
                 forced = Some(base.ok_or(SerialError::Rigid { part: number })?);
             }
@@ -93,7 +96,8 @@ fn kept(problem: &Serial) -> Result<Answer, SerialError> {
         forbidden.sort_unstable();
         let base = match forced {
             Some(base) => {
-                let is_free = !forbidden.iter().any(|(low, high)| *low < i128::from(base) && i128::from(base) < *high);
+                let is_free =
+                    !forbidden.iter().any(|(low, high)| *low < i128::from(base) && i128::from(base) < *high);
                 is_free.then_some(base).ok_or(SerialError::Rigid { part: number })?
             }
             None => lowest(&forbidden, alignment).ok_or(SerialError::Rigid { part: number })?,
@@ -123,10 +127,9 @@ fn lowest(forbidden: &[(i128, i128)], alignment: u64) -> Option<u64> {
 }
 
 fn size(problem: &Serial, offsets: &[Vec<u64>]) -> u64 {
-    let tops =
-        problem.parts.iter().zip(offsets).flat_map(|(part, offsets)| {
-            part.buffers.iter().zip(offsets).map(|(placed, offset)| offset.saturating_add(placed.size))
-        });
+    let tops = problem.parts.iter().zip(offsets).flat_map(|(part, offsets)| {
+        part.buffers.iter().zip(offsets).map(|(placed, offset)| offset.saturating_add(placed.size))
+    });
     tops.max().unwrap_or(0)
 }
 
@@ -144,7 +147,9 @@ impl Groups {
         let filled: BTreeMap<(usize, usize), (usize, usize, u64)> = problem
             .handoffs
             .iter()
-            .filter_map(|handoff| Some(((handoff.to, handoff.into?), (handoff.from, handoff.buffer, handoff.at))))
+            .filter_map(|handoff| {
+                Some(((handoff.to, handoff.into?), (handoff.from, handoff.buffer, handoff.at)))
+            })
             .collect();
         let mut starts = vec![0_u32];
         starts.extend(problem.parts.iter().scan(0_u32, |sum, part| {
@@ -203,7 +208,8 @@ impl Groups {
     }
 
     fn answer(&self, problem: &Serial, places: &[u64]) -> Answer {
-        let offset = |(group, inside): &(usize, u64)| places.get(*group).copied().unwrap_or(0).saturating_add(*inside);
+        let offset =
+            |(group, inside): &(usize, u64)| places.get(*group).copied().unwrap_or(0).saturating_add(*inside);
         let offsets: Vec<Vec<u64>> = self.of.iter().map(|of| of.iter().map(offset).collect()).collect();
         Answer { is_kept: false, bases: vec![0; problem.parts.len()], size: size(problem, &offsets), offsets }
     }

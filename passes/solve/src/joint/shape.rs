@@ -79,7 +79,8 @@ fn by_steps(extents: &[Extent], mut found: impl FnMut(u32, u32, &[Extent])) {
     let mut times: Vec<u32> = extents.iter().flat_map(|extent| [extent.start, extent.end]).collect();
     times.sort_unstable();
     times.dedup();
-    let mut sorted: Vec<Extent> = extents.iter().filter(|extent| extent.start < extent.end).copied().collect();
+    let mut sorted: Vec<Extent> =
+        extents.iter().filter(|extent| extent.start < extent.end).copied().collect();
     sorted.sort_unstable_by_key(|extent| extent.start);
     let mut live: Vec<Extent> = Vec::new();
     let mut next = 0;

@@ -11,7 +11,9 @@ pub(super) const MAX_OPERATIONS: usize = 8192;
 pub(super) fn lower_bound(model: &Model) -> u64 {
     let at_border = |lives: &dyn Fn(usize) -> bool| -> u64 {
         let counts = |buffer: &usize| {
-            lives(*buffer) && (!model.users.of(*buffer as u32).is_empty() || (model.from_start[*buffer] && model.kept[*buffer]))
+            lives(*buffer)
+                && (!model.users.of(*buffer as u32).is_empty()
+                    || (model.from_start[*buffer] && model.kept[*buffer]))
         };
         (0..model.sizes.len()).filter(counts).map(|buffer| model.sizes[buffer]).sum()
     };
@@ -22,7 +24,8 @@ pub(super) fn lower_bound(model: &Model) -> u64 {
     let constant = at_border(&|buffer| model.from_start[buffer] && model.kept[buffer]);
     let surely = if model.operations <= MAX_OPERATIONS { surely_live(model) } else { own_buffers(model) };
     let working = (0..model.operations as u32).map(|operation| {
-        constant + surely[operation as usize] + model.scratch[operation as usize] - most_saved(model, operation)
+        constant + surely[operation as usize] + model.scratch[operation as usize]
+            - most_saved(model, operation)
     });
     borders.max(working.max().unwrap_or(0))
 }
@@ -36,7 +39,13 @@ fn varies(model: &Model, buffer: u32) -> bool {
 /// Returns, for each operation, the bytes of the buffers that it uses and that do not always live.
 fn own_buffers(model: &Model) -> Vec<u64> {
     let own = |operation: u32| {
-        model.uses.of(operation).iter().filter(|buffer| varies(model, **buffer)).map(|buffer| model.sizes[*buffer as usize]).sum()
+        model
+            .uses
+            .of(operation)
+            .iter()
+            .filter(|buffer| varies(model, **buffer))
+            .map(|buffer| model.sizes[*buffer as usize])
+            .sum()
     };
     (0..model.operations as u32).map(own).collect()
 }
@@ -82,8 +91,10 @@ fn surely_live(model: &Model) -> Vec<u64> {
 
 /// Returns the operations in a topological order.
 fn topological(model: &Model) -> Vec<u32> {
-    let mut waits: Vec<usize> = (0..model.operations as u32).map(|operation| model.predecessors.of(operation).len()).collect();
-    let mut order: Vec<u32> = (0..model.operations as u32).filter(|operation| waits[*operation as usize] == 0).collect();
+    let mut waits: Vec<usize> =
+        (0..model.operations as u32).map(|operation| model.predecessors.of(operation).len()).collect();
+    let mut order: Vec<u32> =
+        (0..model.operations as u32).filter(|operation| waits[*operation as usize] == 0).collect();
     let mut next = 0;
     while next < order.len() {
         for &successor in model.successors.of(order[next]) {

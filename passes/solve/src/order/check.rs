@@ -36,7 +36,8 @@ pub fn check(problem: &Problem, order: &[u32], stated: u64) -> Result<(), OrderV
     for (step, operation) in order.iter().enumerate() {
         position[*operation as usize] = step;
     }
-    let ranges: Vec<Option<(usize, usize)>> = problem.buffers.iter().map(|buffer| live_range(buffer, &position)).collect();
+    let ranges: Vec<Option<(usize, usize)>> =
+        problem.buffers.iter().map(|buffer| live_range(buffer, &position)).collect();
     let mut starts = vec![0_u64; order.len() + 1];
     let mut ends = vec![0_u64; order.len() + 1];
     for (buffer, (first, last)) in
@@ -71,7 +72,9 @@ fn live_range(buffer: &super::Buffer, position: &[usize]) -> Option<(usize, usiz
 fn takers_by_step(problem: &Problem, ranges: &[Option<(usize, usize)>]) -> BTreeMap<usize, Vec<usize>> {
     let mut takers: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for (index, buffer) in problem.buffers.iter().enumerate() {
-        if let (Some((first, _)), false, false) = (ranges[index], buffer.takes_over.is_empty(), buffer.live_from_start) {
+        if let (Some((first, _)), false, false) =
+            (ranges[index], buffer.takes_over.is_empty(), buffer.live_from_start)
+        {
             takers.entry(first).or_default().push(index);
         }
     }
@@ -87,12 +90,18 @@ fn shared_bytes(problem: &Problem, ranges: &[Option<(usize, usize)>], step: usiz
     let mut takers = takers.to_vec();
     takers.sort_by_key(|taker| std::cmp::Reverse(problem.buffers[*taker].size));
     let dies_here = |other: usize| {
-        let lives_before = problem.buffers[other].live_from_start || ranges[other].is_some_and(|range| range.0 < step);
+        let lives_before =
+            problem.buffers[other].live_from_start || ranges[other].is_some_and(|range| range.0 < step);
         let used = ranges[other].is_some_and(|range| range.1 == step) && !problem.buffers[other].kept;
         lives_before && used
     };
-    let partners =
-        |taker: usize| problem.buffers[taker].takes_over.iter().map(|other| *other as usize).filter(|other| dies_here(*other));
+    let partners = |taker: usize| {
+        problem.buffers[taker]
+            .takes_over
+            .iter()
+            .map(|other| *other as usize)
+            .filter(|other| dies_here(*other))
+    };
     let mut holder: BTreeMap<usize, usize> = BTreeMap::new();
     let mut shared = 0;
     for &taker in &takers {

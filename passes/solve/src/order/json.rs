@@ -157,13 +157,18 @@ impl Dag {
         let mut problem = Problem::default();
         for (place, reads) in self.operands()?.into_iter().enumerate() {
             let reader = place as u32;
-            problem.buffers.push(Buffer { size: self.nodes[place].size, users: vec![reader], ..Buffer::default() });
+            problem.buffers.push(Buffer {
+                size: self.nodes[place].size,
+                users: vec![reader],
+                ..Buffer::default()
+            });
             for read in &reads {
                 problem.buffers[*read as usize].users.push(reader);
             }
             problem.operations.push(Operation { predecessors: reads, scratch: self.nodes[place].scratch });
         }
-        let index: BTreeMap<u64, u32> = self.nodes.iter().enumerate().map(|(place, node)| (node.id, place as u32)).collect();
+        let index: BTreeMap<u64, u32> =
+            self.nodes.iter().enumerate().map(|(place, node)| (node.id, place as u32)).collect();
         for shared in &self.buffers {
             let find = |id: &u64| index.get(id).copied().ok_or(DagError::NoSuchNode { id: *id });
             problem.buffers.push(Buffer {
@@ -171,7 +176,11 @@ impl Dag {
                 users: shared.users.iter().map(find).collect::<Result<_, _>>()?,
                 live_from_start: shared.live_from_start,
                 kept: shared.kept,
-                takes_over: shared.takes_over.iter().map(|other| other.saturating_add(self.nodes.len() as u32)).collect(),
+                takes_over: shared
+                    .takes_over
+                    .iter()
+                    .map(|other| other.saturating_add(self.nodes.len() as u32))
+                    .collect(),
             });
         }
         Ok(problem)
@@ -182,13 +191,15 @@ impl Dag {
     #[must_use]
     pub fn of(name: &str, problem: &Problem) -> Self {
         let nodes = problem.operations.iter().enumerate();
-        let edges = nodes
-            .clone()
-            .flat_map(|(reader, operation)| operation.predecessors.iter().map(move |before| (u64::from(*before), reader as u64)));
+        let edges = nodes.clone().flat_map(|(reader, operation)| {
+            operation.predecessors.iter().map(move |before| (u64::from(*before), reader as u64))
+        });
         Self {
             name: name.to_owned(),
             edges: edges.collect(),
-            nodes: nodes.map(|(id, operation)| Node { id: id as u64, size: 0, cost: 0, scratch: operation.scratch }).collect(),
+            nodes: nodes
+                .map(|(id, operation)| Node { id: id as u64, size: 0, cost: 0, scratch: operation.scratch })
+                .collect(),
             links: Vec::new(),
             buffers: problem
                 .buffers

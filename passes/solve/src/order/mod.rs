@@ -79,7 +79,13 @@ pub fn portfolio(problem: &Problem, given: &[u32], enough: u64) -> Result<Outcom
     if lower_bound > enough && enough > 0 {
         let value = model::peak(&model, given);
         let stop = StopReason::HeuristicsOnly;
-        return Ok(Outcome { value: Some(value), solution: Some(given.to_vec()), lower_bound, stop, effort: 0 });
+        return Ok(Outcome {
+            value: Some(value),
+            solution: Some(given.to_vec()),
+            lower_bound,
+            stop,
+            effort: 0,
+        });
     }
     let best = portfolio::improve_to(&model, given, lower_bound.max(enough));
     let stop = if best.peak <= lower_bound { StopReason::BoundReached } else { StopReason::HeuristicsOnly };
@@ -91,7 +97,11 @@ pub fn portfolio(problem: &Problem, given: &[u32], enough: u64) -> Result<Outcom
 /// reach then; otherwise it is the default.
 pub fn thorough_limit(problem: &Problem) -> Limit {
     let default = Limit::default().nodes;
-    Limit::nodes(if problem.operations.len() <= OrderTuning::DEFAULT.split_operations { 20 * default } else { default })
+    Limit::nodes(if problem.operations.len() <= OrderTuning::DEFAULT.split_operations {
+        20 * default
+    } else {
+        default
+    })
 }
 
 /// Returns the best order that the limit allows. It is never worse than the `given` order, which is
@@ -110,7 +120,12 @@ pub fn solve(problem: &Problem, given: &[u32], limit: &Limit) -> Result<Outcome<
 ///
 /// # Errors
 /// Fails if the problem is invalid or `given` is not an order of its operations.
-pub fn solve_below(problem: &Problem, given: &[u32], below: u64, limit: &Limit) -> Result<Outcome<Vec<u32>>, OrderError> {
+pub fn solve_below(
+    problem: &Problem,
+    given: &[u32],
+    below: u64,
+    limit: &Limit,
+) -> Result<Outcome<Vec<u32>>, OrderError> {
     problem.validate()?;
     problem.validate_order(given)?;
     let model = Model::new(problem);
@@ -123,7 +138,13 @@ pub fn solve_below(problem: &Problem, given: &[u32], below: u64, limit: &Limit) 
     } else {
         StopReason::NodeLimit
     };
-    Ok(Outcome { value: Some(best.peak), solution: Some(best.order), lower_bound: known.lower_bound, stop, effort: known.nodes })
+    Ok(Outcome {
+        value: Some(best.peak),
+        solution: Some(best.order),
+        lower_bound: known.lower_bound,
+        stop,
+        effort: known.nodes,
+    })
 }
 
 #[cfg(test)]

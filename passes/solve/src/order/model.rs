@@ -111,7 +111,11 @@ impl Model {
         let mut found = uses.iter().copied().filter(can_take);
         let Some(first) = found.next() else { return 0 };
         let candidates = |taker: u32| {
-            self.takes_over.of(taker).iter().copied().filter(|other| uses.binary_search(other).is_ok() && ends(*other))
+            self.takes_over
+                .of(taker)
+                .iter()
+                .copied()
+                .filter(|other| uses.binary_search(other).is_ok() && ends(*other))
         };
         let Some(second) = found.next() else {
             return if candidates(first).next().is_some() { self.sizes[first as usize] } else { 0 };
@@ -180,8 +184,14 @@ impl<'a> State<'a> {
             }
         };
         let held: Vec<Held> = (0..model.sizes.len() as u32).map(held).collect();
-        let waits = (0..model.operations as u32).map(|operation| model.predecessors.of(operation).len() as u32).collect();
-        let live = held.iter().filter(|held| held.allocated && (held.left > 0 || held.kept)).map(|held| held.size).sum();
+        let waits = (0..model.operations as u32)
+            .map(|operation| model.predecessors.of(operation).len() as u32)
+            .collect();
+        let live = held
+            .iter()
+            .filter(|held| held.allocated && (held.left > 0 || held.kept))
+            .map(|held| held.size)
+            .sum();
         Self { model, held, waits, live }
     }
 

@@ -62,7 +62,9 @@ pub enum OrderError {
         buffer: u32,
     },
     /// A buffer lists itself or a smaller buffer among the buffers it may take over.
-    #[error("buffer {buffer} cannot take over buffer {other}: they are one buffer, or the other one is smaller")]
+    #[error(
+        "buffer {buffer} cannot take over buffer {other}: they are one buffer, or the other one is smaller"
+    )]
     CannotTakeOver {
         /// The buffer that would take over.
         buffer: u32,
@@ -133,7 +135,8 @@ impl Problem {
         self.validate_sizes()?;
         for (index, buffer) in self.buffers.iter().enumerate() {
             for &other in &buffer.takes_over {
-                let taken = self.buffers.get(other as usize).ok_or(OrderError::NoSuchBuffer { buffer: other })?;
+                let taken =
+                    self.buffers.get(other as usize).ok_or(OrderError::NoSuchBuffer { buffer: other })?;
                 if other as usize == index || taken.size < buffer.size {
                     return Err(OrderError::CannotTakeOver { buffer: index as u32, other });
                 }
@@ -143,9 +146,13 @@ impl Problem {
     }
 
     fn validate_sizes(&self) -> Result<(), OrderError> {
-        let sizes =
-            self.buffers.iter().map(|buffer| buffer.size).chain(self.operations.iter().map(|operation| operation.scratch));
-        let sum = sizes.into_iter().try_fold(0_u64, |sum, size| sum.checked_add(size).filter(|sum| *sum < MAX_SUM));
+        let sizes = self
+            .buffers
+            .iter()
+            .map(|buffer| buffer.size)
+            .chain(self.operations.iter().map(|operation| operation.scratch));
+        let sum =
+            sizes.into_iter().try_fold(0_u64, |sum, size| sum.checked_add(size).filter(|sum| *sum < MAX_SUM));
         sum.map(|_| ()).ok_or(OrderError::TooLarge)
     }
 
@@ -185,6 +192,7 @@ impl Problem {
     pub fn topological_order(&self) -> Result<Vec<u32>, OrderError> {
         self.validate()?;
         let before = |operation: u32| self.operations[operation as usize].predecessors.as_slice();
-        topological(self.operations.len(), before, |operation| operation).map_err(|operation| OrderError::Cycle { operation })
+        topological(self.operations.len(), before, |operation| operation)
+            .map_err(|operation| OrderError::Cycle { operation })
     }
 }

@@ -30,7 +30,8 @@ fn problem(most: usize, takes: bool) -> impl Strategy<Value = Problem> {
         let mut problem = Problem::default();
         for (index, (size, scratch, reads, order, flags)) in list.into_iter().enumerate() {
             let index = index as u32;
-            let reads: Vec<u32> = (0..index).filter(|other| reads >> other & 1 == 1 && order >> other & 3 != 0).collect();
+            let reads: Vec<u32> =
+                (0..index).filter(|other| reads >> other & 1 == 1 && order >> other & 3 != 0).collect();
             for &other in &reads {
                 problem.buffers[other as usize].users.push(index);
             }
@@ -56,7 +57,8 @@ fn all_orders(problem: &Problem) -> Vec<Vec<u32>> {
             };
             let order = order.clone();
             let next: Vec<u32> = (0..problem.operations.len() as u32).filter(ready).collect();
-            next.into_iter().map(move |operation| order.iter().copied().chain([operation]).collect::<Vec<u32>>())
+            next.into_iter()
+                .map(move |operation| order.iter().copied().chain([operation]).collect::<Vec<u32>>())
         };
         orders = orders.iter().flat_map(longer).collect();
     }
@@ -226,7 +228,8 @@ proptest! {
 /// Generates chains with readers next to them: pairs that may be contracted, and pairs that only look
 /// like it.
 fn chains(most: usize) -> impl Strategy<Value = Problem> {
-    let operation = (1..6_u64, prop_oneof![3 => Just(0_u64), 2 => 1..9_u64], 0..6_u8, any::<u8>(), any::<u8>());
+    let operation =
+        (1..6_u64, prop_oneof![3 => Just(0_u64), 2 => 1..9_u64], 0..6_u8, any::<u8>(), any::<u8>());
     prop::collection::vec(operation, 2..=most).prop_map(|list| {
         let mut problem = Problem::default();
         for (index, (size, scratch, from, second, flags)) in list.into_iter().enumerate() {
@@ -325,7 +328,12 @@ fn values(list: &[(u64, &[u32], bool)]) -> Problem {
     for (index, (size, reads, kept)) in list.iter().enumerate() {
         reads.iter().for_each(|other| problem.buffers[*other as usize].users.push(index as u32));
         problem.operations.push(Operation { predecessors: reads.to_vec(), scratch: 0 });
-        problem.buffers.push(Buffer { size: *size, users: vec![index as u32], kept: *kept, ..Buffer::default() });
+        problem.buffers.push(Buffer {
+            size: *size,
+            users: vec![index as u32],
+            kept: *kept,
+            ..Buffer::default()
+        });
     }
     problem
 }
@@ -345,7 +353,8 @@ fn pairs_with_a_possible_third_between_are_not_contracted() {
     // The first operation frees many bytes and the second allocates many. An operation that only waits
     // for the first runs between them.
     for (freed, result, scratch, least) in [(9, 5, [4, 0], 14), (5, 6, [0, 5], 13)] {
-        let mut problem = values(&[(freed, &[], false), (1, &[0], false), (result, &[1], true), (12, &[], false)]);
+        let mut problem =
+            values(&[(freed, &[], false), (1, &[0], false), (result, &[1], true), (12, &[], false)]);
         problem.operations[3].predecessors.push(0);
         (problem.operations[1].scratch, problem.operations[2].scratch) = (scratch[0], scratch[1]);
         assert_eq!(contract(&problem).problem.operations.len(), 4);
@@ -356,8 +365,14 @@ fn pairs_with_a_possible_third_between_are_not_contracted() {
 #[test]
 fn a_chain_contracts_to_fewer_operations() {
     // A sum, taken over by its activation, and two convolutions; the first value is read again.
-    let list: [(u64, &[u32], bool); 6] =
-        [(4, &[], false), (4, &[0], false), (4, &[1], false), (4, &[2], false), (4, &[3], false), (4, &[4, 0], true)];
+    let list: [(u64, &[u32], bool); 6] = [
+        (4, &[], false),
+        (4, &[0], false),
+        (4, &[1], false),
+        (4, &[2], false),
+        (4, &[3], false),
+        (4, &[4, 0], true),
+    ];
     let mut problem = values(&list);
     problem.buffers[2].takes_over = vec![1];
     let contracted = contract(&problem);
@@ -403,14 +418,25 @@ fn copied(most: usize) -> impl Strategy<Value = Problem> {
     let more = prop::collection::vec((any::<u8>(), any::<u8>()), 0..=3);
     (part, 2..=most, any::<u8>(), 0..4_u64, more).prop_map(|(part, copies, flags, size, more)| {
         let mut problem = Problem::default();
-        let mut add = |predecessors: Vec<u32>, scratch: u64, size: u64, reads: &[u32], takes: &[u32], kept: bool| {
-            let operation = problem.operations.len() as u32;
-            reads.iter().for_each(|buffer| problem.buffers[*buffer as usize].users.push(operation));
-            let takes_over = takes.iter().copied().filter(|other| problem.buffers[*other as usize].size >= size).collect();
-            problem.operations.push(Operation { predecessors, scratch });
-            problem.buffers.push(Buffer { size, users: vec![operation], kept, takes_over, ..Buffer::default() });
-            operation
-        };
+        let mut add =
+            |predecessors: Vec<u32>, scratch: u64, size: u64, reads: &[u32], takes: &[u32], kept: bool| {
+                let operation = problem.operations.len() as u32;
+                reads.iter().for_each(|buffer| problem.buffers[*buffer as usize].users.push(operation));
+                let takes_over = takes
+                    .iter()
+                    .copied()
+                    .filter(|other| problem.buffers[*other as usize].size >= size)
+                    .collect();
+                problem.operations.push(Operation { predecessors, scratch });
+                problem.buffers.push(Buffer {
+                    size,
+                    users: vec![operation],
+                    kept,
+                    takes_over,
+                    ..Buffer::default()
+                });
+                operation
+            };
         let mut source = add(Vec::new(), 0, size, &[], &[], false);
         let mut ends = Vec::new();
         for _ in 0..copies {
@@ -504,7 +530,10 @@ fn least_without_and_with_twins(problem: &Problem) -> [u64; 2] {
         all_orders(problem).iter().map(|order| peak(&model, order)).min().unwrap()
     };
     let given: Vec<u32> = (0..problem.operations.len() as u32).collect();
-    [least(problem), twins::ordered(problem, &given).map_or_else(|| least(problem), |(narrower, _)| least(&narrower))]
+    [
+        least(problem),
+        twins::ordered(problem, &given).map_or_else(|| least(problem), |(narrower, _)| least(&narrower)),
+    ]
 }
 
 /// Builds operations that each end a buffer that lives from the start, of size `ended`, and allocate a
@@ -515,9 +544,20 @@ fn ends_and_makes(count: u32, [ended, made]: [u64; 2], in_place: &[u32]) -> Prob
     for operation in 0..count {
         let taken = 2 * operation;
         problem.operations.push(Operation::default());
-        problem.buffers.push(Buffer { size: ended, users: vec![operation], live_from_start: true, ..Buffer::default() });
+        problem.buffers.push(Buffer {
+            size: ended,
+            users: vec![operation],
+            live_from_start: true,
+            ..Buffer::default()
+        });
         let takes_over = in_place.iter().filter(|other| **other == operation).map(|_| taken).collect();
-        problem.buffers.push(Buffer { size: made, users: vec![operation], kept: true, takes_over, ..Buffer::default() });
+        problem.buffers.push(Buffer {
+            size: made,
+            users: vec![operation],
+            kept: true,
+            takes_over,
+            ..Buffer::default()
+        });
     }
     problem
 }
@@ -534,7 +574,12 @@ fn operations_that_differ_in_taking_over_bytes_are_no_twins() {
     let mut problem = ends_and_makes(2, [5, 3], &[0, 1]);
     for operation in 0..2 {
         let (taken, size) = (4 + 2 * operation, 5);
-        problem.buffers.push(Buffer { size, users: vec![operation], live_from_start: true, ..Buffer::default() });
+        problem.buffers.push(Buffer {
+            size,
+            users: vec![operation],
+            live_from_start: true,
+            ..Buffer::default()
+        });
         problem.buffers.push(Buffer {
             size: 2,
             users: vec![operation],
@@ -554,7 +599,12 @@ fn operations_with_different_predecessors_are_no_twins() {
     problem.operations.extend([10, 4].map(|scratch| Operation { predecessors: Vec::new(), scratch }));
     for index in 0..2 {
         problem.operations.push(Operation { predecessors: vec![index], scratch: 0 });
-        problem.buffers.push(Buffer { size: 5, users: vec![index + 2], live_from_start: true, ..Buffer::default() });
+        problem.buffers.push(Buffer {
+            size: 5,
+            users: vec![index + 2],
+            live_from_start: true,
+            ..Buffer::default()
+        });
     }
     assert!(twins::ordered(&problem, &[0, 1, 2, 3]).is_none());
 }

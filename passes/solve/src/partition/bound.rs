@@ -22,7 +22,8 @@ pub(super) fn lower_bound(merged: &Merged<'_>) -> u64 {
             let replicas = merged.problem.replicas.iter().filter(|replica| !replica.readers.is_empty());
             let sum = own.clone().sum::<u64>() + replicas.map(|replica| replica.bytes).sum::<u64>();
             let alone = merged.groups.iter().zip(own).map(|(group, own)| {
-                let read = group.replicas.iter().map(|replica| merged.problem.replicas[*replica as usize].bytes);
+                let read =
+                    group.replicas.iter().map(|replica| merged.problem.replicas[*replica as usize].bytes);
                 own + group.working_bytes + read.sum::<u64>()
             });
             (alone.max(), sum)

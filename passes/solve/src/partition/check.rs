@@ -94,7 +94,8 @@ pub fn check(problem: &Problem, solution: &Solution) -> Result<(), Violation> {
     let mut taken = BTreeSet::new();
     let mut last = None;
     for (index, section) in solution.sections.iter().enumerate() {
-        let is_in_turn = problem.arrangement == Arrangement::Any || last.is_none_or(|last| last < section.device);
+        let is_in_turn =
+            problem.arrangement == Arrangement::Any || last.is_none_or(|last| last < section.device);
         if section.device as usize >= problem.devices.len() || !taken.insert(section.device) || !is_in_turn {
             return Err(Violation::WrongDevice { section: index, device: section.device });
         }
@@ -118,7 +119,8 @@ pub fn check(problem: &Problem, solution: &Solution) -> Result<(), Violation> {
     }
     let is_forward = |node: &u32| !problem.nodes[*node as usize].is_backward;
     for value in problem.values.iter().filter(|value| is_forward(&value.maker)) {
-        let early = |reader: &&u32| is_forward(reader) && place[**reader as usize] < place[value.maker as usize];
+        let early =
+            |reader: &&u32| is_forward(reader) && place[**reader as usize] < place[value.maker as usize];
         if let Some(&reader) = value.readers.iter().find(early) {
             return Err(Violation::Backward { maker: value.maker, reader });
         }
@@ -134,7 +136,11 @@ pub fn check(problem: &Problem, solution: &Solution) -> Result<(), Violation> {
             Objective::Bytes => load.bytes,
         });
     }
-    if actual == solution.value { Ok(()) } else { Err(Violation::WrongValue { stated: solution.value, actual }) }
+    if actual == solution.value {
+        Ok(())
+    } else {
+        Err(Violation::WrongValue { stated: solution.value, actual })
+    }
 }
 
 /// Returns time and bytes of each section, from the definition. O(sections · (nodes + readers) log
@@ -163,7 +169,9 @@ pub fn loads(problem: &Problem, solution: &Solution) -> Result<Vec<Load>, Violat
             working = working.max(item.working_bytes);
         }
         load.bytes += working;
-        for replica in problem.replicas.iter().filter(|replica| replica.readers.iter().any(|node| inside.contains(node))) {
+        for replica in
+            problem.replicas.iter().filter(|replica| replica.readers.iter().any(|node| inside.contains(node)))
+        {
             load.time += replica.times.get(device.kind as usize).copied().unwrap_or(0);
             load.bytes += replica.bytes;
         }
@@ -173,7 +181,8 @@ pub fn loads(problem: &Problem, solution: &Solution) -> Result<Vec<Load>, Violat
         };
         if let Some(link) = device.link {
             let crossing = problem.values.iter().filter(leaves);
-            let (count, amount) = crossing.fold((0, 0), |(count, amount), value| (count + 1, amount + value.amount));
+            let (count, amount) =
+                crossing.fold((0, 0), |(count, amount), value| (count + 1, amount + value.amount));
             let moved = u128::from(amount) * u128::from(link.time);
             load.time += count * link.latency + moved.div_ceil(u128::from(link.amount)) as u64;
         }

@@ -38,7 +38,8 @@ impl DownSets {
                 if known.is_none() {
                     let has = |set: &[u64], group: u32| set[group as usize / 64] >> (group % 64) & 1 == 1;
                     let mut more: Vec<u32> = groups.iter().copied().filter(|other| *other != group).collect();
-                    let is_ready = |other: &u32| merged.predecessors.of(*other).iter().all(|before| has(&next, *before));
+                    let is_ready =
+                        |other: &u32| merged.predecessors.of(*other).iter().all(|before| has(&next, *before));
                     more.extend(merged.successors.of(group).iter().copied().filter(is_ready));
                     more.sort_unstable();
                     ready.push(more);

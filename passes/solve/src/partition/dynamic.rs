@@ -27,7 +27,8 @@ impl Codes {
     fn new(merged: &Merged<'_>) -> Self {
         if merged.is_given() {
             let count = merged.sort_of.len() + 1;
-            let from_end = |code: usize| merged.sort_of.iter().rev().nth(code).map(|sort| (*sort as u32, code + 1));
+            let from_end =
+                |code: usize| merged.sort_of.iter().rev().nth(code).map(|sort| (*sort as u32, code + 1));
             let before = (0..count).map(|code| from_end(code).into_iter().collect()).collect();
             return Self { count, before, used: (0..count as u64).collect() };
         }
@@ -119,7 +120,14 @@ struct Walk<'w, 'p> {
 impl Walk<'_, '_> {
     /// Extends the piece behind `set` in each way; `later` has the rows of the sets after it. Returns
     /// whether visits sufficed.
-    fn extend(&mut self, set: u32, own: &mut [u64], later: &[u64], choices: &mut [Choice], visits: &mut u64) -> bool {
+    fn extend(
+        &mut self,
+        set: u32,
+        own: &mut [u64],
+        later: &[u64],
+        choices: &mut [Choice],
+        visits: &mut u64,
+    ) -> bool {
         self.stack.push((set, 0, u32::MAX));
         while let Some((at, next, group)) = self.stack.last_mut() {
             let least = if *group == u32::MAX { None } else { Some(self.sets.ranks[*group as usize]) };
@@ -158,7 +166,8 @@ impl Walk<'_, '_> {
             Objective::Time => self.piece.least_time(),
             Objective::Bytes => self.piece.bytes(1),
         };
-        let capacity = self.merged.sorts.iter().map(|sort| sort.capacity.unwrap_or(u64::MAX)).max().unwrap_or(0);
+        let capacity =
+            self.merged.sorts.iter().map(|sort| sort.capacity.unwrap_or(u64::MAX)).max().unwrap_or(0);
         least >= self.upper || self.piece.bytes(1) > capacity
     }
 
@@ -171,7 +180,8 @@ impl Walk<'_, '_> {
             }
             let capacity = device.capacity.unwrap_or(u64::MAX);
             for (code, &behind) in later.iter().enumerate().filter(|(_, behind)| **behind < self.upper) {
-                for &(_, with) in self.codes.before[code].iter().filter(|(other, _)| *other as usize == sort) {
+                for &(_, with) in self.codes.before[code].iter().filter(|(other, _)| *other as usize == sort)
+                {
                     let bytes = self.piece.bytes(self.merged.problem.pipeline.copies(self.codes.used[with]));
                     let value = match self.merged.problem.objective {
                         Objective::Time => time,
@@ -189,7 +199,14 @@ impl Walk<'_, '_> {
 }
 
 /// Follows the choices from the empty set.
-fn trace(merged: &Merged<'_>, sets: &DownSets, codes: &Codes, choices: &[Choice], code: usize, value: u64) -> Solution {
+fn trace(
+    merged: &Merged<'_>,
+    sets: &DownSets,
+    codes: &Codes,
+    choices: &[Choice],
+    code: usize,
+    value: u64,
+) -> Solution {
     let (mut set, mut code) = (0_u32, code);
     let mut free: Vec<Vec<u32>> = vec![Vec::new(); merged.sorts.len()];
     merged.sort_of.iter().enumerate().rev().for_each(|(device, sort)| free[*sort].push(device as u32));
@@ -200,10 +217,15 @@ fn trace(merged: &Merged<'_>, sets: &DownSets, codes: &Codes, choices: &[Choice]
             code -= 1;
             continue;
         }
-        let device =
-            if merged.is_given() { (merged.sort_of.len() - code) as u32 } else { free[choice.sort as usize].pop().unwrap_or(0) };
-        let mut nodes: Vec<u32> =
-            between(sets, set, choice.next).iter().flat_map(|group| merged.groups[*group as usize].nodes.clone()).collect();
+        let device = if merged.is_given() {
+            (merged.sort_of.len() - code) as u32
+        } else {
+            free[choice.sort as usize].pop().unwrap_or(0)
+        };
+        let mut nodes: Vec<u32> = between(sets, set, choice.next)
+            .iter()
+            .flat_map(|group| merged.groups[*group as usize].nodes.clone())
+            .collect();
         nodes.sort_unstable();
         solution.sections.push(Section { device, nodes });
         let behind = codes.before.iter().position(|before| before.contains(&(choice.sort, code)));

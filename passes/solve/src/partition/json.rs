@@ -215,7 +215,10 @@ impl File {
         for (place, node) in self.nodes.iter().enumerate() {
             let accelerated = time(node.fpga_latency, node.id)?;
             problem.nodes.push(Node {
-                times: vec![node.supported_on_fpga.is_set().then_some(accelerated), Some(time(node.cpu_latency, node.id)?)],
+                times: vec![
+                    node.supported_on_fpga.is_set().then_some(accelerated),
+                    Some(time(node.cpu_latency, node.id)?),
+                ],
                 held_bytes: bytes(node.size, node.id)?,
                 copy_bytes: bytes(node.copy_size, node.id)?,
                 working_bytes: 0,
@@ -229,7 +232,8 @@ impl File {
         let mut values: BTreeMap<u32, Value> = BTreeMap::new();
         for edge in &self.edges {
             let find = |id: u64| index.get(&id).copied().ok_or(PartitionFileError::NoSuchNode { id });
-            let (maker, reader, amount) = (find(edge.source_id)?, find(edge.dest_id)?, time(edge.cost, edge.source_id)?);
+            let (maker, reader, amount) =
+                (find(edge.source_id)?, find(edge.dest_id)?, time(edge.cost, edge.source_id)?);
             let value = values.entry(maker).or_insert_with(|| Value { maker, readers: Vec::new(), amount });
             if value.amount != amount {
                 return Err(PartitionFileError::DifferentCosts { id: edge.source_id });
@@ -249,7 +253,12 @@ impl File {
                 let number = section.device - if is_host { self.accelerators } else { 0 };
                 AnswerSection {
                     device: format!("{}{number}", if is_host { "cpu" } else { "fpga" }),
-                    nodes: section.nodes.iter().filter_map(|node| self.nodes.get(*node as usize)).map(|node| node.id).collect(),
+                    nodes: section
+                        .nodes
+                        .iter()
+                        .filter_map(|node| self.nodes.get(*node as usize))
+                        .map(|node| node.id)
+                        .collect(),
                     load: load.time as f64 / UNITS,
                     bytes: load.bytes,
                 }
@@ -294,10 +303,18 @@ pub struct AnswerSection {
 }
 
 fn time(time: f64, id: u64) -> Result<u64, PartitionFileError> {
-    if (0.0..=MAX_TIME).contains(&time) { Ok((time * UNITS).round() as u64) } else { Err(PartitionFileError::OutOfRange { id }) }
+    if (0.0..=MAX_TIME).contains(&time) {
+        Ok((time * UNITS).round() as u64)
+    } else {
+        Err(PartitionFileError::OutOfRange { id })
+    }
 }
 
 fn bytes(bytes: f64, id: u64) -> Result<u64, PartitionFileError> {
     let most = (1_u64 << 53) as f64;
-    if (0.0..=most).contains(&bytes) { Ok(bytes.ceil() as u64) } else { Err(PartitionFileError::OutOfRange { id }) }
+    if (0.0..=most).contains(&bytes) {
+        Ok(bytes.ceil() as u64)
+    } else {
+        Err(PartitionFileError::OutOfRange { id })
+    }
 }

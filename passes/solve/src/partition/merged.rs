@@ -51,7 +51,13 @@ impl<'a> Merged<'a> {
         let is_forward = |node: u32| !problem.nodes[node as usize].is_backward;
         let mut arcs: Vec<(u32, u32)> = Vec::new();
         for value in problem.values.iter().filter(|value| is_forward(value.maker)) {
-            arcs.extend(value.readers.iter().filter(|reader| is_forward(**reader)).map(|reader| (value.maker, *reader)));
+            arcs.extend(
+                value
+                    .readers
+                    .iter()
+                    .filter(|reader| is_forward(**reader))
+                    .map(|reader| (value.maker, *reader)),
+            );
         }
         // A set becomes a cycle, and cycles become groups.
         let mut closed = arcs.clone();
@@ -69,11 +75,13 @@ impl<'a> Merged<'a> {
         component.iter().enumerate().rev().for_each(|(node, group)| first[*group as usize] = node as u32);
         let before = Lists::group(components, between.iter().map(|(from, to)| (*to, *from)).collect());
         // Components have no cycles, so the order is complete.
-        let order = topological(components, |group| before.of(group), |group| first[group as usize]).unwrap_or_default();
+        let order = topological(components, |group| before.of(group), |group| first[group as usize])
+            .unwrap_or_default();
         let mut position = vec![0_u32; components];
         order.iter().zip(0_u32..).for_each(|(group, place)| position[*group as usize] = place);
         let group_of: Vec<u32> = component.iter().map(|group| position[*group as usize]).collect();
-        let arcs: Vec<(u32, u32)> = between.iter().map(|(from, to)| (position[*from as usize], position[*to as usize])).collect();
+        let arcs: Vec<(u32, u32)> =
+            between.iter().map(|(from, to)| (position[*from as usize], position[*to as usize])).collect();
         let mut merged = Self {
             problem,
             groups: vec![Group::default(); components],
@@ -109,7 +117,8 @@ impl<'a> Merged<'a> {
     fn list_values(&mut self, group_of: &[u32]) {
         for (index, value) in self.problem.values.iter().enumerate() {
             let maker = group_of[value.maker as usize];
-            let mut readers: Vec<u32> = value.readers.iter().map(|reader| group_of[*reader as usize]).collect();
+            let mut readers: Vec<u32> =
+                value.readers.iter().map(|reader| group_of[*reader as usize]).collect();
             readers.sort_unstable();
             readers.dedup();
             readers.retain(|reader| *reader != maker);
@@ -120,7 +129,8 @@ impl<'a> Merged<'a> {
             readers.iter().for_each(|reader| self.groups[*reader as usize].reads.push(index as u32));
         }
         for (index, replica) in self.problem.replicas.iter().enumerate() {
-            let mut readers: Vec<u32> = replica.readers.iter().map(|reader| group_of[*reader as usize]).collect();
+            let mut readers: Vec<u32> =
+                replica.readers.iter().map(|reader| group_of[*reader as usize]).collect();
             readers.sort_unstable();
             readers.dedup();
             readers.iter().for_each(|reader| self.groups[*reader as usize].replicas.push(index as u32));

@@ -19,6 +19,7 @@ mod solve;
 
 pub use check::{Load, Violation, check, loads};
 pub use problem::{
-    Arrangement, Device, Link, Node, Objective, Pipeline, Problem, ProblemError, Replica, Section, Solution, Value,
+    Arrangement, Device, Link, Node, Objective, Pipeline, Problem, ProblemError, Replica, Section, Solution,
+    Value,
 };
 pub use solve::{Piece, linear, pieces, solve};

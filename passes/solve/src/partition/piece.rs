@@ -109,10 +109,12 @@ impl<'m, 'p> Piece<'m, 'p> {
         let amount = self.merged.problem.values[value as usize].amount;
         match (crossed, self.crosses(value)) {
             (false, true) => {
-                (self.crossing_amount, self.crossing_count) = (self.crossing_amount + amount, self.crossing_count + 1)
+                (self.crossing_amount, self.crossing_count) =
+                    (self.crossing_amount + amount, self.crossing_count + 1)
             }
             (true, false) => {
-                (self.crossing_amount, self.crossing_count) = (self.crossing_amount - amount, self.crossing_count - 1)
+                (self.crossing_amount, self.crossing_count) =
+                    (self.crossing_amount - amount, self.crossing_count - 1)
             }
             _ => {}
         }
@@ -120,7 +122,11 @@ impl<'m, 'p> Piece<'m, 'p> {
 
     fn crosses(&self, value: u32) -> bool {
         let readers = self.readers[value as usize];
-        if self.has_maker[value as usize] { readers < self.merged.reader_counts[value as usize] } else { readers > 0 }
+        if self.has_maker[value as usize] {
+            readers < self.merged.reader_counts[value as usize]
+        } else {
+            readers > 0
+        }
     }
 
     fn working(&self) -> u64 {
@@ -139,7 +145,8 @@ impl<'m, 'p> Piece<'m, 'p> {
         let moved = if link.time == link.amount {
             self.crossing_amount
         } else {
-            (u128::from(self.crossing_amount) * u128::from(link.time)).div_ceil(u128::from(link.amount)) as u64
+            (u128::from(self.crossing_amount) * u128::from(link.time)).div_ceil(u128::from(link.amount))
+                as u64
         };
         Some(own + self.crossing_count * link.latency + moved)
     }

@@ -204,8 +204,11 @@ impl Problem {
     /// # Errors
     /// Returns the first rule that does not hold.
     pub fn validate(&self) -> Result<(), ProblemError> {
-        let kinds = self.devices.iter().map(|device| device.kind as usize + 1).max().ok_or(ProblemError::NoDevice)?;
-        if let Some(device) = self.devices.iter().position(|device| device.link.is_some_and(|link| link.amount == 0)) {
+        let kinds =
+            self.devices.iter().map(|device| device.kind as usize + 1).max().ok_or(ProblemError::NoDevice)?;
+        if let Some(device) =
+            self.devices.iter().position(|device| device.link.is_some_and(|link| link.amount == 0))
+        {
             return Err(ProblemError::ZeroLink { device: device as u32 });
         }
         for (node, item) in self.nodes.iter().enumerate() {
@@ -214,7 +217,9 @@ impl Problem {
             }
         }
         let named = self.values.iter().flat_map(|value| value.readers.iter().chain([&value.maker]));
-        let named = named.chain(self.replicas.iter().flat_map(|replica| &replica.readers)).chain(self.together.iter().flatten());
+        let named = named
+            .chain(self.replicas.iter().flat_map(|replica| &replica.readers))
+            .chain(self.together.iter().flatten());
         if let Some(node) = named.copied().find(|node| *node as usize >= self.nodes.len()) {
             return Err(ProblemError::NoSuchNode { node });
         }
@@ -239,17 +244,25 @@ impl Problem {
         };
         let slowest = self.devices.iter().filter_map(|device| device.link);
         let slowest = slowest.fold(1_u128, |most, link| most.max(u128::from(link.time)));
-        let latency = self.devices.iter().filter_map(|device| device.link).map(|link| link.latency).max().unwrap_or(0);
+        let latency =
+            self.devices.iter().filter_map(|device| device.link).map(|link| link.latency).max().unwrap_or(0);
         let times = self.nodes.iter().map(|node| node.times.iter().flatten().max().copied().unwrap_or(0));
         let times: u128 = times
             .chain(self.replicas.iter().map(|replica| replica.times.iter().max().copied().unwrap_or(0)))
             .map(u128::from)
             .sum();
         let amounts = self.values.iter().map(|value| u128::from(value.amount)).sum::<u128>();
-        let moved = amounts.saturating_mul(slowest) + u128::from(latency).saturating_mul(self.values.len() as u128);
-        let bytes = self.nodes.iter().map(|node| u128::from(node.held_bytes) + u128::from(node.working_bytes));
+        let moved =
+            amounts.saturating_mul(slowest) + u128::from(latency).saturating_mul(self.values.len() as u128);
+        let bytes =
+            self.nodes.iter().map(|node| u128::from(node.held_bytes) + u128::from(node.working_bytes));
         let bytes: u128 = bytes.chain(self.replicas.iter().map(|replica| u128::from(replica.bytes))).sum();
-        let copied = self.nodes.iter().map(|node| u128::from(node.copy_bytes)).sum::<u128>().saturating_mul(u128::from(copies));
+        let copied = self
+            .nodes
+            .iter()
+            .map(|node| u128::from(node.copy_bytes))
+            .sum::<u128>()
+            .saturating_mul(u128::from(copies));
         let most = u128::from(MAX_SUM);
         let fits = times <= most && moved <= most && bytes <= most && copied <= most && copies <= MAX_SUM;
         if fits { Ok(()) } else { Err(ProblemError::TooLarge) }

@@ -23,7 +23,8 @@ pub(super) fn reduced(problem: &Problem) -> Merged<'_> {
 fn bytes_matter(problem: &Problem) -> bool {
     let least = problem.devices.iter().filter_map(|device| device.capacity).min();
     let copies = problem.pipeline.copies(problem.devices.len() as u64);
-    let nodes = problem.nodes.iter().map(|node| node.held_bytes + node.copy_bytes * copies + node.working_bytes);
+    let nodes =
+        problem.nodes.iter().map(|node| node.held_bytes + node.copy_bytes * copies + node.working_bytes);
     let all = nodes.chain(problem.replicas.iter().map(|replica| replica.bytes)).fold(0, u64::saturating_add);
     problem.objective == Objective::Bytes || least.is_some_and(|least| all > least)
 }
@@ -38,7 +39,9 @@ fn ties(merged: &Merged<'_>, bytes_matter: bool) -> Vec<Vec<u32>> {
         }
         let (before, after) = (merged.predecessors.of(group), merged.successors.of(group));
         let only = [after, before].into_iter().filter(|list| list.len() == 1).map(|list| list[0]);
-        let Some(neighbor) = only.filter(|other| !is_taken[*other as usize]).find(|other| joins(merged, group, *other)) else {
+        let Some(neighbor) =
+            only.filter(|other| !is_taken[*other as usize]).find(|other| joins(merged, group, *other))
+        else {
             continue;
         };
         is_taken[group as usize] = true;
@@ -77,6 +80,9 @@ fn joins(merged: &Merged<'_>, group: u32, neighbor: u32) -> bool {
         }
     }
     // Its own values must not reach others where the values of the neighbor may.
-    let reaches_others = item.makes.iter().any(|value| merged.ends(*value).iter().any(|end| *end != group && *end != neighbor));
+    let reaches_others = item
+        .makes
+        .iter()
+        .any(|value| merged.ends(*value).iter().any(|end| *end != group && *end != neighbor));
     others == (0, 0) && !reaches_others || is_exclusive && others.0 <= shared.0 && others.1 <= shared.1
 }

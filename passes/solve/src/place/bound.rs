@@ -11,7 +11,12 @@ use super::problem::Problem;
 
 /// Returns the best known lower bound on the height of every placement, in bytes. O(n log n).
 pub(super) fn lower_bound(problem: &Problem, normal: &Normal) -> u64 {
-    let alone = problem.buffers.iter().map(|buffer| buffer.fixed_offset.unwrap_or(0) + buffer.size).max().unwrap_or(0);
+    let alone = problem
+        .buffers
+        .iter()
+        .map(|buffer| buffer.fixed_offset.unwrap_or(0) + buffer.size)
+        .max()
+        .unwrap_or(0);
     let load = normal.load.iter().copied().max().unwrap_or(0);
     alone.max(load).max(granule_bound(normal))
 }
@@ -22,7 +27,10 @@ pub(super) fn granule(normal: &Normal) -> u64 {
     if normal.windowed {
         return 1;
     }
-    let divisor = normal.items.iter().fold(0, |divisor, item| gcd(gcd(divisor, item.alignment), item.fixed.unwrap_or(0)));
+    let divisor = normal
+        .items
+        .iter()
+        .fold(0, |divisor, item| gcd(gcd(divisor, item.alignment), item.fixed.unwrap_or(0)));
     divisor.max(1)
 }
 

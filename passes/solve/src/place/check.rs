@@ -118,7 +118,12 @@ fn check_overlaps(problem: &Problem, offsets: &[u64]) -> Result<(), Violation> {
         for gap in &buffer.gaps {
             push(&mut events, index, (since, gap.start), (offset, offset + buffer.size));
             if let Some((low, high)) = gap.window {
-                push(&mut events, index, (gap.start, gap.end), (offset.saturating_add(low), offset.saturating_add(high)));
+                push(
+                    &mut events,
+                    index,
+                    (gap.start, gap.end),
+                    (offset.saturating_add(low), offset.saturating_add(high)),
+                );
             }
             since = gap.end;
         }
@@ -136,7 +141,12 @@ fn check_overlaps(problem: &Problem, offsets: &[u64]) -> Result<(), Violation> {
         if let Some((other_bottom, (other_top, other))) = live.range(..top).next_back()
             && *other_top > bottom
         {
-            return Err(Violation::Overlap { first: *other, second: index, step, byte: bottom.max(*other_bottom) });
+            return Err(Violation::Overlap {
+                first: *other,
+                second: index,
+                step,
+                byte: bottom.max(*other_bottom),
+            });
         }
         live.insert(bottom, (top, index));
     }

@@ -78,7 +78,16 @@ impl Columns {
             None => (find("end").ok_or(CsvError::MissingColumn { column: "upper" })?, true),
         };
         let (alignment, offset, gaps) = (find("alignment"), find("offset"), find("gaps"));
-        Ok(Self { id: need("id")?, lower: need("lower")?, upper, inclusive, size: need("size")?, alignment, offset, gaps })
+        Ok(Self {
+            id: need("id")?,
+            lower: need("lower")?,
+            upper,
+            inclusive,
+            size: need("size")?,
+            alignment,
+            offset,
+            gaps,
+        })
     }
 }
 
@@ -148,7 +157,8 @@ impl Row<'_> {
     fn gaps(&self, columns: &Columns) -> Result<Vec<Gap>, CsvError> {
         let field = columns.gaps.and_then(|index| self.fields.get(index).copied()).unwrap_or("");
         let parse = |gap: &str| {
-            parse_gap(gap, columns.inclusive).ok_or_else(|| CsvError::BadGap { line: self.line, field: gap.to_owned() })
+            parse_gap(gap, columns.inclusive)
+                .ok_or_else(|| CsvError::BadGap { line: self.line, field: gap.to_owned() })
         };
         field.split_whitespace().map(parse).collect()
     }
@@ -185,7 +195,8 @@ pub fn write(table: &Table, solution: Option<&Solution>) -> String {
     }
     text.push('\n');
     for (index, (id, buffer)) in table.ids.iter().zip(buffers).enumerate() {
-        let mut fields = vec![id.clone(), buffer.start.to_string(), buffer.end.to_string(), buffer.size.to_string()];
+        let mut fields =
+            vec![id.clone(), buffer.start.to_string(), buffer.end.to_string(), buffer.size.to_string()];
         if alignment {
             fields.push(buffer.alignment.to_string());
         }

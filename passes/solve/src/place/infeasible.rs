@@ -54,13 +54,16 @@ pub fn infeasible_subset(problem: &Problem, limit: &Limit) -> Result<Option<Vec<
 /// narrow as found.
 fn seed(trials: &mut Trials<'_>) -> Result<Option<Vec<usize>>, ProblemError> {
     let normal = Normal::new(trials.problem);
-    let busiest = (0..normal.sections).max_by_key(|section| (normal.load[*section], std::cmp::Reverse(*section)));
+    let busiest =
+        (0..normal.sections).max_by_key(|section| (normal.load[*section], std::cmp::Reverse(*section)));
     let center = busiest.unwrap_or(0);
     let mut width = 0;
     while width < normal.sections {
         let (first, last) = (center.saturating_sub(width) as u32, (center + width + 1) as u32);
-        let lives = |index: &usize| normal.parts_of(*index).iter().any(|part| part.first < last && first < part.last);
-        let live: Vec<usize> = (0..normal.items.len()).filter(lives).map(|index| normal.items[index].buffer as usize).collect();
+        let lives =
+            |index: &usize| normal.parts_of(*index).iter().any(|part| part.first < last && first < part.last);
+        let live: Vec<usize> =
+            (0..normal.items.len()).filter(lives).map(|index| normal.items[index].buffer as usize).collect();
         if live.len() < trials.problem.buffers.len() && trials.excludes(&live)? {
             return Ok(Some(live));
         }

@@ -65,7 +65,8 @@ impl Normal {
         normal.cut_into_sections();
         for index in 0..normal.items.len() {
             let parts = normal.parts_of(index);
-            let (first, last) = (parts.iter().map(|part| part.first).min(), parts.iter().map(|part| part.last).max());
+            let (first, last) =
+                (parts.iter().map(|part| part.first).min(), parts.iter().map(|part| part.last).max());
             let item = &mut normal.items[index];
             (item.first, item.last) = (first.unwrap_or(0), last.unwrap_or(0));
         }

@@ -66,7 +66,8 @@ impl Solution {
     /// Computes the height of the given offsets. O(n).
     #[must_use]
     pub fn from_offsets(problem: &Problem, offsets: Vec<u64>) -> Self {
-        let tops = problem.buffers.iter().zip(&offsets).map(|(buffer, offset)| offset.saturating_add(buffer.size));
+        let tops =
+            problem.buffers.iter().zip(&offsets).map(|(buffer, offset)| offset.saturating_add(buffer.size));
         let height = tops.max().unwrap_or(0);
         Self { offsets, height }
     }
@@ -103,7 +104,9 @@ pub enum ProblemError {
     },
     /// A gap is outside the live range, is empty, overlaps its predecessor, or has live bytes outside
     /// the buffer.
-    #[error("buffer {buffer}: gap {gap} is outside the buffer's steps or bytes, empty, or not after its predecessor")]
+    #[error(
+        "buffer {buffer}: gap {gap} is outside the buffer's steps or bytes, empty, or not after its predecessor"
+    )]
     BadGap {
         /// Index of the buffer.
         buffer: usize,
@@ -166,7 +169,11 @@ impl Buffer {
             return Err(ProblemError::ZeroAlignment { buffer: index });
         }
         if let Some(offset) = self.fixed_offset.filter(|offset| offset % self.alignment != 0) {
-            return Err(ProblemError::MisalignedFixedOffset { buffer: index, offset, alignment: self.alignment });
+            return Err(ProblemError::MisalignedFixedOffset {
+                buffer: index,
+                offset,
+                alignment: self.alignment,
+            });
         }
         let mut from = self.start;
         for (number, gap) in self.gaps.iter().enumerate() {

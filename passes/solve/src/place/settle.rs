@@ -23,7 +23,8 @@ const MEMORY: usize = 24;
 ///
 /// Each element of `sizes` has a size for each buffer, at most that of the problem.
 pub fn settle(problem: &Problem, solution: &Solution, sizes: &[Vec<u64>], effort: u64) -> Solution {
-    let is_plain = problem.buffers.iter().all(|buffer| buffer.fixed_offset.is_none() && buffer.gaps.is_empty());
+    let is_plain =
+        problem.buffers.iter().all(|buffer| buffer.fixed_offset.is_none() && buffer.gaps.is_empty());
     if !is_plain || sizes.is_empty() || solution.offsets.len() != problem.buffers.len() {
         return solution.clone();
     }
@@ -31,7 +32,11 @@ pub fn settle(problem: &Problem, solution: &Solution, sizes: &[Vec<u64>], effort
     let mut order: Vec<usize> = (0..problem.buffers.len()).collect();
     order.sort_by_key(|at| (solution.offsets[*at], *at));
     let found = stack.search(order, effort);
-    if found.heights[0] > solution.height { solution.clone() } else { Solution::from_offsets(problem, stack.offsets(&found)) }
+    if found.heights[0] > solution.height {
+        solution.clone()
+    } else {
+        Solution::from_offsets(problem, stack.offsets(&found))
+    }
 }
 
 /// The heights of an order at given sizes: `sizes[0]` are those of the problem.
@@ -67,7 +72,8 @@ impl Stack {
     /// Creates the problem; `None` if its neighbors alone exceed the effort.
     fn new(problem: &Problem, sizes: &[Vec<u64>], limit: u64, effort: u64) -> Option<Self> {
         let buffers = &problem.buffers;
-        let mut by_start: Vec<usize> = (0..buffers.len()).filter(|at| buffers[*at].start < buffers[*at].end).collect();
+        let mut by_start: Vec<usize> =
+            (0..buffers.len()).filter(|at| buffers[*at].start < buffers[*at].end).collect();
         by_start.sort_by_key(|at| buffers[*at].start);
         let mut neighbors = vec![Vec::new(); buffers.len()];
         let (mut live, mut pairs): (Vec<usize>, u64) = (Vec::new(), 0);
@@ -83,7 +89,9 @@ impl Stack {
                 return None;
             }
         }
-        let columns = |at: usize| std::iter::once(buffers[at].size).chain(sizes.iter().map(|sizes| sizes[at])).collect();
+        let columns = |at: usize| {
+            std::iter::once(buffers[at].size).chain(sizes.iter().map(|sizes| sizes[at])).collect()
+        };
         let least = sizes.iter().map(|sizes| peak(problem, sizes).max(1));
         Some(Self {
             neighbors,
@@ -105,7 +113,10 @@ impl Stack {
         for at in &order {
             start.fill(0);
             for other in self.neighbors[*at].iter().filter(|other| rank[**other] < rank[*at]) {
-                let tops = offsets[*other].iter().zip(&self.sizes[*other]).map(|(offset, size): (&u64, &u64)| offset + size);
+                let tops = offsets[*other]
+                    .iter()
+                    .zip(&self.sizes[*other])
+                    .map(|(offset, size): (&u64, &u64)| offset + size);
                 for (start, top) in start.iter_mut().zip(tops) {
                     *start = (*start).max(top);
                 }
@@ -183,12 +194,15 @@ impl Stack {
     /// Returns a path of buffers, each lying on the next, from the highest one down.
     fn path(&self, placed: &Placed, column: usize) -> Vec<usize> {
         let top = |at: usize| placed.offsets[at][column] + self.sizes[at][column];
-        let Some(mut at) = placed.order.iter().copied().max_by_key(|at| (top(*at), *at)) else { return Vec::new() };
+        let Some(mut at) = placed.order.iter().copied().max_by_key(|at| (top(*at), *at)) else {
+            return Vec::new();
+        };
         let mut path = vec![at];
         loop {
             let start = placed.offsets[at][column];
             let below = self.neighbors[at].iter().copied().filter(|other| self.sizes[*other][column] > 0);
-            let mut under = below.filter(|other| top(*other) <= start && start - top(*other) < self.alignment[at]);
+            let mut under =
+                below.filter(|other| top(*other) <= start && start - top(*other) < self.alignment[at]);
             match under.next() {
                 Some(other) if path.len() <= self.neighbors.len() => at = other,
                 _ => return path,
@@ -240,7 +254,9 @@ mod tests {
             factor * at[0].pow(powers[0]) * at[1].pow(powers[1])
         };
         let most = [8, 24];
-        let buffers = shapes.iter().map(|shape| Buffer { alignment: 8, ..Buffer::new(shape.0, shape.1, size(shape, most)) });
+        let buffers = shapes
+            .iter()
+            .map(|shape| Buffer { alignment: 8, ..Buffer::new(shape.0, shape.1, size(shape, most)) });
         let problem = Problem { buffers: buffers.collect(), capacity: None };
         let corners = [[0, 0], [1, 1], [1, 24], [8, 1], [3, 5], [8, 12]];
         let sizes = corners.map(|corner| shapes.iter().map(|shape| size(shape, corner)).collect()).to_vec();
@@ -249,7 +265,10 @@ mod tests {
 
     fn worst(problem: &Problem, offsets: &[u64], sizes: &[Vec<u64>]) -> f64 {
         let found = heights(problem, offsets, sizes);
-        let ratios = found.iter().zip(sizes).map(|(height, sizes)| *height as f64 / peak(problem, sizes).max(1) as f64);
+        let ratios = found
+            .iter()
+            .zip(sizes)
+            .map(|(height, sizes)| *height as f64 / peak(problem, sizes).max(1) as f64);
         ratios.fold(1.0, f64::max)
     }
 
@@ -262,7 +281,8 @@ mod tests {
             let settled = settle(&problem, &first, &sizes, 3_000_000);
             assert_eq!(check(&problem, &settled), Ok(()), "{seed}");
             assert!(settled.height <= first.height, "{seed}");
-            let (before, after) = (worst(&problem, &first.offsets, &sizes), worst(&problem, &settled.offsets, &sizes));
+            let (before, after) =
+                (worst(&problem, &first.offsets, &sizes), worst(&problem, &settled.offsets, &sizes));
             assert!(after <= before, "{seed}: {after} from {before}");
             gained += usize::from(after < before - 0.01);
             sum += before - after;
@@ -276,7 +296,10 @@ mod tests {
         for seed in 0..60 {
             let (problem, sizes) = grown(seed, 25);
             let first = solve(&problem, &Limit::nodes(50)).unwrap().solution.unwrap();
-            assert!(heights(&problem, &first.offsets, &sizes).iter().all(|height| *height <= first.height), "{seed}");
+            assert!(
+                heights(&problem, &first.offsets, &sizes).iter().all(|height| *height <= first.height),
+                "{seed}"
+            );
         }
     }
 
@@ -285,8 +308,10 @@ mod tests {
         let empty = Problem::default();
         let none = Solution { offsets: Vec::new(), height: 0 };
         assert_eq!(settle(&empty, &none, &[Vec::new()], 1000), none);
-        let mut problem =
-            Problem { buffers: vec![Buffer::new(0, 0, 8), Buffer::new(0, 1, 0), Buffer::new(0, 2, 8)], capacity: None };
+        let mut problem = Problem {
+            buffers: vec![Buffer::new(0, 0, 8), Buffer::new(0, 1, 0), Buffer::new(0, 2, 8)],
+            capacity: None,
+        };
         let solution = Solution { offsets: vec![0, 0, 0], height: 8 };
         assert_eq!(settle(&problem, &solution, &[vec![0; 3]], 1000).height, 8);
         problem.buffers[2].fixed_offset = Some(0);

@@ -31,7 +31,13 @@ pub fn solve(problem: &Problem, limit: &Limit) -> Result<Outcome<Solution>, Prob
     let lower_bound = bound::lower_bound(problem, &normal);
     let over_capacity = problem.capacity.is_some_and(|capacity| capacity < lower_bound);
     if over_capacity || fixed_items_collide(&normal) {
-        return Ok(Outcome { solution: None, value: None, lower_bound, stop: StopReason::Exhausted, effort: 0 });
+        return Ok(Outcome {
+            solution: None,
+            value: None,
+            lower_bound,
+            stop: StopReason::Exhausted,
+            effort: 0,
+        });
     }
     let known = large_first(problem, &normal, lower_bound, limit.nodes, &limit.tuning.place);
     let value = known.best.as_ref().map(|best| best.height);
@@ -45,7 +51,13 @@ pub fn solve(problem: &Problem, limit: &Limit) -> Result<Outcome<Solution>, Prob
 
 /// Runs all stages for the large buffers and places the small ones around them. If that is not enough,
 /// runs all stages for all buffers.
-fn large_first(problem: &Problem, normal: &Normal, lower_bound: u64, nodes: u64, tuning: &PlaceTuning) -> Known {
+fn large_first(
+    problem: &Problem,
+    normal: &Normal,
+    lower_bound: u64,
+    nodes: u64,
+    tuning: &PlaceTuning,
+) -> Known {
     let target = problem.capacity.unwrap_or(lower_bound);
     let mut budget = Budget::new(normal, tuning);
     let mut best = first_placement(problem, normal, target, tuning, &mut budget);
@@ -54,16 +66,31 @@ fn large_first(problem: &Problem, normal: &Normal, lower_bound: u64, nodes: u64,
     } else {
         None
     };
-    let Some(members) = members else { return all_stages(problem, normal, lower_bound, nodes, best, tuning, &mut budget) };
+    let Some(members) = members else {
+        return all_stages(problem, normal, lower_bound, nodes, best, tuning, &mut budget);
+    };
     // Place the large buffers alone, then the small ones around them.
     let large = buffers_of(problem, normal, &members, problem.capacity);
     let (part, own_nodes) = (Normal::new(&large), nodes - tuning.lesser.of(nodes));
     let mut own_budget = Budget::new(&part, tuning);
     let start = first_placement(&large, &part, target, tuning, &mut own_budget);
-    let placed = all_stages(&large, &part, bound::lower_bound(&large, &part), own_nodes, start, tuning, &mut own_budget);
+    let placed = all_stages(
+        &large,
+        &part,
+        bound::lower_bound(&large, &part),
+        own_nodes,
+        start,
+        tuning,
+        &mut own_budget,
+    );
     if let Some(placed) = &placed.best {
         let items = order(normal, RULES[0], &loads_met(normal));
-        keep_lower(problem, normal, around(normal, &members, &placed.offsets, &items, &mut budget.left), &mut best);
+        keep_lower(
+            problem,
+            normal,
+            around(normal, &members, &placed.offsets, &items, &mut budget.left),
+            &mut best,
+        );
     } else if placed.stop == StopReason::Exhausted {
         return placed;
     }
@@ -75,9 +102,16 @@ fn large_first(problem: &Problem, normal: &Normal, lower_bound: u64, nodes: u64,
 }
 
 /// Returns a placement by first fit in order of size, or around the skeleton of a very large problem.
-fn first_placement(problem: &Problem, normal: &Normal, target: u64, tuning: &PlaceTuning, budget: &mut Budget) -> Solution {
+fn first_placement(
+    problem: &Problem,
+    normal: &Normal,
+    target: u64,
+    tuning: &PlaceTuning,
+    budget: &mut Budget,
+) -> Solution {
     let has_skeleton = normal.items.len() >= tuning.large && normal.is_plain();
-    let around = if has_skeleton { around_skeleton(problem, normal, target, tuning, &mut budget.left) } else { None };
+    let around =
+        if has_skeleton { around_skeleton(problem, normal, target, tuning, &mut budget.left) } else { None };
     let by_size = |budget: &mut Budget| {
         let items = order(normal, RULES[0], &loads_met(normal));
         first_fit(normal, &items, &mut budget.left).offsets
@@ -105,7 +139,11 @@ fn all_stages(
     }
     let neighbors = normal.is_plain().then(|| Neighbors::new(normal));
     let are_listed = neighbors.as_ref().is_some_and(Neighbors::are_listed);
-    if best.height > target && (tuning.small..tuning.large).contains(&count) && !normal.has_fixed && !are_listed {
+    if best.height > target
+        && (tuning.small..tuning.large).contains(&count)
+        && !normal.has_fixed
+        && !are_listed
+    {
         let items = order(normal, RULES[0], &loads_met(normal));
         for offsets in around_core(problem, normal, &items, target, tuning, &mut budget.left) {
             keep_lower(problem, normal, Some(offsets), &mut best);
@@ -113,7 +151,8 @@ fn all_stages(
     }
     // Repair before the exact search if neighbors are listed and the problem is not small.
     let prefers_repair = are_listed && count > tuning.small / 2 && problem.capacity.is_none();
-    let looks_per_node = tuning.looks_per_node.saturating_mul(if prefers_repair { tuning.more_looks.max(1) } else { 1 });
+    let looks_per_node =
+        tuning.looks_per_node.saturating_mul(if prefers_repair { tuning.more_looks.max(1) } else { 1 });
     let looks = budget.left.saturating_add(nodes.saturating_mul(looks_per_node));
     let mut repaired = Repair { problem, normal, neighbors: neighbors.as_ref(), target, looks };
     if prefers_repair {
@@ -150,7 +189,8 @@ fn all_stages(
         }
         if best.height > target && !normal.is_plain() && repairable(normal) {
             let neighbors = Neighbors::new(normal);
-            let more = if neighbors.are_listed() && count > tuning.small / 2 { tuning.more_looks.max(1) } else { 1 };
+            let more =
+                if neighbors.are_listed() && count > tuning.small / 2 { tuning.more_looks.max(1) } else { 1 };
             // Nodes that the exact search did not take count twice: it takes no windows and no large problem.
             let nodes = all_nodes.saturating_add(all_nodes.saturating_sub(known.nodes));
             let for_nodes = nodes.saturating_mul(tuning.looks_per_node).saturating_mul(more);
@@ -159,7 +199,8 @@ fn all_stages(
         }
     }
     let reached = best.height <= target;
-    known.stop = if reached && known.stop != StopReason::Exhausted { StopReason::TargetReached } else { known.stop };
+    known.stop =
+        if reached && known.stop != StopReason::Exhausted { StopReason::TargetReached } else { known.stop };
     let kept = problem.capacity.is_none_or(|capacity| best.height <= capacity);
     Known { best: kept.then_some(best), ..known }
 }
@@ -179,7 +220,13 @@ fn keep_packed(
     }
 }
 
-fn keep_best_of_rules(problem: &Problem, normal: &Normal, target: u64, best: &mut Solution, budget: &mut Budget) {
+fn keep_best_of_rules(
+    problem: &Problem,
+    normal: &Normal,
+    target: u64,
+    best: &mut Solution,
+    budget: &mut Budget,
+) {
     if best.height > target && budget.left > 0 {
         let next = best_of_rules(problem, normal, target, budget);
         if next.height < best.height {
@@ -199,11 +246,20 @@ struct Repair<'a> {
 
 impl Repair<'_> {
     fn lower(&mut self, best: &mut Solution) {
-        let Some(neighbors) = self.neighbors.filter(|_| best.height > self.target && self.looks > 0) else { return };
-        let offsets: Vec<u64> = self.normal.items.iter().map(|item| best.offsets[item.buffer as usize]).collect();
+        let Some(neighbors) = self.neighbors.filter(|_| best.height > self.target && self.looks > 0) else {
+            return;
+        };
+        let offsets: Vec<u64> =
+            self.normal.items.iter().map(|item| best.offsets[item.buffer as usize]).collect();
         // Only a placement within the capacity is an answer.
         let is_limit = self.problem.capacity.is_some() && !self.normal.is_plain();
-        let lower = if is_limit { reach } else { repair }(self.normal, neighbors, &offsets, self.target, &mut self.looks);
+        let lower = if is_limit { reach } else { repair }(
+            self.normal,
+            neighbors,
+            &offsets,
+            self.target,
+            &mut self.looks,
+        );
         keep_lower(self.problem, self.normal, Some(lower), best);
     }
 }
@@ -228,7 +284,8 @@ mod tests {
             for turn in 0..12 {
                 let (kind, long) = (random.below(60), random.below(5) == 0);
                 let life = 1 + random.below(if long { steps as u64 / 2 } else { 12 }) as usize;
-                let (size, life) = if kind == 0 { (64 << 20, life.min(24)) } else { ((1 << 20) << random.below(4), life) };
+                let (size, life) =
+                    if kind == 0 { (64 << 20, life.min(24)) } else { ((1 << 20) << random.below(4), life) };
                 let end = (start + life).min(steps);
                 if load[start..end].iter().all(|load| load + size <= budget) {
                     load[start..end].iter_mut().for_each(|load| *load += size);
@@ -239,8 +296,10 @@ mod tests {
                 }
             }
         }
-        let buffer =
-            |(start, end, size): (usize, usize, u64)| Buffer { alignment: 64, ..Buffer::new(start as u32, end as u32, size) };
+        let buffer = |(start, end, size): (usize, usize, u64)| Buffer {
+            alignment: 64,
+            ..Buffer::new(start as u32, end as u32, size)
+        };
         Problem { buffers: buffers.into_iter().map(buffer).collect(), capacity: None }
     }
 
@@ -251,12 +310,18 @@ mod tests {
             let normal = Normal::new(&problem);
             let bound = bound::lower_bound(&problem, &normal);
             let large = large_items(&normal, bound, &PlaceTuning::DEFAULT);
-            let by_rules = best_of_rules(&problem, &normal, bound, &mut Budget::new(&normal, &PlaceTuning::DEFAULT)).height;
+            let by_rules =
+                best_of_rules(&problem, &normal, bound, &mut Budget::new(&normal, &PlaceTuning::DEFAULT))
+                    .height;
             let outcome = solve(&problem, &Limit::nodes(500)).unwrap();
             let placed = outcome.solution.unwrap();
             assert_eq!(check(&problem, &placed), Ok(()));
             assert!(large.is_some_and(|large| large.len() * 5 < normal.items.len() * 4));
-            assert!((placed.height - bound) * 5 < (by_rules - bound) * 4, "{} and {by_rules} for {bound}", placed.height);
+            assert!(
+                (placed.height - bound) * 5 < (by_rules - bound) * 4,
+                "{} and {by_rules} for {bound}",
+                placed.height
+            );
         }
     }
 
@@ -281,7 +346,11 @@ mod tests {
             // Half of the size of the smallest large buffer.
             let with_small = Problem { buffers, capacity: load.map(|load| load + 5_000) };
             let outcome = solve(&with_small, &Limit::default()).unwrap();
-            assert_eq!(outcome.status() == Status::Infeasible, status == Status::Infeasible, "{with_small:?}");
+            assert_eq!(
+                outcome.status() == Status::Infeasible,
+                status == Status::Infeasible,
+                "{with_small:?}"
+            );
             assert!(outcome.solution.is_none_or(|solution| check(&with_small, &solution) == Ok(())));
             impossible += usize::from(status == Status::Infeasible);
         }

@@ -6,9 +6,13 @@
 use std::collections::BTreeSet;
 
 use memc_solve::budget::bound::Scope;
-use memc_solve::budget::{Certified, Event, Link, Origin, Plan, Problem, Run, Space, Value, check, improve, plan, solve};
+use memc_solve::budget::{
+    Certified, Event, Link, Origin, Plan, Problem, Run, Space, Value, check, improve, plan, solve,
+};
 use memc_solve::{Limit, Status, Stop};
-use problems::budget::{cheapest, given, plain, rich, seeds, with_codes, with_inverses, with_link, with_links};
+use problems::budget::{
+    cheapest, given, plain, rich, seeds, with_codes, with_inverses, with_link, with_links,
+};
 use proptest::prelude::*;
 
 use crate::problems;
@@ -29,7 +33,9 @@ fn sweep_down(problem: &Problem, peak: u64, percents: &BTreeSet<u64>) -> Result<
             Some(plan) => {
                 prop_assert!(!is_refused);
                 prop_assert_eq!(check(problem, capacity, plan), Ok(()));
-                prop_assert!(bounds.iter().all(|(cost, makespan)| *cost <= plan.cost && *makespan <= plan.makespan));
+                prop_assert!(
+                    bounds.iter().all(|(cost, makespan)| *cost <= plan.cost && *makespan <= plan.makespan)
+                );
             }
             None => is_refused |= certified.outcome.status() == Status::Infeasible,
         }
@@ -187,7 +193,10 @@ fn codes_that_cost_less_than_recomputation_are_chosen() {
         assert_eq!(optional(&problem, &plan).len() as u64, 2 * bridges);
         // No bound is above a plan that some order allows.
         let certified = budget_plan(&problem, capacity);
-        assert!(certified.certificate.cost <= plan.cost && certified.certificate.peak <= plan.peak, "{percent} %");
+        assert!(
+            certified.certificate.cost <= plan.cost && certified.certificate.peak <= plan.peak,
+            "{percent} %"
+        );
         // A plan that fits by itself has no optional run.
         let free = solve(&problem, base.peak, Limit::default()).unwrap().solution.unwrap();
         assert_eq!((free.cost, optional(&problem, &free).len()), (base.cost, 0));
@@ -305,7 +314,11 @@ fn there_and_back(steps: u32, link: Option<Link>) -> Problem {
             reads.insert(0, 2 * steps - 1 - index);
         }
         problem.runs.push(Run { reads, writes: vec![index], cost: 10, repeatable: true, ..Run::default() });
-        problem.values.push(Value { size: if index < steps { 100 } else { 1 }, movable: true, ..Value::default() });
+        problem.values.push(Value {
+            size: if index < steps { 100 } else { 1 },
+            movable: true,
+            ..Value::default()
+        });
     }
     if let Some(link) = link {
         problem.spaces.push(Space::default());
@@ -328,7 +341,10 @@ fn a_search_continues_from_a_given_plan() {
     let capacity = given(&problem).unwrap().peak / 2;
     let from = solve(&problem, capacity / 2, Limit::nodes(0)).unwrap().solution.unwrap();
     let improved = |problem: &Problem, from: &Plan, nodes: u64| {
-        let plan = improve(problem, capacity, from, Limit::nodes(nodes), &Stop::default()).unwrap().solution.unwrap();
+        let plan = improve(problem, capacity, from, Limit::nodes(nodes), &Stop::default())
+            .unwrap()
+            .solution
+            .unwrap();
         assert_eq!(check(problem, capacity, &plan), Ok(()));
         plan
     };

@@ -41,17 +41,26 @@ fn random_problem(numbers: &mut Numbers) -> Problem {
         if there > 0 && !numbers.one_in(4) {
             reads.push(there as u32 - 1);
         }
-        let predecessors = if run > 0 && numbers.one_in(6) { vec![numbers.below(run.into()) as u32] } else { vec![] };
+        let predecessors =
+            if run > 0 && numbers.one_in(6) { vec![numbers.below(run.into()) as u32] } else { vec![] };
         let mut writes = Vec::new();
         for _ in 0..1 + u64::from(numbers.one_in(6)) {
             let size = numbers.below(10);
             let can_take = |other: &&u32| problem.values[**other as usize].size >= size;
-            let takes_over = if numbers.one_in(4) { reads.iter().filter(can_take).copied().collect() } else { vec![] };
+            let takes_over =
+                if numbers.one_in(4) { reads.iter().filter(can_take).copied().collect() } else { vec![] };
             writes.push(problem.values.len() as u32);
             problem.values.push(Value { size, takes_over, kept: numbers.one_in(kept), ..Value::default() });
         }
         let scratch = if numbers.one_in(4) { numbers.below(5) } else { 0 };
-        problem.runs.push(Run { reads, writes, predecessors, cost: numbers.below(20), scratch, repeatable: !numbers.one_in(8) });
+        problem.runs.push(Run {
+            reads,
+            writes,
+            predecessors,
+            cost: numbers.below(20),
+            scratch,
+            repeatable: !numbers.one_in(8),
+        });
     }
     problem.validate().unwrap();
     problem
@@ -62,7 +71,8 @@ fn random_problem(numbers: &mut Numbers) -> Problem {
 fn bytes(problem: &Problem, resident: u32, run: &Run, ends: u32) -> u64 {
     let made = run.writes.iter().fold(0, |made, value| made | 1_u32 << value);
     let size = |value: usize| problem.values[value].size;
-    let held: u64 = (0..problem.values.len()).filter(|value| (resident | made) >> value & 1 == 1).map(size).sum();
+    let held: u64 =
+        (0..problem.values.len()).filter(|value| (resident | made) >> value & 1 == 1).map(size).sum();
     // All pairings, one taker after the other.
     let mut ways = vec![(ends, 0_u64)];
     for value in &run.writes {
@@ -80,10 +90,13 @@ fn bytes(problem: &Problem, resident: u32, run: &Run, ends: u32) -> u64 {
 fn cheapest(problem: &Problem, capacity: u64, keeps_order: bool) -> Option<u64> {
     let all = (1_u32 << problem.runs.len()) - 1;
     let is = |value: &u32, what: fn(&Value) -> bool| what(&problem.values[*value as usize]);
-    let start = (0..problem.values.len() as u32).filter(|value| is(value, |value| value.origin == Origin::Near));
+    let start =
+        (0..problem.values.len() as u32).filter(|value| is(value, |value| value.origin == Origin::Near));
     let start = start.fold(0_u32, |set, value| set | 1 << value);
-    let held: u64 =
-        (0..problem.values.len()).filter(|value| start >> value & 1 == 1).map(|value| problem.values[value].size).sum();
+    let held: u64 = (0..problem.values.len())
+        .filter(|value| start >> value & 1 == 1)
+        .map(|value| problem.values[value].size)
+        .sum();
     if held > capacity {
         return None;
     }
@@ -102,7 +115,8 @@ fn cheapest(problem: &Problem, capacity: u64, keeps_order: bool) -> Option<u64> 
                 queue.push(Reverse((cost, state)));
             }
         };
-        for value in (0..problem.values.len() as u32).filter(|value| resident >> value & 1 == 1 && !is(value, |value| value.kept))
+        for value in (0..problem.values.len() as u32)
+            .filter(|value| resident >> value & 1 == 1 && !is(value, |value| value.kept))
         {
             reach((ran, resident & !(1 << value)), cost);
         }
@@ -116,8 +130,11 @@ fn cheapest(problem: &Problem, capacity: u64, keeps_order: bool) -> Option<u64> 
                 continue;
             }
             let made = run.writes.iter().fold(0, |made, value| made | 1_u32 << value);
-            let operands: u32 =
-                run.reads.iter().filter(|value| !is(value, |value| value.kept)).fold(0, |set, value| set | 1 << value);
+            let operands: u32 = run
+                .reads
+                .iter()
+                .filter(|value| !is(value, |value| value.kept))
+                .fold(0, |set, value| set | 1 << value);
             let mut ends = operands;
             loop {
                 if bytes(problem, resident, run, ends) <= capacity {
@@ -139,14 +156,18 @@ fn small_problems_are_settled() {
     let (mut optimal, mut infeasible) = (0, 0);
     for _ in 0..60 {
         let problem = random_problem(&mut numbers);
-        let own = lower_bounds(&problem, &(0..problem.runs.len() as u32).collect::<Vec<u32>>(), u64::MAX, 0).least_peak;
+        let own = lower_bounds(&problem, &(0..problem.runs.len() as u32).collect::<Vec<u32>>(), u64::MAX, 0)
+            .least_peak;
         let capacity = (own + numbers.below(4)).saturating_sub(1);
         let certified = plan(&problem, capacity, Limit::nodes(2000)).unwrap();
         let best = cheapest(&problem, capacity, false);
         assert_eq!(certified.outcome.value, best, "{capacity} {problem:#?}");
         if let Some(plan) = &certified.outcome.solution {
             check(&problem, capacity, plan).unwrap();
-            assert_eq!((certified.outcome.status(), certified.certificate.scope), (Status::Optimal, Scope::AnyOrder));
+            assert_eq!(
+                (certified.outcome.status(), certified.certificate.scope),
+                (Status::Optimal, Scope::AnyOrder)
+            );
             assert_eq!(Some(certified.certificate.cost), best);
             optimal += 1;
         } else {
@@ -168,17 +189,22 @@ fn no_bound_is_above_the_best_plan() {
         let events: Vec<Event> = given.iter().map(|run| Event::Run(*run)).collect();
         let peak = measure(&problem, &events).unwrap().peak;
         let least = lower_bounds(&problem, &given, u64::MAX, 0).least_peak;
-        let capacity = (least + (peak - least) * numbers.below(100) / 100).saturating_sub(u64::from(numbers.one_in(8)));
+        let capacity =
+            (least + (peak - least) * numbers.below(100) / 100).saturating_sub(u64::from(numbers.one_in(8)));
         let any = cheapest(&problem, capacity, false);
         match (exact::solve(&problem, capacity, 100_000), any) {
             (Exact::Plan(events), Some(best)) => {
                 let plan = measure(&problem, &events).unwrap();
-                assert!(plan.cost == best && plan.peak <= capacity, "{best} {capacity} {plan:?} {problem:#?}");
+                assert!(
+                    plan.cost == best && plan.peak <= capacity,
+                    "{best} {capacity} {plan:?} {problem:#?}"
+                );
             }
             (Exact::Impossible, None) => {}
             (other, best) => panic!("{other:?} {best:?} {capacity} {problem:#?}"),
         }
-        if let (Exact::AtLeast(extra), Some(best)) = (exact::solve(&problem, capacity, numbers.below(2)), any) {
+        if let (Exact::AtLeast(extra), Some(best)) = (exact::solve(&problem, capacity, numbers.below(2)), any)
+        {
             assert!(base + extra <= best, "{extra} {best} {capacity} {problem:#?}");
         }
         let bounds = lower_bounds(&problem, &given, capacity, numbers.below(3) * 5_000);
@@ -191,7 +217,10 @@ fn no_bound_is_above_the_best_plan() {
                 above_base += u32::from(least.cost > base);
             }
             (Err(conflict), best) => {
-                assert!(best.is_none() && conflict.needed > capacity && bounds.least_peak > capacity, "{context}");
+                assert!(
+                    best.is_none() && conflict.needed > capacity && bounds.least_peak > capacity,
+                    "{context}"
+                );
                 refused += 1;
             }
             (Ok(_), None) => {}
@@ -209,5 +238,8 @@ fn no_bound_is_above_the_best_plan() {
         assert!(in_order.is_none_or(|best| cover.lower_bound <= best), "{context}");
         assert!(any.is_none() || bounds.least_peak <= capacity, "{context}");
     }
-    assert!(plans > 1000 && reached > 30 && above_base > 50 && refused > 50, "{plans} {reached} {above_base} {refused}");
+    assert!(
+        plans > 1000 && reached > 30 && above_base > 50 && refused > 50,
+        "{plans} {reached} {above_base} {refused}"
+    );
 }

@@ -48,7 +48,11 @@ impl Draws {
 fn tuning() -> impl Strategy<Value = Tuning> {
     prop::collection::vec(any::<u32>(), 64).prop_map(|raw| {
         let mut draw = Draws(raw.into_iter());
-        Tuning { order: order_tuning(&mut draw), place: place_tuning(&mut draw), budget: budget_tuning(&mut draw) }
+        Tuning {
+            order: order_tuning(&mut draw),
+            place: place_tuning(&mut draw),
+            budget: budget_tuning(&mut draw),
+        }
     })
 }
 
@@ -117,9 +121,12 @@ fn network() -> impl Strategy<Value = order::Problem> {
     prop::collection::vec((1..64_u64, prop::collection::vec(1..24_u32, 1..4)), 30..70).prop_map(|list| {
         let mut problem = order::Problem::default();
         for (index, (size, back)) in (0_u32..).zip(list) {
-            let before: std::collections::BTreeSet<u32> = back.iter().filter_map(|back| index.checked_sub(*back)).collect();
+            let before: std::collections::BTreeSet<u32> =
+                back.iter().filter_map(|back| index.checked_sub(*back)).collect();
             before.iter().for_each(|other: &u32| problem.buffers[*other as usize].users.push(index));
-            problem.operations.push(order::Operation { predecessors: before.into_iter().collect(), scratch: 0 });
+            problem
+                .operations
+                .push(order::Operation { predecessors: before.into_iter().collect(), scratch: 0 });
             problem.buffers.push(order::Buffer { size, users: vec![index], ..order::Buffer::default() });
         }
         problem
@@ -175,7 +182,10 @@ fn placed(problem: &place::Problem, limit: &Limit) -> Result<Option<u64>, TestCa
     if let Some(solution) = &outcome.solution {
         prop_assert_eq!(place::check(problem, solution), Ok(()));
         prop_assert_eq!(outcome.value, Some(solution.height));
-        prop_assert!(solution.height >= outcome.lower_bound && problem.capacity.is_none_or(|most| solution.height <= most));
+        prop_assert!(
+            solution.height >= outcome.lower_bound
+                && problem.capacity.is_none_or(|most| solution.height <= most)
+        );
     } else {
         prop_assert_eq!(outcome.value, None);
     }

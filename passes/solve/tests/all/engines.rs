@@ -10,11 +10,13 @@ use crate::problems::order as orders;
 
 /// Random operations with times, without buffers that take over others: their bytes have one definition.
 fn problem() -> impl Strategy<Value = Problem> {
-    (orders::problem(14), proptest::collection::vec(1_u64..20, 14), 1_u32..4).prop_map(|(mut order, times, engines)| {
-        order.buffers.iter_mut().for_each(|buffer| buffer.takes_over.clear());
-        let times = times[..order.operations.len()].to_vec();
-        Problem { order, times, engines, capacity: u64::MAX }
-    })
+    (orders::problem(14), proptest::collection::vec(1_u64..20, 14), 1_u32..4).prop_map(
+        |(mut order, times, engines)| {
+            order.buffers.iter_mut().for_each(|buffer| buffer.takes_over.clear());
+            let times = times[..order.operations.len()].to_vec();
+            Problem { order, times, engines, capacity: u64::MAX }
+        },
+    )
 }
 
 /// Most bytes that live at one time, by the definition.
@@ -28,8 +30,9 @@ fn load(problem: &Problem, schedule: &Schedule) -> u64 {
             let is_open = buffer.kept || ends.is_some_and(|end| time < end);
             has_begun && is_open
         });
-        let running = (0..schedule.starts.len())
-            .filter(|operation| schedule.starts[*operation] <= time && time < schedule.end(problem, *operation));
+        let running = (0..schedule.starts.len()).filter(|operation| {
+            schedule.starts[*operation] <= time && time < schedule.end(problem, *operation)
+        });
         let scratch: u64 = running.map(|operation| problem.order.operations[operation].scratch).sum();
         buffers.map(|buffer| buffer.size).sum::<u64>() + scratch
     };
@@ -37,8 +40,10 @@ fn load(problem: &Problem, schedule: &Schedule) -> u64 {
 }
 
 fn chains(count: u32, long: u32, engines: u32) -> Problem {
-    let before = |operation: u32| (!operation.is_multiple_of(long)).then(|| operation - 1).into_iter().collect();
-    let operations = (0..count * long).map(|operation| Operation { predecessors: before(operation), scratch: 0 });
+    let before =
+        |operation: u32| (!operation.is_multiple_of(long)).then(|| operation - 1).into_iter().collect();
+    let operations =
+        (0..count * long).map(|operation| Operation { predecessors: before(operation), scratch: 0 });
     let order = order::Problem { operations: operations.collect(), buffers: Vec::new() };
     Problem { order, times: vec![5; (count * long) as usize], engines, capacity: 0 }
 }
@@ -97,7 +102,9 @@ proptest! {
 
 #[test]
 fn two_chains_take_the_time_of_one_on_two_engines() {
-    for (chain_count, engines, end) in [(2, 1, 40), (2, 2, 20), (3, 2, 30), (4, 2, 40), (4, 4, 20), (1, 4, 20)] {
+    for (chain_count, engines, end) in
+        [(2, 1, 40), (2, 2, 20), (3, 2, 30), (4, 2, 40), (4, 4, 20), (1, 4, 20)]
+    {
         let problem = chains(chain_count, 4, engines);
         let outcome = solve(&problem, &Limit::nodes(0)).unwrap();
         assert_eq!(
@@ -122,9 +129,18 @@ fn malformed_problems_are_refused() {
     let right = chains(2, 2, 2);
     let refused = |problem: Problem| solve(&problem, &Limit::nodes(0)).unwrap_err();
     assert_eq!(refused(Problem { engines: 0, ..right.clone() }), EngineError::NoEngine);
-    assert_eq!(refused(Problem { times: vec![1; 3], ..right.clone() }), EngineError::Times { times: 3, operations: 4 });
-    assert_eq!(refused(Problem { times: vec![1, 0, 1, 1], ..right.clone() }), EngineError::Time { operation: 1 });
-    assert_eq!(refused(Problem { times: vec![1, u64::MAX, 1, 1], ..right.clone() }), EngineError::Time { operation: 1 });
+    assert_eq!(
+        refused(Problem { times: vec![1; 3], ..right.clone() }),
+        EngineError::Times { times: 3, operations: 4 }
+    );
+    assert_eq!(
+        refused(Problem { times: vec![1, 0, 1, 1], ..right.clone() }),
+        EngineError::Time { operation: 1 }
+    );
+    assert_eq!(
+        refused(Problem { times: vec![1, u64::MAX, 1, 1], ..right.clone() }),
+        EngineError::Time { operation: 1 }
+    );
     let mut unordered = right;
     unordered.order.operations[0].predecessors.push(1);
     assert!(matches!(refused(unordered), EngineError::Order(_)));

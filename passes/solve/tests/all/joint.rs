@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use memc_solve::joint::{
-    Admission, Answer, Extent, Handoff, Part, Phase, Phased, Placed, Serial, SerialError, Wait, admissions, around, bound,
-    check_nested, check_serial, free_bytes, serial,
+    Admission, Answer, Extent, Handoff, Part, Phase, Phased, Placed, Serial, SerialError, Wait, admissions,
+    around, bound, check_nested, check_serial, free_bytes, serial,
 };
 use memc_solve::{Limit, place};
 use proptest::prelude::*;
@@ -12,10 +12,14 @@ const ALIGNMENT: u64 = 4;
 
 /// A program whose buffers have these starts, steps and sizes, placed by the solver of placement.
 fn part(steps: u32, buffers: &[(u32, u32, u64)]) -> Part {
-    let ranges = buffers.iter().map(|(start, long, size)| (*start % steps, (start % steps + 1 + long).min(steps), *size));
+    let ranges = buffers
+        .iter()
+        .map(|(start, long, size)| (*start % steps, (start % steps + 1 + long).min(steps), *size));
     let ranges: Vec<(u32, u32, u64)> = ranges.collect();
-    let of =
-        |(start, end, size): &(u32, u32, u64)| place::Buffer { alignment: ALIGNMENT, ..place::Buffer::new(*start, *end, *size) };
+    let of = |(start, end, size): &(u32, u32, u64)| place::Buffer {
+        alignment: ALIGNMENT,
+        ..place::Buffer::new(*start, *end, *size)
+    };
     let problem = place::Problem { buffers: ranges.iter().map(of).collect(), capacity: None };
     let solution = place::solve(&problem, &Limit::nodes(50)).unwrap().solution.unwrap();
     let placed = ranges.iter().zip(&solution.offsets).map(|((start, end, size), offset)| Placed {
@@ -46,12 +50,22 @@ fn sequences() -> impl Strategy<Value = Serial> {
             let buffer = parts[from].buffers.len();
             let (steps, size) = (parts[from].steps, parts[from].size.next_multiple_of(ALIGNMENT));
             let whole = |start, end| vec![Extent { start, end, low: 0, high: 8 }];
-            parts[from].buffers.push(Placed { offset: size, size: 8, alignment: ALIGNMENT, extents: whole(steps - 1, steps) });
+            parts[from].buffers.push(Placed {
+                offset: size,
+                size: 8,
+                alignment: ALIGNMENT,
+                extents: whole(steps - 1, steps),
+            });
             parts[from].size = size + 8;
             let until = until.min(parts[to].steps);
             let into = is_placed.then(|| {
                 let size = parts[to].size.next_multiple_of(ALIGNMENT);
-                parts[to].buffers.push(Placed { offset: size, size: 8, alignment: ALIGNMENT, extents: whole(0, until) });
+                parts[to].buffers.push(Placed {
+                    offset: size,
+                    size: 8,
+                    alignment: ALIGNMENT,
+                    extents: whole(0, until),
+                });
                 parts[to].size = size + 8;
                 parts[to].buffers.len() - 1
             });
@@ -176,7 +190,8 @@ proptest! {
 #[test]
 fn an_encoder_result_stays_below_its_decoder() {
     // The value lies at the end of its arena, and the decoder takes the bytes below it.
-    let make = |buffers: Vec<Placed>, size| Part { steps: 4, buffers, alignment: ALIGNMENT, size, is_rigid: false };
+    let make =
+        |buffers: Vec<Placed>, size| Part { steps: 4, buffers, alignment: ALIGNMENT, size, is_rigid: false };
     let buffer = |offset, size, start, end| {
         let extents = vec![Extent { start, end, low: 0, high: size }];
         Placed { offset, size, alignment: ALIGNMENT, extents }
@@ -246,7 +261,8 @@ fn interleave(
             // The waits of earlier steps hold too, also those of periods that are never run.
             let is_open = |wait: &Wait| {
                 let period = (position - i64::from(wait.begins)).div_euclid(lengths[at]) - wait.periods_later;
-                let until = (period * lengths[1 - at] + i64::from(wait.ends) + 1).min(lengths[1 - at] * periods);
+                let until =
+                    (period * lengths[1 - at] + i64::from(wait.ends) + 1).min(lengths[1 - at] * periods);
                 wait.after == at || period < 0 || until <= now[1 - at]
             };
             position < lengths[at] * periods && waits.iter().all(is_open)
@@ -267,7 +283,9 @@ fn interleave(
                 continue;
             }
             let step = u32::try_from(between % steps).unwrap();
-            let meets = |other: &&Extent| other.start < step && step < other.end && own.low < other.high && other.low < own.high;
+            let meets = |other: &&Extent| {
+                other.start < step && step < other.end && own.low < other.high && other.low < own.high
+            };
             if let Some(other) = extents[1 - at].iter().find(meets) {
                 return Some(own.low.max(other.low));
             }

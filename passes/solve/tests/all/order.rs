@@ -81,7 +81,8 @@ proptest! {
 fn spans_without_cost_keep_the_given_order() {
     // Two wide values, narrowed one after the other or both at the end; then four small values.
     let mut problem = Problem::default();
-    for (index, (size, reads)) in [(8, None), (8, None), (1, Some(0)), (1, Some(1))].into_iter().chain([(1, None); 4]).enumerate()
+    for (index, (size, reads)) in
+        [(8, None), (8, None), (1, Some(0)), (1, Some(1))].into_iter().chain([(1, None); 4]).enumerate()
     {
         let index = index as u32;
         reads.into_iter().for_each(|read: u32| problem.buffers[read as usize].users.push(index));
@@ -118,7 +119,10 @@ fn wrong_orders_and_problems_are_refused() {
     assert_eq!(order::peak(&problem, &[0, 0]), Err(OrderError::Repeated { operation: 0 }));
     let circle = Problem { operations: vec![operation(&[1]), operation(&[0])], buffers: Vec::new() };
     assert_eq!(circle.topological_order(), Err(OrderError::Cycle { operation: 0 }));
-    let huge = Problem { operations: vec![operation(&[])], buffers: vec![Buffer { size: u64::MAX, ..Buffer::default() }; 2] };
+    let huge = Problem {
+        operations: vec![operation(&[])],
+        buffers: vec![Buffer { size: u64::MAX, ..Buffer::default() }; 2],
+    };
     assert_eq!(huge.validate(), Err(OrderError::TooLarge));
 }
 
@@ -132,9 +136,12 @@ fn problem_files_hold_every_field_of_problems() {
     let again = serde_json::to_string(&order::json::Dag::of("again", &problem)).unwrap();
     let again = order::json::read(&again).unwrap().problem().unwrap();
     assert_eq!(again.operations, problem.operations);
-    let bytes = |problem: &Problem| problem.buffers.iter().filter(|buffer| buffer.size > 0).cloned().collect::<Vec<_>>();
-    let plain =
-        |buffers: Vec<Buffer>| buffers.into_iter().map(|buffer| Buffer { takes_over: Vec::new(), ..buffer }).collect::<Vec<_>>();
+    let bytes = |problem: &Problem| {
+        problem.buffers.iter().filter(|buffer| buffer.size > 0).cloned().collect::<Vec<_>>()
+    };
+    let plain = |buffers: Vec<Buffer>| {
+        buffers.into_iter().map(|buffer| Buffer { takes_over: Vec::new(), ..buffer }).collect::<Vec<_>>()
+    };
     assert_eq!(plain(bytes(&again)), plain(bytes(&problem)));
     assert_eq!(order::peak(&again, &[0, 1]), Ok(11));
 }
@@ -143,7 +150,8 @@ fn problem_files_hold_every_field_of_problems() {
 fn the_default_order_goes_from_the_last_result_to_its_last_operand() {
     // Two branches of two nodes and their sum, then a separate result.
     let before: [&[u32]; 6] = [&[], &[], &[0], &[1], &[2, 3], &[0]];
-    let operations = before.iter().map(|before| Operation { predecessors: before.to_vec(), scratch: 0 }).collect();
+    let operations =
+        before.iter().map(|before| Operation { predecessors: before.to_vec(), scratch: 0 }).collect();
     let problem = Problem { operations, buffers: Vec::new() };
     assert_eq!(order::default_order(&problem), Ok(vec![0, 5, 1, 3, 2, 4]));
 }
@@ -155,14 +163,20 @@ fn files_become_problems_and_answers() {
     let problem = dag.problem().unwrap();
     let outcome = order::solve(&problem, &[0, 1], &Limit::default()).unwrap();
     let answer = dag.answer(&outcome, order::peak(&problem, &[0, 1]).unwrap());
-    assert_eq!((answer.sequence, answer.peak, answer.cost, answer.status.as_str()), (Some(vec![7, 3]), Some(5), 3, "optimal"));
-    let backward = order::json::read(r#"{"nodes": [{"id": 1, "size": 1}, {"id": 2, "size": 1}], "edges": [[2, 1]]}"#).unwrap();
+    assert_eq!(
+        (answer.sequence, answer.peak, answer.cost, answer.status.as_str()),
+        (Some(vec![7, 3]), Some(5), 3, "optimal")
+    );
+    let backward =
+        order::json::read(r#"{"nodes": [{"id": 1, "size": 1}, {"id": 2, "size": 1}], "edges": [[2, 1]]}"#)
+            .unwrap();
     assert!(matches!(backward.problem(), Err(order::json::DagError::Backward { from: 2, to: 1 })));
 }
 
 #[test]
 fn only_small_problems_get_the_thorough_limit() {
-    let operations = |count: usize| Problem { operations: vec![Operation::default(); count], ..Problem::default() };
+    let operations =
+        |count: usize| Problem { operations: vec![Operation::default(); count], ..Problem::default() };
     assert_eq!(order::thorough_limit(&operations(1_024)).nodes, 20 * Limit::default().nodes);
     assert_eq!(order::thorough_limit(&operations(1_025)), Limit::default());
 }

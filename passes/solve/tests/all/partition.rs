@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use memc_solve::partition::{
-    self, Arrangement, Device, Link, Node, Objective, Pipeline, Problem, ProblemError, Replica, Section, Solution, Value,
-    Violation, json,
+    self, Arrangement, Device, Link, Node, Objective, Pipeline, Problem, ProblemError, Replica, Section,
+    Solution, Value, Violation, json,
 };
 use memc_solve::{Limit, Status};
 use proptest::prelude::*;
@@ -32,13 +32,21 @@ fn public_instances_reach_their_optimum_and_prove_it() {
         let solution = outcome.solution.as_ref().unwrap();
         partition::check(&problem, solution).unwrap();
         assert_eq!((outcome.value, outcome.status()), (Some(outcome.lower_bound), Status::Optimal), "{name}");
-        assert!((outcome.lower_bound as f64 / 1e12 - optimum).abs() < 1e-9, "{name}: {}", outcome.lower_bound);
+        assert!(
+            (outcome.lower_bound as f64 / 1e12 - optimum).abs() < 1e-9,
+            "{name}: {}",
+            outcome.lower_bound
+        );
         assert!(outcome.effort < 2000, "{name}: {}", outcome.effort);
         assert_eq!(partition::solve(&problem, &Limit::default()).unwrap(), outcome);
         // Runs of one order come within half a percent.
         let linear = partition::linear(&problem).unwrap();
         partition::check(&problem, linear.solution.as_ref().unwrap()).unwrap();
-        assert!(linear.value.unwrap() as f64 <= outcome.lower_bound as f64 * 1.005, "{name}: {:?}", linear.value);
+        assert!(
+            linear.value.unwrap() as f64 <= outcome.lower_bound as f64 * 1.005,
+            "{name}: {:?}",
+            linear.value
+        );
     }
 }
 
@@ -46,7 +54,10 @@ fn public_instances_reach_their_optimum_and_prove_it() {
 fn without_effort_the_answer_is_that_of_the_orders() {
     let problem = instance("bert_l-3_inference").problem().unwrap();
     let outcome = partition::solve(&problem, &Limit::nodes(10)).unwrap();
-    assert_eq!((outcome.status(), outcome.value), (Status::Feasible, partition::linear(&problem).unwrap().value));
+    assert_eq!(
+        (outcome.status(), outcome.value),
+        (Status::Feasible, partition::linear(&problem).unwrap().value)
+    );
     assert!(Some(outcome.lower_bound) < outcome.value);
 }
 
@@ -71,13 +82,17 @@ fn brute_force(problem: &Problem) -> Option<u64> {
     }
     let mut best = None;
     for code in 0..devices.pow(nodes as u32) {
-        let place: Vec<u32> = (0..nodes).map(|node| (code / devices.pow(node as u32) % devices) as u32).collect();
+        let place: Vec<u32> =
+            (0..nodes).map(|node| (code / devices.pow(node as u32) % devices) as u32).collect();
         for order in &orders {
             let sections = order.iter().map(|device| Section {
                 device: *device,
                 nodes: (0..nodes as u32).filter(|node| place[*node as usize] == *device).collect(),
             });
-            let mut solution = Solution { sections: sections.filter(|section| !section.nodes.is_empty()).collect(), value: 0 };
+            let mut solution = Solution {
+                sections: sections.filter(|section| !section.nodes.is_empty()).collect(),
+                value: 0,
+            };
             let value = match partition::check(problem, &solution) {
                 Ok(()) => 0,
                 Err(Violation::WrongValue { actual, .. }) => actual,
@@ -93,10 +108,18 @@ fn brute_force(problem: &Problem) -> Option<u64> {
 
 /// Small problems with everything that a problem may have.
 fn problem() -> impl Strategy<Value = Problem> {
-    let node = (prop::option::weighted(0.95, 0..4_u64), 0..6_u64, 0..4_u64, 0..3_u64, 0..3_u64, prop::bool::weighted(0.4));
+    let node = (
+        prop::option::weighted(0.95, 0..4_u64),
+        0..6_u64,
+        0..4_u64,
+        0..3_u64,
+        0..3_u64,
+        prop::bool::weighted(0.4),
+    );
     let value = (0..6_u32, prop::collection::vec(0..6_u32, 1..3), 0..5_u64);
     let replica = (0..5_u64, prop::option::of(0..3_u64), prop::collection::vec(0..6_u32, 0..3));
-    let device = (0..2_u32, prop::option::weighted(0.3, 4..30_u64), prop::option::of((0..2_u64, 1..3_u64, 1..3_u64)));
+    let device =
+        (0..2_u32, prop::option::weighted(0.3, 4..30_u64), prop::option::of((0..2_u64, 1..3_u64, 1..3_u64)));
     (
         prop::collection::vec(node, 1..6),
         prop::collection::vec(value, 0..7),
@@ -104,70 +127,78 @@ fn problem() -> impl Strategy<Value = Problem> {
         prop::collection::vec(device, 1..4),
         (any::<bool>(), any::<bool>(), 1..4_u64, any::<bool>(), any::<bool>(), 0..6_u32),
     )
-        .prop_map(|(nodes, values, replicas, devices, (is_any, is_bytes, micro_batches, alternates, has_backward, pair))| {
-            let count = nodes.len() as u32;
-            let mut problem = Problem {
-                nodes: nodes
-                    .into_iter()
-                    .map(|(first, second, held, copy, working, is_free)| match is_free {
-                        true => Node { times: vec![Some(0), Some(0)], ..Node::default() },
-                        false => Node {
-                            times: vec![first, Some(second)],
-                            held_bytes: held,
-                            copy_bytes: copy,
-                            working_bytes: working,
-                            is_backward: false,
-                        },
-                    })
-                    .collect(),
-                values: values
-                    .into_iter()
-                    .map(|(maker, readers, amount)| Value {
-                        maker: maker % count,
-                        readers: readers.into_iter().map(|reader| reader % count).collect(),
-                        amount,
-                    })
-                    .collect(),
-                replicas: replicas
-                    .into_iter()
-                    .map(|(bytes, time, readers)| Replica {
-                        bytes,
-                        times: time.map(|time| vec![time, time]).unwrap_or_default(),
-                        readers: readers.into_iter().map(|reader| reader % count).collect(),
-                    })
-                    .collect(),
-                devices: devices
-                    .into_iter()
-                    .map(|(kind, capacity, link)| Device {
-                        kind,
-                        capacity,
-                        link: link.map(|(latency, amount, time)| Link { latency, amount, time }),
-                    })
-                    .collect(),
-                arrangement: if is_any { Arrangement::Any } else { Arrangement::Given },
-                objective: if is_bytes { Objective::Bytes } else { Objective::Time },
-                pipeline: match alternates {
-                    true => Pipeline::Alternating { micro_batches },
-                    false => Pipeline::Filled { micro_batches },
-                },
-                together: Vec::new(),
-            };
-            // Values flow from earlier to later nodes; cycles are merged, which other cases cover.
-            for value in &mut problem.values {
-                let first = value.readers.iter().copied().chain([value.maker]).min().unwrap_or(0);
-                value.readers.push(value.maker);
-                value.maker = first;
-                value.readers.retain(|reader| *reader != first);
-            }
-            if has_backward && count > 2 {
-                // The last node goes back to another one.
-                problem.nodes[count as usize - 1].is_backward = true;
-                problem.together.push(vec![pair % (count - 1), count - 1]);
-            } else if pair % 3 == 0 && count > 1 {
-                problem.together.push(vec![pair % count, (pair + 1) % count]);
-            }
-            problem
-        })
+        .prop_map(
+            |(
+                nodes,
+                values,
+                replicas,
+                devices,
+                (is_any, is_bytes, micro_batches, alternates, has_backward, pair),
+            )| {
+                let count = nodes.len() as u32;
+                let mut problem = Problem {
+                    nodes: nodes
+                        .into_iter()
+                        .map(|(first, second, held, copy, working, is_free)| match is_free {
+                            true => Node { times: vec![Some(0), Some(0)], ..Node::default() },
+                            false => Node {
+                                times: vec![first, Some(second)],
+                                held_bytes: held,
+                                copy_bytes: copy,
+                                working_bytes: working,
+                                is_backward: false,
+                            },
+                        })
+                        .collect(),
+                    values: values
+                        .into_iter()
+                        .map(|(maker, readers, amount)| Value {
+                            maker: maker % count,
+                            readers: readers.into_iter().map(|reader| reader % count).collect(),
+                            amount,
+                        })
+                        .collect(),
+                    replicas: replicas
+                        .into_iter()
+                        .map(|(bytes, time, readers)| Replica {
+                            bytes,
+                            times: time.map(|time| vec![time, time]).unwrap_or_default(),
+                            readers: readers.into_iter().map(|reader| reader % count).collect(),
+                        })
+                        .collect(),
+                    devices: devices
+                        .into_iter()
+                        .map(|(kind, capacity, link)| Device {
+                            kind,
+                            capacity,
+                            link: link.map(|(latency, amount, time)| Link { latency, amount, time }),
+                        })
+                        .collect(),
+                    arrangement: if is_any { Arrangement::Any } else { Arrangement::Given },
+                    objective: if is_bytes { Objective::Bytes } else { Objective::Time },
+                    pipeline: match alternates {
+                        true => Pipeline::Alternating { micro_batches },
+                        false => Pipeline::Filled { micro_batches },
+                    },
+                    together: Vec::new(),
+                };
+                // Values flow from earlier to later nodes; cycles are merged, which other cases cover.
+                for value in &mut problem.values {
+                    let first = value.readers.iter().copied().chain([value.maker]).min().unwrap_or(0);
+                    value.readers.push(value.maker);
+                    value.maker = first;
+                    value.readers.retain(|reader| *reader != first);
+                }
+                if has_backward && count > 2 {
+                    // The last node goes back to another one.
+                    problem.nodes[count as usize - 1].is_backward = true;
+                    problem.together.push(vec![pair % (count - 1), count - 1]);
+                } else if pair % 3 == 0 && count > 1 {
+                    problem.together.push(vec![pair % count, (pair + 1) % count]);
+                }
+                problem
+            },
+        )
 }
 
 proptest! {
@@ -254,7 +285,8 @@ fn each_fault_is_named() {
         ..Problem::default()
     };
     let given = |sections: &[(u32, &[u32])], value| {
-        let sections = sections.iter().map(|(device, nodes)| Section { device: *device, nodes: nodes.to_vec() });
+        let sections =
+            sections.iter().map(|(device, nodes)| Section { device: *device, nodes: nodes.to_vec() });
         partition::check(&problem, &Solution { sections: sections.collect(), value })
     };
     assert_eq!(given(&[(0, &[0]), (1, &[1, 2])], 11), Ok(()));
@@ -265,15 +297,21 @@ fn each_fault_is_named() {
     assert_eq!(given(&[(0, &[1, 2]), (1, &[0])], 11), Err(Violation::Backward { maker: 0, reader: 1 }));
     assert_eq!(given(&[(1, &[0]), (0, &[1, 2])], 11), Err(Violation::WrongDevice { section: 1, device: 0 }));
     assert_eq!(given(&[(0, &[0]), (2, &[1, 2])], 11), Err(Violation::WrongDevice { section: 1, device: 2 }));
-    assert_eq!(given(&[(0, &[0, 1, 2])], 12), Err(Violation::AboveCapacity { device: 0, bytes: 30, capacity: 20 }));
+    assert_eq!(
+        given(&[(0, &[0, 1, 2])], 12),
+        Err(Violation::AboveCapacity { device: 0, bytes: 30, capacity: 20 })
+    );
     assert_eq!(given(&[(0, &[]), (1, &[0, 1, 2])], 12), Err(Violation::Empty { section: 0 }));
 }
 
 #[test]
 fn wrong_problems_are_refused() {
     let device = Device::default();
-    let good =
-        Problem { nodes: vec![Node { times: vec![Some(1)], ..Node::default() }], devices: vec![device], ..Problem::default() };
+    let good = Problem {
+        nodes: vec![Node { times: vec![Some(1)], ..Node::default() }],
+        devices: vec![device],
+        ..Problem::default()
+    };
     let refused = |change: &dyn Fn(&mut Problem)| {
         let mut problem = good.clone();
         change(&mut problem);
@@ -281,15 +319,24 @@ fn wrong_problems_are_refused() {
     };
     assert_eq!(partition::solve(&good, &Limit::default()).unwrap().value, Some(1));
     assert_eq!(refused(&|problem| problem.devices.clear()), ProblemError::NoDevice);
-    assert_eq!(refused(&|problem| problem.devices[0].kind = 1), ProblemError::MissingTime { node: 0, kind: 1 });
+    assert_eq!(
+        refused(&|problem| problem.devices[0].kind = 1),
+        ProblemError::MissingTime { node: 0, kind: 1 }
+    );
     assert_eq!(refused(&|problem| problem.together = vec![vec![0, 1]]), ProblemError::NoSuchNode { node: 1 });
-    assert_eq!(refused(&|problem| problem.nodes[0].is_backward = true), ProblemError::AloneBackward { node: 0 });
+    assert_eq!(
+        refused(&|problem| problem.nodes[0].is_backward = true),
+        ProblemError::AloneBackward { node: 0 }
+    );
     let link = Some(Link { latency: 0, amount: 0, time: 1 });
     assert_eq!(refused(&|problem| problem.devices[0].link = link), ProblemError::ZeroLink { device: 0 });
     assert_eq!(refused(&|problem| problem.nodes[0].held_bytes = u64::MAX / 2), ProblemError::TooLarge);
     for (text, part) in [
         ("{", "EOF"),
-        (r#"{"maxSizePerFPGA": 1, "maxFPGAs": 1, "nodes": [{"id": 1, "fpgaLatency": -1}], "edges": []}"#, "from 0"),
+        (
+            r#"{"maxSizePerFPGA": 1, "maxFPGAs": 1, "nodes": [{"id": 1, "fpgaLatency": -1}], "edges": []}"#,
+            "from 0",
+        ),
         (
             r#"{"maxSizePerFPGA": 1, "maxFPGAs": 1, "nodes": [{"id": 1, "fpgaLatency": 1}, {"id": 1, "fpgaLatency": 1}], "edges": []}"#,
             "two nodes have the id 1",

@@ -37,7 +37,14 @@ fn holds(problem: &Problem, proven: bool) {
 #[test]
 fn padding_below_an_aligned_buffer_is_room_for_others() {
     let rows = [(0, 2, 1, 1), (1, 5, 1, 1), (5, 6, 10, 1), (0, 1, 1, 1), (5, 6, 3, 4), (4, 6, 1, 1)];
-    let buffer = |(start, end, size, alignment)| Buffer { start, end, size, alignment, fixed_offset: None, gaps: Vec::new() };
+    let buffer = |(start, end, size, alignment)| Buffer {
+        start,
+        end,
+        size,
+        alignment,
+        fixed_offset: None,
+        gaps: Vec::new(),
+    };
     let problem = Problem { buffers: rows.into_iter().map(buffer).collect(), capacity: Some(14) };
     let outcome = place::solve(&problem, &Limit::default()).unwrap();
     assert_eq!(outcome.status(), Status::Optimal);
@@ -122,7 +129,10 @@ fn inclusive_ends_and_gaps_are_read() {
 
 #[test]
 fn the_last_padding_is_not_counted() {
-    let buffers = vec![Buffer { alignment: 64, ..Buffer::new(0, 2, 100) }, Buffer { alignment: 64, ..Buffer::new(1, 3, 10) }];
+    let buffers = vec![
+        Buffer { alignment: 64, ..Buffer::new(0, 2, 100) },
+        Buffer { alignment: 64, ..Buffer::new(1, 3, 10) },
+    ];
     let outcome = place::solve(&Problem { buffers, capacity: None }, &Limit::default()).unwrap();
     assert_eq!((outcome.value, outcome.status()), (Some(138), Status::Optimal));
 }

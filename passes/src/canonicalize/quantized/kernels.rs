@@ -37,7 +37,8 @@ fn operator(walk: &Walk<'_, '_, '_>, node: Node, domain: &str, name: &str) -> Op
     let version = if domain.is_empty() { walk.module().node(node).operator.version } else { 1 };
     let operator = Operator { domain: domain.into(), name: name.into(), overload: "".into(), version };
     let options = walk.ctx.options;
-    let has = options.profile.may_have(&operator) && !(options.rewrite.standard && options.profile.is_own(&operator));
+    let has = options.profile.may_have(&operator)
+        && !(options.rewrite.standard && options.profile.is_own(&operator));
     has.then_some(operator)
 }
 
@@ -77,7 +78,10 @@ fn factors(left: &Integers, right: &Integers) -> Vec<f64> {
 fn convolution(walk: &mut Walk<'_, '_, '_>, node: Node, result: Option<&Scale>) -> Option<Made> {
     let (image, filter, result) = (evenly(walk, node, 0)?, bytes(walk, node, 1)?, result?);
     let by_channel = filter.scale.is_one() || filter.scale.axis == 0;
-    let fits = by_channel && filter.scale.zero().is_some() && multiply(&image, &filter) && image.scale.element == result.element;
+    let fits = by_channel
+        && filter.scale.zero().is_some()
+        && multiply(&image, &filter)
+        && image.scale.element == result.element;
     let operator = operator(walk, node, "", "QLinearConv").filter(|_| fits)?;
     let bias = match walk.maker.operand(node, 2) {
         Some(bias) => Some(walk.bias(bias, &factors(&image, &filter), result.scales.first().copied())?),
@@ -105,7 +109,8 @@ fn product(walk: &mut Walk<'_, '_, '_>, node: Node, result: Option<&Scale>) -> O
         let ([a, a_scale, a_zero], [b, b_scale, b_zero]) = (triple(walk, &left)?, triple(walk, &right)?);
         return Some(Made { operator, operands: vec![a, b, a_scale, b_scale, a_zero, b_zero], attributes });
     };
-    let operator = operator(walk, node, "", "QLinearMatMul").filter(|_| left.scale.element == result.element)?;
+    let operator =
+        operator(walk, node, "", "QLinearMatMul").filter(|_| left.scale.element == result.element)?;
     let mut operands = [triple(walk, &left)?, triple(walk, &right)?].concat();
     operands.extend(double(walk, result)?);
     Some(Made { operator, operands, attributes })
@@ -123,7 +128,13 @@ fn general_product(walk: &mut Walk<'_, '_, '_>, node: Node, result: Option<&Scal
     let operator = operator(walk, node, MICROSOFT, "QGemm").filter(|_| fits)?;
     let bias = match walk.maker.operand(node, 2) {
         Some(bias) => {
-            let columns = walk.module().ty(right.value).tensor()?.known_dims()?.get(usize::try_from(column).ok()?).copied()?;
+            let columns = walk
+                .module()
+                .ty(right.value)
+                .tensor()?
+                .known_dims()?
+                .get(usize::try_from(column).ok()?)
+                .copied()?;
             let is_row = walk.module().ty(bias).tensor()?.known_dims()? == [columns];
             let scale = result.and_then(|result| result.scales.first().copied());
             Some(walk.bias(bias, &factors(&left, &right), scale).filter(|_| is_row)?)
@@ -143,7 +154,8 @@ fn general_product(walk: &mut Walk<'_, '_, '_>, node: Node, result: Option<&Scal
 /// Makes an integer operator with one operand.
 fn one(walk: &mut Walk<'_, '_, '_>, node: Node, result: Option<&Scale>, name: &str) -> Option<Made> {
     let (operand, result) = (evenly(walk, node, 0)?, result?);
-    let operator = operator(walk, node, MICROSOFT, name).filter(|_| operand.scale.element == result.element)?;
+    let operator =
+        operator(walk, node, MICROSOFT, name).filter(|_| operand.scale.element == result.element)?;
     let attributes = walk.module().node(node).attributes.clone();
     // The runtime's pools have no dilations.
     attributes.iter().all(|(name, value)| name != "dilations" || is_ones(value)).then_some(())?;
@@ -161,7 +173,8 @@ fn is_ones(value: &Attribute) -> bool {
 fn pair(walk: &mut Walk<'_, '_, '_>, node: Node, result: Option<&Scale>, name: &str) -> Option<Made> {
     let (left, right, result) = (evenly(walk, node, 0)?, evenly(walk, node, 1)?, result?);
     let same = left.scale.element == result.element && right.scale.element == result.element;
-    let operator = operator(walk, node, MICROSOFT, name).filter(|_| same && walk.module().node(node).operator.version >= 7)?;
+    let operator = operator(walk, node, MICROSOFT, name)
+        .filter(|_| same && walk.module().node(node).operator.version >= 7)?;
     let mut operands = [triple(walk, &left)?, triple(walk, &right)?].concat();
     operands.extend(double(walk, result)?);
     Some(Made { operator, operands, attributes: Vec::new() })
@@ -171,7 +184,8 @@ fn pair(walk: &mut Walk<'_, '_, '_>, node: Node, result: Option<&Scale>, name: &
 fn joined(walk: &mut Walk<'_, '_, '_>, node: Node, result: Option<&Scale>) -> Option<Made> {
     let result = result?;
     let count = walk.module().node(node).inputs.len();
-    let parts: Vec<Integers> = (0..count).map(|position| evenly(walk, node, position)).collect::<Option<_>>()?;
+    let parts: Vec<Integers> =
+        (0..count).map(|position| evenly(walk, node, position)).collect::<Option<_>>()?;
     let operator = operator(walk, node, MICROSOFT, "QLinearConcat")?;
     parts.iter().all(|part| part.scale.element == result.element).then_some(())?;
     let mut operands = double(walk, result)?.to_vec();

@@ -57,7 +57,8 @@ fn requantized(walk: &mut Walk<'_, '_, '_>, node: Node) -> Option<()> {
         return walk.pass_on(node, integers.value).then_some(());
     }
     let inner = walk.module().producer(numbers).filter(|_| walk.has_one_reader(numbers))?;
-    let plain = walk.module().node(inner).bodies().next().is_none() && walk.module().node(inner).graph == walk.module().main();
+    let plain = walk.module().node(inner).bodies().next().is_none()
+        && walk.module().node(inner).graph == walk.module().main();
     let made = plain.then(|| moved(walk, inner, &scale).or_else(|| kernel(walk, inner, Some(&scale))))??;
     walk.maker.redefine(node, made.operator, made.operands, made.attributes);
     Some(())

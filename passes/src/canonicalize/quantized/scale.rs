@@ -62,7 +62,10 @@ impl Scale {
 
     /// Returns whether equal integers stand for equal numbers under both scales, for any axis.
     pub(super) fn is(&self, other: &Self) -> bool {
-        self.is_one() && self.element == other.element && self.scales == other.scales && self.zeros == other.zeros
+        self.is_one()
+            && self.element == other.element
+            && self.scales == other.scales
+            && self.zeros == other.zeros
     }
 
     /// Returns the least and the greatest number of an 8-bit integer type, if there is one scale.
@@ -104,8 +107,10 @@ impl Walk<'_, '_, '_> {
             (Some(node), Some(integers)) => (self.dequantized_constant(node, integers)?, Some(integers)),
             _ => (known(self, value)?.items.iter().map(number).collect::<Option<Vec<f64>>>()?, None),
         };
-        let factor = |channel: usize| factors.get(channel).or(factors.first().filter(|_| factors.len() == 1)).copied();
-        let scaled = numbers.iter().enumerate().map(|(channel, number)| Some((number / factor(channel)?).round()));
+        let factor =
+            |channel: usize| factors.get(channel).or(factors.first().filter(|_| factors.len() == 1)).copied();
+        let scaled =
+            numbers.iter().enumerate().map(|(channel, number)| Some((number / factor(channel)?).round()));
         let scaled: Vec<f64> = scaled.collect::<Option<_>>()?;
         scaled.iter().all(|number| number.abs() < f64::from(1 << 30)).then_some(())?;
         let wanted: Vec<i32> = scaled.iter().map(|number| *number as i32).collect();

@@ -159,17 +159,25 @@ fn narrowed(ty: &ValueType, axis: Option<usize>, channels: usize) -> ValueType {
 
 /// Returns the constants of a region without the channels that go, by original and axis. `None` if the
 /// originals stay for other readers and are large, or if the allowance for new weights is spent.
-fn cut_constants(walk: &mut Walk<'_, '_, '_>, region: &Region, kept: &[usize]) -> Option<BTreeMap<(Value, usize), Value>> {
+fn cut_constants(
+    walk: &mut Walk<'_, '_, '_>,
+    region: &Region,
+    kept: &[usize],
+) -> Option<BTreeMap<(Value, usize), Value>> {
     let mut made: Vec<((Value, usize), ConstData)> = Vec::new();
-    let parts = region.members.iter().flat_map(|(node, member)| member.parts.iter().map(move |part| (*node, *part)));
+    let parts =
+        region.members.iter().flat_map(|(node, member)| member.parts.iter().map(move |part| (*node, *part)));
     for (node, part) in parts {
-        let (Some(value), Some(axis)) = (walk.maker.operand(node, part.position), part.axis) else { continue };
+        let (Some(value), Some(axis)) = (walk.maker.operand(node, part.position), part.axis) else {
+            continue;
+        };
         if made.iter().any(|(known, _)| *known == (value, axis)) {
             continue;
         }
         let (ty, bytes) = walk.constant_bytes(value)?;
         let is_here = |site: &Use| matches!(site, Use::Operand(reader, _) if region.has(*reader));
-        let goes = walk.maker.uses(value).iter().all(is_here) || bytes.len() as u64 <= walk.ctx.options.max_fold_bytes.0;
+        let goes = walk.maker.uses(value).iter().all(is_here)
+            || bytes.len() as u64 <= walk.ctx.options.max_fold_bytes.0;
         let (ty, raw) = kept_slices(&ty, &bytes, axis, kept)?;
         if !goes || !walk.affordable(raw.len() as u64) {
             return None;

@@ -74,8 +74,15 @@ pub(super) fn around(
     let node = walk.module().producer(from)?;
     let (axis, _) = maker(walk, node, from)?;
     let channels = extent(walk, from, axis)?;
-    let mut growth =
-        Growth { walk, stays, channels, axes: BTreeMap::new(), members: BTreeMap::new(), open: Vec::new(), whole: true };
+    let mut growth = Growth {
+        walk,
+        stays,
+        channels,
+        axes: BTreeMap::new(),
+        members: BTreeMap::new(),
+        open: Vec::new(),
+        whole: true,
+    };
     growth.add(from, axis);
     // Grow on after a failure: no other value of this region need be examined again.
     while let Some((value, axis)) = growth.open.pop() {
@@ -94,11 +101,21 @@ pub(super) fn around(
         };
         walk.module().node(*node).inputs.iter().enumerate().all(allowed)
     };
-    if !whole || !members.iter().all(is_apart) || channels < 2 || !members.values().any(|member| member.kind == Kind::Reader) {
+    if !whole
+        || !members.iter().all(is_apart)
+        || channels < 2
+        || !members.values().any(|member| member.kind == Kind::Reader)
+    {
         return None;
     }
-    let place: BTreeMap<Node, usize> =
-        walk.module().graph(walk.module().main()).nodes.iter().enumerate().map(|(place, node)| (*node, place)).collect();
+    let place: BTreeMap<Node, usize> = walk
+        .module()
+        .graph(walk.module().main())
+        .nodes
+        .iter()
+        .enumerate()
+        .map(|(place, node)| (*node, place))
+        .collect();
     let mut members: Vec<(Node, Member)> = members.into_iter().collect();
     members.sort_by_key(|(node, _)| place.get(node).copied());
     Some(Region { channels: usize::try_from(channels).ok()?, axes, members })
@@ -215,7 +232,13 @@ fn maker(walk: &Walk<'_, '_, '_>, node: Node, result: Value) -> Option<(usize, V
 }
 
 /// Returns the weights of a product that sums over the channels of `value`, its operand 0 only.
-fn reads(walk: &Walk<'_, '_, '_>, node: Node, value: Value, position: usize, axis: usize) -> Option<Vec<Part>> {
+fn reads(
+    walk: &Walk<'_, '_, '_>,
+    node: Node,
+    value: Value,
+    position: usize,
+    axis: usize,
+) -> Option<Vec<Part>> {
     let data = walk.module().node(node);
     let (weights, rank) = (constant_rank(walk, node, 1)?, rank(walk, value)?);
     let once = data.operands().filter(|operand| *operand == value).count() == 1;
@@ -232,7 +255,14 @@ fn reads(walk: &Walk<'_, '_, '_>, node: Node, value: Value, position: usize, axi
 }
 
 /// Returns a constant operand that broadcasts to `rank` axes, with its own channel axis.
-fn broadcast(walk: &Walk<'_, '_, '_>, node: Node, position: usize, rank: usize, axis: usize, channels: u64) -> Option<Part> {
+fn broadcast(
+    walk: &Walk<'_, '_, '_>,
+    node: Node,
+    position: usize,
+    rank: usize,
+    axis: usize,
+    channels: u64,
+) -> Option<Part> {
     let value = walk.maker.operand(node, position)?;
     let dims = walk.module().constant(walk.constant_id(value)?).ty.known_dims()?;
     let missing = rank.checked_sub(dims.len())?;
@@ -259,10 +289,12 @@ fn inside(walk: &Walk<'_, '_, '_>, node: Node, value: Value, axis: usize, channe
             let shape = walk.module().ty(first).tensor()?.shape.clone()?;
             let flat = normalize_axis(data.int("axis", 1), shape.len())? == 1;
             let plain = shape.iter().skip(2).all(|extent| extent.known() == Some(1));
-            (flat && plain).then(|| (Member { kind: Kind::Channels, parts: Vec::new() }, vec![(first, 1), (result, 1)]))
+            (flat && plain)
+                .then(|| (Member { kind: Kind::Channels, parts: Vec::new() }, vec![(first, 1), (result, 1)]))
         }
         "Conv" if axis == 1 && data.int("group", 1) == channels as i64 => {
-            let weights = walk.module().constant(walk.constant_id(walk.maker.operand(node, 1)?)?).ty.known_dims()?;
+            let weights =
+                walk.module().constant(walk.constant_id(walk.maker.operand(node, 1)?)?).ty.known_dims()?;
             (weights.first() == Some(&channels) && weights.get(1) == Some(&1)).then_some(())?;
             let mut parts = vec![Part { position: 1, axis: Some(0) }];
             if walk.maker.operand(node, 2).is_some() {
@@ -279,7 +311,8 @@ fn inside(walk: &Walk<'_, '_, '_>, node: Node, value: Value, axis: usize, channe
 fn elements(walk: &Walk<'_, '_, '_>, node: Node, value: Value, axis: usize, channels: u64) -> Option<Inner> {
     let data = walk.module().node(node);
     let info = lookup(&data.operator)?;
-    let is_element_wise = matches!(info.split, SplitAxes::All) && !info.moves_elements() && info.algebra.is_some();
+    let is_element_wise =
+        matches!(info.split, SplitAxes::All) && !info.moves_elements() && info.algebra.is_some();
     let (result, rank) = (walk.maker.only_result(node).filter(|_| is_element_wise)?, rank(walk, value)?);
     let mut parts = Vec::new();
     let mut values = vec![(result, axis)];

@@ -14,8 +14,10 @@ impl Runs {
     fn of(ty: &TensorType, axis: usize) -> Option<Self> {
         let dims = ty.known_dims()?;
         let width = usize::try_from(ty.element.bits().filter(|bits| bits % 8 == 0)? / 8).ok()?;
-        let product =
-            |dims: &[u64]| dims.iter().try_fold(1usize, |product, extent| product.checked_mul(usize::try_from(*extent).ok()?));
+        let product = |dims: &[u64]| {
+            dims.iter()
+                .try_fold(1usize, |product, extent| product.checked_mul(usize::try_from(*extent).ok()?))
+        };
         let count = usize::try_from(*dims.get(axis)?).ok()?;
         let bytes = product(dims.get(axis + 1..)?)?.checked_mul(width)?;
         Some(Self { outer: product(dims.get(..axis)?)?, count, bytes, width })
@@ -27,7 +29,12 @@ impl Runs {
 ///
 /// Reads a run no further than its first element that is not zero, if no index before it may be zero.
 /// `None` if the constant has other extents.
-pub(super) fn are_zero(ty: &TensorType, bytes: &[u8], axis: Option<usize>, channels: usize) -> Option<Vec<bool>> {
+pub(super) fn are_zero(
+    ty: &TensorType,
+    bytes: &[u8],
+    axis: Option<usize>,
+    channels: usize,
+) -> Option<Vec<bool>> {
     let width = usize::try_from(ty.element.bits().filter(|bits| bits % 8 == 0)? / 8).ok()?;
     let Some(axis) = axis else {
         return Some(vec![is_zero(ty.element, bytes, width); channels]);
@@ -62,7 +69,12 @@ fn is_zero(element: ElementType, bytes: &[u8], width: usize) -> bool {
 }
 
 /// Returns the slices of a constant at some indices along an axis, with their type.
-pub(super) fn kept_slices(ty: &TensorType, bytes: &[u8], axis: usize, kept: &[usize]) -> Option<(TensorType, Vec<u8>)> {
+pub(super) fn kept_slices(
+    ty: &TensorType,
+    bytes: &[u8],
+    axis: usize,
+    kept: &[usize],
+) -> Option<(TensorType, Vec<u8>)> {
     let runs = Runs::of(ty, axis)?;
     let mut raw = Vec::with_capacity(runs.outer.checked_mul(kept.len())?.checked_mul(runs.bytes)?);
     for outer in 0..runs.outer {

@@ -48,7 +48,8 @@ impl Plan {
     pub fn check_model(&self, out: &ModelProto) -> Option<Report> {
         let bytes = out.encode_to_vec();
         let mut layout = self.layout.clone();
-        layout.model.output_sha256 = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        layout.model.output_sha256 =
+            Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
         let out = ModelFile::from_bytes(bytes).ok()?;
         Some(memc_check::check(&self.given, &out, &layout, Options::default()))
     }
@@ -86,7 +87,8 @@ pub fn plans() -> Vec<Plan> {
 fn right_plans_are_accepted() {
     for plan in plans() {
         let report = plan.check(&plan.layout);
-        let found: Vec<String> = report.violations.iter().map(|violation| violation.diagnostic.to_string()).collect();
+        let found: Vec<String> =
+            report.violations.iter().map(|violation| violation.diagnostic.to_string()).collect();
         assert!(found.is_empty(), "{}: {found:#?}", plan.name);
         assert_eq!(report.is_proven(), plan.is_proven, "{}: {:?}", plan.name, report.remarks);
     }

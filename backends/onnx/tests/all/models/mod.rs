@@ -9,7 +9,8 @@ use memc_onnx_proto::onnx::attribute_proto::AttributeType;
 use memc_onnx_proto::onnx::tensor_proto::DataLocation;
 use memc_onnx_proto::onnx::{
     AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, SparseTensorProto,
-    StringStringEntryProto, TensorProto, TensorShapeProto, TypeProto, ValueInfoProto, tensor_shape_proto, type_proto,
+    StringStringEntryProto, TensorProto, TensorShapeProto, TypeProto, ValueInfoProto, tensor_shape_proto,
+    type_proto,
 };
 use prost::Message as _;
 
@@ -46,7 +47,10 @@ pub fn strings(values: &[&str]) -> Vec<String> {
 }
 
 pub fn entries(values: &[(&str, &str)]) -> Vec<StringStringEntryProto> {
-    let entry = |(key, value): &(&str, &str)| StringStringEntryProto { key: Some((*key).into()), value: Some((*value).into()) };
+    let entry = |(key, value): &(&str, &str)| StringStringEntryProto {
+        key: Some((*key).into()),
+        value: Some((*value).into()),
+    };
     values.iter().map(entry).collect()
 }
 
@@ -65,7 +69,8 @@ pub fn node(name: &str, op: &str, inputs: &[&str], outputs: &[&str]) -> NodeProt
 }
 
 pub fn attribute(name: &str, kind: AttributeType, fill: impl FnOnce(&mut AttributeProto)) -> AttributeProto {
-    let mut made = AttributeProto { name: Some(name.into()), r#type: Some(kind as i32), ..AttributeProto::default() };
+    let mut made =
+        AttributeProto { name: Some(name.into()), r#type: Some(kind as i32), ..AttributeProto::default() };
     fill(&mut made);
     made
 }
@@ -82,7 +87,13 @@ pub fn tensor(name: &str, values: &[f32]) -> TensorProto {
 
 pub fn text_tensor(name: &str) -> TensorProto {
     let string_data = vec![b"one".to_vec(), b"two".to_vec()];
-    TensorProto { dims: vec![2], data_type: Some(8), name: Some(name.into()), string_data, ..TensorProto::default() }
+    TensorProto {
+        dims: vec![2],
+        data_type: Some(8),
+        name: Some(name.into()),
+        string_data,
+        ..TensorProto::default()
+    }
 }
 
 pub fn external(name: &str) -> TensorProto {
@@ -91,13 +102,19 @@ pub fn external(name: &str) -> TensorProto {
         data_type: Some(1),
         name: Some(name.into()),
         data_location: Some(DataLocation::External as i32),
-        external_data: entries(&[("location", "weights.bin"), ("offset", "64"), ("length", "8"), ("checksum", "none")]),
+        external_data: entries(&[
+            ("location", "weights.bin"),
+            ("offset", "64"),
+            ("length", "8"),
+            ("checksum", "none"),
+        ]),
         ..TensorProto::default()
     }
 }
 
 pub fn sparse(name: &str) -> SparseTensorProto {
-    let indices = TensorProto { dims: vec![1], data_type: Some(7), int64_data: vec![1], ..TensorProto::default() };
+    let indices =
+        TensorProto { dims: vec![1], data_type: Some(7), int64_data: vec![1], ..TensorProto::default() };
     SparseTensorProto { values: Some(tensor(name, &[5.0])), indices: Some(indices), dims: vec![2] }
 }
 
@@ -110,7 +127,11 @@ pub fn info(name: &str, dims: &[i64]) -> ValueInfoProto {
     let shape = TensorShapeProto { dim: dims.iter().map(dim).collect() };
     let tensor = type_proto::Tensor { elem_type: Some(1), shape: Some(shape) };
     let value = Some(type_proto::Value::TensorType(tensor));
-    ValueInfoProto { name: Some(name.into()), r#type: Some(TypeProto { value, denotation: None }), ..ValueInfoProto::default() }
+    ValueInfoProto {
+        name: Some(name.into()),
+        r#type: Some(TypeProto { value, denotation: None }),
+        ..ValueInfoProto::default()
+    }
 }
 
 /// Describes a float vector with a symbolic extent.
@@ -119,7 +140,11 @@ pub fn symbolic(name: &str, symbol: &str) -> ValueInfoProto {
     let shape = TensorShapeProto { dim: vec![tensor_shape_proto::Dimension { value, denotation: None }] };
     let tensor = type_proto::Tensor { elem_type: Some(1), shape: Some(shape) };
     let value = Some(type_proto::Value::TensorType(tensor));
-    ValueInfoProto { name: Some(name.into()), r#type: Some(TypeProto { value, denotation: None }), ..ValueInfoProto::default() }
+    ValueInfoProto {
+        name: Some(name.into()),
+        r#type: Some(TypeProto { value, denotation: None }),
+        ..ValueInfoProto::default()
+    }
 }
 
 pub fn opset(domain: &str, version: i64) -> OperatorSetIdProto {
@@ -185,8 +210,12 @@ pub fn everything() -> ModelProto {
         attribute("strings", AttributeType::Strings, |made| made.strings = vec![b"a".to_vec(), Vec::new()]),
         attribute("tensor", AttributeType::Tensor, |made| made.t = Some(tensor("t", &[1.0, 2.0]))),
         attribute("text", AttributeType::Tensor, |made| made.t = Some(text_tensor("text"))),
-        attribute("tensors", AttributeType::Tensors, |made| made.tensors = vec![tensor("a", &[1.0]), tensor("b", &[])]),
-        attribute("graphs", AttributeType::Graphs, |made| made.graphs = vec![body("g0", "Neg", "x"), body("g1", "Abs", "w")]),
+        attribute("tensors", AttributeType::Tensors, |made| {
+            made.tensors = vec![tensor("a", &[1.0]), tensor("b", &[])]
+        }),
+        attribute("graphs", AttributeType::Graphs, |made| {
+            made.graphs = vec![body("g0", "Neg", "x"), body("g1", "Abs", "w")]
+        }),
         attribute("type", AttributeType::TypeProto, |made| made.tp = info("", &[4]).r#type),
         attribute("sparse", AttributeType::SparseTensor, |made| made.sparse_tensor = Some(sparse("thin"))),
     ];
@@ -202,7 +231,8 @@ pub fn everything() -> ModelProto {
     let mut main = graph(nodes, &["out", "y"]);
     main.input.push(ValueInfoProto { r#type: None, ..info("condition", &[]) });
     main.input.push(info("v", &[2]));
-    main.initializer = vec![tensor("w", &[3.0, 4.0]), external("e"), tensor("v", &[0.0, 0.0]), text_tensor("s")];
+    main.initializer =
+        vec![tensor("w", &[3.0, 4.0]), external("e"), tensor("v", &[0.0, 0.0]), text_tensor("s")];
     main.sparse_initializer = vec![sparse("t")];
     main.value_info = vec![info("z", &[2]), info("k2", &[7])];
     // The function uses another version of ONNX's operators, so it stays a call.

@@ -6,8 +6,8 @@ use memc::{Extent, Request};
 use memc_ir::{DimExpr, Limit};
 use memc_onnx_proto::onnx::attribute_proto::AttributeType;
 use memc_onnx_proto::onnx::{
-    AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, TensorShapeProto, TypeProto,
-    ValueInfoProto, tensor_shape_proto, type_proto,
+    AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, TensorShapeProto,
+    TypeProto, ValueInfoProto, tensor_shape_proto, type_proto,
 };
 
 use super::graph::{FLOAT, INT64, integer};
@@ -27,7 +27,10 @@ pub struct Dynamic {
 impl Dynamic {
     /// Returns a request for the ranges of the model.
     pub fn request(&self) -> Request {
-        let request = self.dims.iter().fold(Request::new(), |request, (name, extent)| request.dim(name.clone(), extent.clone()));
+        let request = self
+            .dims
+            .iter()
+            .fold(Request::new(), |request, (name, extent)| request.dim(name.clone(), extent.clone()));
         self.limits.iter().fold(request, |request, limit| request.limit(limit.clone()))
     }
 }
@@ -73,7 +76,8 @@ fn number(value: i64) -> DimExpr {
 }
 
 fn ints(name: &str, values: &[i64]) -> AttributeProto {
-    let mut attribute = AttributeProto { name: Some(name.to_owned()), ints: values.to_vec(), ..AttributeProto::default() };
+    let mut attribute =
+        AttributeProto { name: Some(name.to_owned()), ints: values.to_vec(), ..AttributeProto::default() };
     attribute.set_type(AttributeType::Ints);
     attribute
 }
@@ -104,16 +108,28 @@ impl Builder {
         let shape = TensorShapeProto { dim: dims.iter().map(dim).collect() };
         let tensor = type_proto::Tensor { elem_type: Some(FLOAT), shape: Some(shape) };
         let ty = TypeProto { denotation: None, value: Some(type_proto::Value::TensorType(tensor)) };
-        self.inputs.push(ValueInfoProto { name: Some(name.to_owned()), r#type: Some(ty), ..ValueInfoProto::default() });
-        self.values.push(Tensor { name: name.to_owned(), dims: dims.iter().map(|dim| DimExpr::parse(dim)).collect() });
+        self.inputs.push(ValueInfoProto {
+            name: Some(name.to_owned()),
+            r#type: Some(ty),
+            ..ValueInfoProto::default()
+        });
+        self.values.push(Tensor {
+            name: name.to_owned(),
+            dims: dims.iter().map(|dim| DimExpr::parse(dim)).collect(),
+        });
     }
     fn floats(&mut self, dims: &[i64]) -> String {
         let name = self.name("w");
         let count: i64 = dims.iter().product();
         let seed = self.random.below(1000) as i64;
-        let bytes: Vec<u8> = (0..count).flat_map(|at| (((at * 29 + seed) % 67) as f32 / 134.0 - 0.25).to_le_bytes()).collect();
-        let tensor =
-            TensorProto { name: Some(name.clone()), data_type: Some(FLOAT), dims: dims.to_vec(), ..TensorProto::default() };
+        let bytes: Vec<u8> =
+            (0..count).flat_map(|at| (((at * 29 + seed) % 67) as f32 / 134.0 - 0.25).to_le_bytes()).collect();
+        let tensor = TensorProto {
+            name: Some(name.clone()),
+            data_type: Some(FLOAT),
+            dims: dims.to_vec(),
+            ..TensorProto::default()
+        };
         self.weights.push(TensorProto { raw_data: Some(bytes.into()), ..tensor });
         name
     }
@@ -121,16 +137,24 @@ impl Builder {
         let name = self.name("i");
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         let dims = vec![values.len() as i64];
-        let tensor = TensorProto { name: Some(name.clone()), data_type: Some(INT64), dims, ..TensorProto::default() };
+        let tensor =
+            TensorProto { name: Some(name.clone()), data_type: Some(INT64), dims, ..TensorProto::default() };
         self.weights.push(TensorProto { raw_data: Some(bytes.into()), ..tensor });
         name
     }
     fn node(&mut self, op: &str, inputs: &[&str], attributes: Vec<AttributeProto>) -> String {
         self.several(op, inputs, 1, attributes).remove(0)
     }
-    fn several(&mut self, op: &str, inputs: &[&str], count: usize, attributes: Vec<AttributeProto>) -> Vec<String> {
+    fn several(
+        &mut self,
+        op: &str,
+        inputs: &[&str],
+        count: usize,
+        attributes: Vec<AttributeProto>,
+    ) -> Vec<String> {
         let stem = self.name("t");
-        let outputs: Vec<String> = (0..count).map(|at| if at == 0 { stem.clone() } else { format!("{stem}_{at}") }).collect();
+        let outputs: Vec<String> =
+            (0..count).map(|at| if at == 0 { stem.clone() } else { format!("{stem}_{at}") }).collect();
         self.nodes.push(NodeProto {
             op_type: Some(op.to_owned()),
             name: Some(format!("n_{stem}")),
@@ -153,7 +177,14 @@ impl Builder {
         self.values[at].clone()
     }
     /// Returns an operand list with axes as attribute or as operand, by the operator set.
-    fn with_axes(&mut self, op: &str, of: &Tensor, axes: &[i64], since: i64, mut attributes: Vec<AttributeProto>) -> String {
+    fn with_axes(
+        &mut self,
+        op: &str,
+        of: &Tensor,
+        axes: &[i64],
+        since: i64,
+        mut attributes: Vec<AttributeProto>,
+    ) -> String {
         if self.opset < since {
             attributes.push(ints("axes", axes));
             return self.node(op, &[&of.name], attributes);
@@ -194,13 +225,24 @@ impl Builder {
     }
 
     fn unary(&mut self, x: &Tensor) {
-        let op = self.random.pick(&["Relu", "Sigmoid", "Tanh", "Neg", "Abs", "Sqrt", "Identity", "Erf", "LeakyRelu"]);
+        let op = self.random.pick(&[
+            "Relu",
+            "Sigmoid",
+            "Tanh",
+            "Neg",
+            "Abs",
+            "Sqrt",
+            "Identity",
+            "Erf",
+            "LeakyRelu",
+        ]);
         let name = self.node(op, &[&x.name], Vec::new());
         self.add(name, x.dims.clone());
     }
     fn binary(&mut self, x: &Tensor) {
         let op = self.random.pick(&["Add", "Mul", "Sub", "Max"]);
-        let alike: Vec<Tensor> = self.values.iter().filter(|y| x.is_followed() && y.dims == x.dims).cloned().collect();
+        let alike: Vec<Tensor> =
+            self.values.iter().filter(|y| x.is_followed() && y.dims == x.dims).cloned().collect();
         let last = x.constant(x.dims.len().saturating_sub(1)).filter(|_| !x.dims.is_empty());
         let other = match (self.random.below(3), last) {
             (0, Some(last)) => self.floats(&[last]),
@@ -208,13 +250,16 @@ impl Builder {
             _ if alike.is_empty() => x.name.clone(),
             _ => self.random.pick(&alike).name,
         };
-        let names = if self.random.below(2) == 0 { [x.name.as_str(), &other] } else { [other.as_str(), &x.name] };
+        let names =
+            if self.random.below(2) == 0 { [x.name.as_str(), &other] } else { [other.as_str(), &x.name] };
         let name = self.node(op, &names, Vec::new());
         self.add(name, x.dims.clone());
     }
     fn matmul(&mut self, x: &Tensor) {
         let rank = x.dims.len();
-        let Some(last) = rank.checked_sub(1).filter(|_| rank > 1).and_then(|axis| x.constant(axis)) else { return };
+        let Some(last) = rank.checked_sub(1).filter(|_| rank > 1).and_then(|axis| x.constant(axis)) else {
+            return;
+        };
         let columns = self.random.pick(&[3, 4, 8]);
         let weight = self.floats(&[last, columns]);
         let name = self.node("MatMul", &[&x.name, &weight], Vec::new());
@@ -232,9 +277,15 @@ impl Builder {
         let results = self.random.pick(&[2, 4]);
         let weight = self.floats(&[results, channels, kernel, kernel]);
         let bias = self.floats(&[results]);
-        let attributes = vec![ints("pads", &[pads; 4]), ints("strides", &[stride; 2]), ints("kernel_shape", &[kernel; 2])];
+        let attributes =
+            vec![ints("pads", &[pads; 4]), ints("strides", &[stride; 2]), ints("kernel_shape", &[kernel; 2])];
         let name = self.node("Conv", &[&x.name, &weight, &bias], attributes);
-        let dims = vec![x.dims[0].clone(), Some(number(results)), strided(&x.dims[2], stride), strided(&x.dims[3], stride)];
+        let dims = vec![
+            x.dims[0].clone(),
+            Some(number(results)),
+            strided(&x.dims[2], stride),
+            strided(&x.dims[3], stride),
+        ];
         self.add(name, dims);
     }
     fn pool(&mut self, x: &Tensor) {
@@ -243,9 +294,15 @@ impl Builder {
         }
         let stride = self.random.pick(&[1, 2]);
         let op = self.random.pick(&["MaxPool", "AveragePool"]);
-        let attributes = vec![ints("pads", &[1; 4]), ints("strides", &[stride; 2]), ints("kernel_shape", &[3; 2])];
+        let attributes =
+            vec![ints("pads", &[1; 4]), ints("strides", &[stride; 2]), ints("kernel_shape", &[3; 2])];
         let name = self.node(op, &[&x.name], attributes);
-        let dims = vec![x.dims[0].clone(), x.dims[1].clone(), strided(&x.dims[2], stride), strided(&x.dims[3], stride)];
+        let dims = vec![
+            x.dims[0].clone(),
+            x.dims[1].clone(),
+            strided(&x.dims[2], stride),
+            strided(&x.dims[3], stride),
+        ];
         self.add(name, dims);
     }
     fn concat(&mut self, x: &Tensor) {
@@ -257,7 +314,10 @@ impl Builder {
             let others = |dims: &[Option<DimExpr>]| -> Vec<Option<DimExpr>> {
                 dims.iter().enumerate().filter(|(at, _)| *at != axis).map(|(_, dim)| dim.clone()).collect()
             };
-            x.is_followed() && y.dims.len() == x.dims.len() && y.is_followed() && others(&y.dims) == others(&x.dims)
+            x.is_followed()
+                && y.dims.len() == x.dims.len()
+                && y.is_followed()
+                && others(&y.dims) == others(&x.dims)
         };
         let fitting: Vec<Tensor> = self.values.iter().filter(fits).cloned().collect();
         if fitting.is_empty() {
@@ -273,8 +333,11 @@ impl Builder {
         self.add(name, dims);
     }
     fn split(&mut self, x: &Tensor) {
-        let axes: Vec<usize> =
-            x.fixed_axes().into_iter().filter(|axis| x.constant(*axis).is_some_and(|extent| extent > 1)).collect();
+        let axes: Vec<usize> = x
+            .fixed_axes()
+            .into_iter()
+            .filter(|axis| x.constant(*axis).is_some_and(|extent| extent > 1))
+            .collect();
         if axes.is_empty() {
             return;
         }
@@ -284,7 +347,12 @@ impl Builder {
         let parts = [first, extent - first];
         let attributes = vec![integer("axis", axis as i64)];
         let names = if self.opset < 13 {
-            self.several("Split", &[&x.name], 2, attributes.into_iter().chain([ints("split", &parts)]).collect())
+            self.several(
+                "Split",
+                &[&x.name],
+                2,
+                attributes.into_iter().chain([ints("split", &parts)]).collect(),
+            )
         } else {
             let sizes = self.integers(&parts);
             self.several("Split", &[&x.name, &sizes], 2, attributes)
@@ -334,7 +402,8 @@ impl Builder {
                 (vec![0, -1], vec![x.dims[0].clone(), rest])
             }
             1 if last.is_some_and(|last| last > 0) && rank > 1 => {
-                let rest = x.dims[..rank - 1].iter().try_fold(number(1), |product, dim| product.mul(dim.as_ref()?));
+                let rest =
+                    x.dims[..rank - 1].iter().try_fold(number(1), |product, dim| product.mul(dim.as_ref()?));
                 (vec![-1, last.unwrap_or(1)], vec![rest, x.dims[rank - 1].clone()])
             }
             2 if last.is_some_and(|last| last > 0 && last % 2 == 0) && rank < 4 => {
@@ -414,8 +483,11 @@ impl Builder {
         self.add(expanded, x.dims.clone());
     }
     fn gather(&mut self, x: &Tensor) {
-        let axes: Vec<usize> =
-            x.fixed_axes().into_iter().filter(|axis| x.constant(*axis).is_some_and(|extent| extent > 0)).collect();
+        let axes: Vec<usize> = x
+            .fixed_axes()
+            .into_iter()
+            .filter(|axis| x.constant(*axis).is_some_and(|extent| extent > 0))
+            .collect();
         if axes.is_empty() {
             return;
         }
@@ -499,7 +571,8 @@ fn strided(dim: &Option<DimExpr>, stride: i64) -> Option<DimExpr> {
 /// Returns the number of elements that a slice takes.
 fn taken(extent: i64, start: i64, end: i64, step: i64) -> i64 {
     let bound = |at: i64| if at < 0 { at + extent } else { at }.clamp(0, extent);
-    (bound(end) - bound(start)).max(0).div_euclid(step) + i64::from((bound(end) - bound(start)).max(0) % step != 0)
+    (bound(end) - bound(start)).max(0).div_euclid(step)
+        + i64::from((bound(end) - bound(start)).max(0) % step != 0)
 }
 
 /// Returns a random range. `is_empty` allows the extent 0.
@@ -555,7 +628,8 @@ pub fn dynamic(seed: u64) -> Dynamic {
         builder.step();
     }
     let mut outputs: Vec<String> = builder.unread.clone();
-    let made: BTreeMap<String, ()> = builder.nodes.iter().flat_map(|node| node.output.clone()).map(|name| (name, ())).collect();
+    let made: BTreeMap<String, ()> =
+        builder.nodes.iter().flat_map(|node| node.output.clone()).map(|name| (name, ())).collect();
     outputs.retain(|name| made.contains_key(name));
     let float = |name: &String| {
         let tensor = type_proto::Tensor { elem_type: Some(FLOAT), shape: None };

@@ -1,8 +1,8 @@
 //! Builders of small graphs.
 
 use memc_onnx_proto::onnx::{
-    AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorShapeProto, TypeProto, ValueInfoProto,
-    attribute_proto::AttributeType, tensor_shape_proto, type_proto,
+    AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorShapeProto, TypeProto,
+    ValueInfoProto, attribute_proto::AttributeType, tensor_shape_proto, type_proto,
 };
 
 fn dim(extent: i64) -> tensor_shape_proto::Dimension {
@@ -34,7 +34,8 @@ pub fn model(graph: GraphProto) -> ModelProto {
 }
 
 pub fn integer(name: &str, number: i64) -> AttributeProto {
-    let mut attribute = AttributeProto { name: Some(name.to_owned()), i: Some(number), ..AttributeProto::default() };
+    let mut attribute =
+        AttributeProto { name: Some(name.to_owned()), i: Some(number), ..AttributeProto::default() };
     attribute.set_type(AttributeType::Int);
     attribute
 }

@@ -17,7 +17,9 @@ use memc_ort::{Element, Runtime, library};
 /// Loads the library that `cargo xtask test` sets up.
 pub fn runtime() -> Runtime {
     let path = library::find(None).unwrap_or_else(|error| {
-        panic!("{error}\nThese tests play plans: run them with `cargo xtask test`, which sets up ONNX Runtime")
+        panic!(
+            "{error}\nThese tests play plans: run them with `cargo xtask test`, which sets up ONNX Runtime"
+        )
     });
     Runtime::load(&path).expect("the library loads")
 }
@@ -31,7 +33,8 @@ pub fn folder(test: &str) -> PathBuf {
 
 /// Copies a model of the corpus to a test's folder and makes up weights for it.
 pub fn corpus(test: &str, name: &str) -> ModelFile {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/models").join(format!("{name}.onnx"));
+    let source =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/models").join(format!("{name}.onnx"));
     let path = folder(test).join(format!("{name}.onnx"));
     fs::copy(&source, &path).unwrap_or_else(|error| panic!("{}: {error}", source.display()));
     let file = ModelFile::open(&path).expect("a model");
@@ -48,8 +51,9 @@ fn write_weights(file: &ModelFile) {
         if tensor.data_location() != DataLocation::External {
             continue;
         }
-        let entry =
-            |key: &str| tensor.external_data.iter().find(|entry| entry.key() == key).map(|entry| entry.value().to_owned());
+        let entry = |key: &str| {
+            tensor.external_data.iter().find(|entry| entry.key() == key).map(|entry| entry.value().to_owned())
+        };
         let path = file.path().unwrap().parent().unwrap().join(entry("location").unwrap());
         let offset: usize = entry("offset").map_or(0, |text| text.parse().unwrap());
         let shape: Vec<u64> = tensor.dims.iter().map(|extent| *extent as u64).collect();

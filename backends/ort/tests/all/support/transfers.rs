@@ -42,13 +42,18 @@ fn trips(model: &ModelProto, layout: &Layout, pause: usize, most: usize) -> Vec<
     let nodes = &model.graph.as_ref().unwrap().node;
     let mut found: Vec<(u64, Trip)> = Vec::new();
     for tensor in &layout.tensors {
-        let is_shared = layout.tensors.iter().any(|other| other.alias.as_ref().is_some_and(|alias| alias.of == tensor.name));
+        let is_shared = layout
+            .tensors
+            .iter()
+            .any(|other| other.alias.as_ref().is_some_and(|alias| alias.of == tensor.name));
         if tensor.class != Class::Transient || tensor.alias.is_some() || is_shared || tensor.bytes < 256 {
             continue;
         }
-        let touches = |node: &NodeProto| node.input.contains(&tensor.name) || node.output.contains(&tensor.name);
+        let touches =
+            |node: &NodeProto| node.input.contains(&tensor.name) || node.output.contains(&tensor.name);
         let uses: Vec<usize> = (0..nodes.len()).filter(|position| touches(&nodes[*position])).collect();
-        let gap = uses.windows(2).max_by_key(|pair| pair[1] - pair[0]).filter(|pair| pair[1] - pair[0] > pause);
+        let gap =
+            uses.windows(2).max_by_key(|pair| pair[1] - pair[0]).filter(|pair| pair[1] - pair[0] > pause);
         if let Some(pair) = gap {
             found.push((tensor.bytes, Trip { name: tensor.name.clone(), leaves: pair[0], returns: pair[1] }));
         }
@@ -67,7 +72,10 @@ fn with_nodes(model: &ModelProto, trips: &[Trip], pause: usize) -> ModelProto {
             nodes.push(transfer("SwapIn", &far(&trip.name), &back(&trip.name)));
         }
         for trip in trips.iter().filter(|trip| trip.returns <= position) {
-            node.input.iter_mut().filter(|input| **input == trip.name).for_each(|input| *input = back(&trip.name));
+            node.input
+                .iter_mut()
+                .filter(|input| **input == trip.name)
+                .for_each(|input| *input = back(&trip.name));
         }
         nodes.push(node);
         // Insert stores a third of the pause later, so that a player has something to do in between.
@@ -86,7 +94,8 @@ fn place(layout: &mut Layout, space: &str, alignment: u64) {
     owners.sort_by_key(|owner| (std::cmp::Reverse(owner.bytes), owner.tensor));
     let mut placed: Vec<(u64, u64, u64, u64)> = Vec::new();
     for owner in owners {
-        let mut rivals: Vec<_> = placed.iter().filter(|row| row.2 < owner.end() && owner.start() < row.3).collect();
+        let mut rivals: Vec<_> =
+            placed.iter().filter(|row| row.2 < owner.end() && owner.start() < row.3).collect();
         rivals.sort();
         let mut offset = 0u64;
         for (start, end, ..) in rivals {
@@ -123,7 +132,13 @@ fn place(layout: &mut Layout, space: &str, alignment: u64) {
 
 /// Plans a model so that at most `most` values spend their pauses in a space; a far space has its own
 /// alignment.
-pub fn plan_with_transfers(given: &ModelFile, space: &str, alignment: u64, pause: usize, most: usize) -> (ModelFile, Layout) {
+pub fn plan_with_transfers(
+    given: &ModelFile,
+    space: &str,
+    alignment: u64,
+    pause: usize,
+    most: usize,
+) -> (ModelFile, Layout) {
     let request = Request::new().effort(2_000).exact(true);
     let first = memc::plan(given, &request).unwrap();
     let mut bytes = Vec::new();
@@ -155,7 +170,12 @@ pub fn plan_with_transfers(given: &ModelFile, space: &str, alignment: u64, pause
     place(&mut layout, space, alignment);
     layout.target.spaces.push(Space { name: space.to_owned(), capacity: None, alignment, access: None });
     for (from, to) in [(&near, space), (&space.to_owned(), near.as_str())] {
-        layout.target.links.push(Link { from: from.clone(), to: to.to_owned(), bytes_per_second: 1e9, latency_ns: 0.0 });
+        layout.target.links.push(Link {
+            from: from.clone(),
+            to: to.to_owned(),
+            bytes_per_second: 1e9,
+            latency_ns: 0.0,
+        });
     }
     let step = |name: String| layout.schedule.iter().find(|row| row.node == name).unwrap().step;
     let rows: Vec<Transfer> = trips
@@ -176,7 +196,8 @@ pub fn plan_with_transfers(given: &ModelFile, space: &str, alignment: u64, pause
     layout.lower_bound.clear();
     layout.peak.clear();
     for row in LiveCurve::of(&layout).spaces {
-        let bound = LowerBound { placement: row.peak, order: None, order_proved: false, placement_proved: false };
+        let bound =
+            LowerBound { placement: row.peak, order: None, order_proved: false, placement_proved: false };
         layout.lower_bound.insert(row.space.clone(), bound);
         layout.peak.insert(row.space, Peak { bytes: row.peak, step: row.peak_step, at_most: None });
     }

@@ -2,8 +2,8 @@
 #![allow(dead_code, clippy::unwrap_used)]
 
 use memc_layout::{
-    Alias, AliasKind, Arena, Baseline, Busy, Class, EncodedWeight, Encoding, Layout, LiveCurve, LiveRange, LowerBound,
-    ParetoPoint, Peak, ScheduledNode, Solver, Tensor, read,
+    Alias, AliasKind, Arena, Baseline, Busy, Class, EncodedWeight, Encoding, Layout, LiveCurve, LiveRange,
+    LowerBound, ParetoPoint, Peak, ScheduledNode, Solver, Tensor, read,
 };
 
 /// Returns a plan of eighteen steps with in-place results, views, sub-views, a transfer, a recomputed
@@ -15,7 +15,8 @@ pub fn block() -> Layout {
 /// Returns the block with a timeline, searches and other budgets.
 pub fn timed() -> Layout {
     let mut layout = block();
-    let takes = [500, 20, 150, 160, 30, 34, 210, 25, 190, 20, 34, 75, 60, 15, 8, 0, 6, 4].map(|us: u64| us * 1000);
+    let takes =
+        [500, 20, 150, 160, 30, 34, 210, 25, 190, 20, 34, 75, 60, 15, 8, 0, 6, 4].map(|us: u64| us * 1000);
     let mut now = 0;
     for (step, ns) in takes.into_iter().enumerate() {
         // The store runs in parallel to conv3. The next operator waits for the load.
@@ -74,14 +75,21 @@ pub fn encoded() -> Layout {
         relative_error,
         largest_error: 0.5,
     };
-    layout.encoded_weights = vec![weight("u", 8, 0, 0.004), weight("v", 8, 0, 0.0075), weight("v", 8, 1, 0.0075)];
+    layout.encoded_weights =
+        vec![weight("u", 8, 0, 0.004), weight("v", 8, 0, 0.0075), weight("v", 8, 1, 0.0075)];
     layout
 }
 
 /// Returns the block with names that a hostile model could give its tensors, nodes and spaces.
 pub fn hostile() -> Layout {
-    let names =
-        ["</script><script>alert(1)</script>", "<!--", "\u{2028}\"'`${x}", "{{data}}", "a&amp;b", "<img src=x onerror=alert(1)>"];
+    let names = [
+        "</script><script>alert(1)</script>",
+        "<!--",
+        "\u{2028}\"'`${x}",
+        "{{data}}",
+        "a&amp;b",
+        "<img src=x onerror=alert(1)>",
+    ];
     let mut layout = timed();
     layout.solvers[0].pass = names[1].to_owned();
     layout.solvers[0].stop = names[0].to_owned();
@@ -135,7 +143,8 @@ pub fn training(steps: u64) -> Layout {
                 step % half / 6,
                 ["query", "key", "softmax", "value", "norm", "gelu"][step as usize % 6]
             ),
-            op: ["MatMul", "MatMul", "Softmax", "MatMul", "LayerNormalization", "Gelu"][step as usize % 6].to_owned(),
+            op: ["MatMul", "MatMul", "Softmax", "MatMul", "LayerNormalization", "Gelu"][step as usize % 6]
+                .to_owned(),
             domain: String::new(),
             engine: None,
             anchor: false,
@@ -164,7 +173,12 @@ pub fn training(steps: u64) -> Layout {
             layout.tensors.push(Tensor {
                 name: format!("{}/over", owner.name),
                 live: vec![LiveRange { start: (step + 1).min(end - 1), end }],
-                alias: Some(Alias { of: owner.name.clone(), kind: AliasKind::InPlace, alias_offset: 0, alias_offset_expr: None }),
+                alias: Some(Alias {
+                    of: owner.name.clone(),
+                    kind: AliasKind::InPlace,
+                    alias_offset: 0,
+                    alias_offset_expr: None,
+                }),
                 ..owner
             });
         }
@@ -177,7 +191,13 @@ pub fn training(steps: u64) -> Layout {
 }
 
 /// Places a tensor at the lowest offset without live bytes.
-fn push(layout: &mut Layout, placed: &mut Vec<(u64, u64, u64)>, (class, step): (Class, u64), bytes: u64, end: u64) {
+fn push(
+    layout: &mut Layout,
+    placed: &mut Vec<(u64, u64, u64)>,
+    (class, step): (Class, u64),
+    bytes: u64,
+    end: u64,
+) {
     placed.sort_unstable();
     let mut offset = 0;
     for &(start, size, _) in placed.iter() {
@@ -215,10 +235,18 @@ fn claim(mut layout: Layout) -> Layout {
     layout.unplanned.clear();
     layout.target.spaces.truncate(1);
     layout.cost.transferred_bytes = 0;
-    layout.peak = [("device".to_owned(), Peak { bytes: device.peak, step: device.peak_step, at_most: None })].into();
-    let bound = LowerBound { placement: device.peak, order: None, order_proved: false, placement_proved: size == device.peak };
+    layout.peak =
+        [("device".to_owned(), Peak { bytes: device.peak, step: device.peak_step, at_most: None })].into();
+    let bound = LowerBound {
+        placement: device.peak,
+        order: None,
+        order_proved: false,
+        placement_proved: size == device.peak,
+    };
     layout.lower_bound = [("device".to_owned(), bound)].into();
-    layout.baseline =
-        Baseline { file_order_peak: [("device".to_owned(), device.peak + device.peak / 3)].into(), ..Baseline::default() };
+    layout.baseline = Baseline {
+        file_order_peak: [("device".to_owned(), device.peak + device.peak / 3)].into(),
+        ..Baseline::default()
+    };
     layout
 }

@@ -2,8 +2,9 @@
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 use bytes::Bytes;
 use memc_onnx_proto::onnx::{
-    AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, StringStringEntryProto, TensorProto, TensorShapeProto,
-    TypeProto, ValueInfoProto, attribute_proto::AttributeType, tensor_shape_proto, type_proto,
+    AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, StringStringEntryProto,
+    TensorProto, TensorShapeProto, TypeProto, ValueInfoProto, attribute_proto::AttributeType,
+    tensor_shape_proto, type_proto,
 };
 
 /// Field 999, length-delimited, which no ONNX version has: key, length, contents.
@@ -31,7 +32,10 @@ pub fn pairs(values: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 pub fn entries(values: &[(&str, &str)]) -> Vec<StringStringEntryProto> {
-    let entry = |(key, value): &(&str, &str)| StringStringEntryProto { key: Some((*key).into()), value: Some((*value).into()) };
+    let entry = |(key, value): &(&str, &str)| StringStringEntryProto {
+        key: Some((*key).into()),
+        value: Some((*value).into()),
+    };
     values.iter().map(entry).collect()
 }
 
@@ -62,8 +66,10 @@ pub fn tensor(name: &str, values: &[f32]) -> TensorProto {
 /// Returns the type of a float tensor with one symbolic and one absent dimension.
 pub fn value(name: &str) -> ValueInfoProto {
     let symbolic = tensor_shape_proto::dimension::Value::DimParam("n".into());
-    let dim =
-        vec![tensor_shape_proto::Dimension { value: Some(symbolic), denotation: None }, tensor_shape_proto::Dimension::default()];
+    let dim = vec![
+        tensor_shape_proto::Dimension { value: Some(symbolic), denotation: None },
+        tensor_shape_proto::Dimension::default(),
+    ];
     let tensor = type_proto::Tensor { elem_type: Some(1), shape: Some(TensorShapeProto { dim }) };
     ValueInfoProto {
         name: Some(name.into()),
@@ -117,7 +123,8 @@ pub fn model() -> ModelProto {
     ];
     nodes[0].attribute.push(constant);
     nodes[1].metadata_props = entries(&[("namespace", "top"), ("memc.step", "7")]);
-    nodes[2].attribute = vec![graph_attribute("then_branch", body("then")), graph_attribute("else_branch", body("else"))];
+    nodes[2].attribute =
+        vec![graph_attribute("then_branch", body("then")), graph_attribute("else_branch", body("else"))];
     let mut y = value("y");
     y.metadata_props = entries(&[("memc.offset", "64"), ("axis", "0")]);
     let graph = GraphProto {

@@ -32,11 +32,19 @@ impl Case {
     pub fn read(name: &str, whole: &str) -> Self {
         let (input, expected) = whole.split_once(SEPARATOR).unwrap_or((whole, ""));
         let command = input.lines().next().and_then(|line| line.strip_prefix("// RUN: "));
-        let command = command.unwrap_or_else(|| panic!("{name}: the first line is `// RUN: PASSES [OPTIONS]`"));
+        let command =
+            command.unwrap_or_else(|| panic!("{name}: the first line is `// RUN: PASSES [OPTIONS]`"));
         let mut words = command.split_whitespace();
         let pipeline = words.next().unwrap_or_else(|| panic!("{name}: no passes")).to_owned();
         let (options, settings) = options(name, &mut words);
-        Self { name: name.to_owned(), pipeline, options, settings, input: input.to_owned(), expected: expected.to_owned() }
+        Self {
+            name: name.to_owned(),
+            pipeline,
+            options,
+            settings,
+            input: input.to_owned(),
+            expected: expected.to_owned(),
+        }
     }
 
     /// Returns the whole text with `output` below the separator. Remarks after unchanged lines are kept.
@@ -75,7 +83,8 @@ impl Case {
 
     /// Parses a pipeline; its passes take the settings of the case unless the text names others.
     pub fn pipeline(&self, text: &str, stage: Stage) -> Pipeline {
-        let pipeline = Pipeline::parse(text, stage, REGISTRY).unwrap_or_else(|error| panic!("{}: {error}", self.name));
+        let pipeline =
+            Pipeline::parse(text, stage, REGISTRY).unwrap_or_else(|error| panic!("{}: {error}", self.name));
         pipeline.with(&self.settings)
     }
 
@@ -103,7 +112,12 @@ impl Case {
             verify: true,
             memo: Memo::default(),
         };
-        memc_plan::plan(&model, Wish { limit: self.settings.limit, slowdown: options.rewrite.slowdown }, tuning, tell)
+        memc_plan::plan(
+            &model,
+            Wish { limit: self.settings.limit, slowdown: options.rewrite.slowdown },
+            tuning,
+            tell,
+        )
     }
 
     /// Checks that the verifier accepts the module at its stage.
@@ -126,15 +140,21 @@ fn show(diagnostics: &[Diagnostic]) -> String {
 
 fn options<'a>(name: &str, words: &mut impl Iterator<Item = &'a str>) -> (Options, Settings) {
     let mut settings = Settings::default();
-    let pairs: Vec<(&str, &str)> = std::iter::from_fn(|| Some((words.next()?, words.next().unwrap_or_default()))).collect();
+    let pairs: Vec<(&str, &str)> =
+        std::iter::from_fn(|| Some((words.next()?, words.next().unwrap_or_default()))).collect();
     let runtime = pairs.iter().find(|(option, _)| *option == "--runtime").map_or("arena", |(_, value)| value);
-    let mut options = Options::for_profile(Profile::named(runtime).unwrap_or_else(|| panic!("{name}: no runtime {runtime}")));
+    let mut options = Options::for_profile(
+        Profile::named(runtime).unwrap_or_else(|| panic!("{name}: no runtime {runtime}")),
+    );
     for (option, value) in pairs {
         match option {
             "--runtime" => {}
             "--io" => {
                 let all = [Io::Outputs, Io::Arena, Io::External];
-                options.io = all.into_iter().find(|io| io.name() == value).unwrap_or_else(|| panic!("{name}: --io {value}"));
+                options.io = all
+                    .into_iter()
+                    .find(|io| io.name() == value)
+                    .unwrap_or_else(|| panic!("{name}: --io {value}"));
             }
             "--exact" => options.rewrite.exact = value == "on",
             "--std-ops" => options.rewrite.standard = value == "on",
@@ -166,7 +186,8 @@ fn options<'a>(name: &str, words: &mut impl Iterator<Item = &'a str>) -> (Option
             // A second space that nodes access directly: NAME=RATE or NAME=RATE,CAPACITY.
             "--bank" => {
                 let (space, rest) = value.split_once('=').unwrap();
-                let (rate, capacity) = rest.split_once(',').map_or((rest, None), |(rate, most)| (rate, Some(most)));
+                let (rate, capacity) =
+                    rest.split_once(',').map_or((rest, None), |(rate, most)| (rate, Some(most)));
                 let mut target = options.cost.target.clone();
                 target.spaces.push(memc_cost::Space {
                     name: space.to_owned(),

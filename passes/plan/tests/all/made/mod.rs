@@ -47,8 +47,12 @@ impl Writer {
             }
             1 => self.push(&format!("Softmax(%{x}) {{axis = 0}}"), shape),
             2 => {
-                let with =
-                    self.values.iter().rev().find(|(name, other)| *other == shape && *name != x).map(|(name, _)| name.clone());
+                let with = self
+                    .values
+                    .iter()
+                    .rev()
+                    .find(|(name, other)| *other == shape && *name != x)
+                    .map(|(name, _)| name.clone());
                 let with = with.unwrap_or_else(|| x.clone());
                 self.push(&format!("Mul(%{x}, %{with})"), shape);
             }
@@ -76,12 +80,20 @@ impl Writer {
             7 => {
                 let (y, _) = self.pick();
                 let body = |operator: &str, of: &str| {
-                    format!("{{\n  %inner = {operator}(%{of}) : unknown\n  %sum = Mul(%inner, %{x}) : unknown\n  return %sum\n}}")
+                    format!(
+                        "{{\n  %inner = {operator}(%{of}) : unknown\n  %sum = Mul(%inner, %{x}) : unknown\n  return %sum\n}}"
+                    )
                 };
                 // Both branches give the shape of %x: %y is captured if it also has that shape.
-                let y = if self.values.iter().any(|(name, other)| *name == y && *other == shape) { y } else { x.clone() };
+                let y = if self.values.iter().any(|(name, other)| *name == y && *other == shape) {
+                    y
+                } else {
+                    x.clone()
+                };
                 let (then, other) = (body("Exp", &y), body("Neg", &x));
-                let right = format!("If(%flag) {{then_branch = graph @then {then}, else_branch = graph @else {other}}}");
+                let right = format!(
+                    "If(%flag) {{then_branch = graph @then {then}, else_branch = graph @else {other}}}"
+                );
                 self.push(&right, shape);
             }
             _ => self.push(&format!("Sqrt(%{x})"), shape),

@@ -26,7 +26,12 @@ pub fn rows(module: &Module, options: &Options) -> Vec<Row> {
     for value in module.values().keys() {
         let (owner, _) = module.plan.owner(value);
         if needs_arena(module, owner, io) && module.home(value) == Some(module.main()) {
-            groups.entry(owner).or_default().extend(steps(module, &main.nodes, value, options.profile.holds_unread_results));
+            groups.entry(owner).or_default().extend(steps(
+                module,
+                &main.nodes,
+                value,
+                options.profile.holds_unread_results,
+            ));
         }
     }
     let of_values = groups.into_iter().filter_map(|(owner, mut steps)| {
@@ -35,13 +40,25 @@ pub fn rows(module: &Module, options: &Options) -> Vec<Row> {
         steps = (first..=last).collect();
         let offset = module.plan.storage[owner].map(|storage| storage.offset.0);
         let space = space_of(module, module.plan.storage[owner]);
-        Some(Row { what: module.value(owner).name.clone(), bytes: size(module, owner)?, steps, offset, space })
+        Some(Row {
+            what: module.value(owner).name.clone(),
+            bytes: size(module, owner)?,
+            steps,
+            offset,
+            space,
+        })
     });
     let of_scratch = module.plan.scratch.iter().map(|scratch| {
         let step = main.nodes.iter().position(|node| *node == scratch.node).unwrap() as u32;
         let offset = scratch.storage.map(|storage| storage.offset.0);
         let space = space_of(module, scratch.storage);
-        Row { what: format!("scratch of step {step}"), bytes: scratch.bytes.0, steps: vec![step], offset, space }
+        Row {
+            what: format!("scratch of step {step}"),
+            bytes: scratch.bytes.0,
+            steps: vec![step],
+            offset,
+            space,
+        }
     });
     of_values.chain(of_scratch).collect()
 }
@@ -55,7 +72,9 @@ fn size(module: &Module, value: Value) -> Option<u64> {
     let mut points = vec![BTreeMap::new()];
     for (name, range) in &module.domain().ranges {
         let extents = (range.min..=range.max?).step_by(range.step as usize);
-        let with = |point: &BTreeMap<String, u64>, extent| point.clone().into_iter().chain([(name.clone(), extent)]).collect();
+        let with = |point: &BTreeMap<String, u64>, extent| {
+            point.clone().into_iter().chain([(name.clone(), extent)]).collect()
+        };
         points = extents.flat_map(|extent| points.iter().map(move |point| with(point, extent))).collect();
     }
     points.iter().map(|point| ty.bind(point).size().map(|size| size.0)).max()?
@@ -140,11 +159,14 @@ pub fn working_set(module: &Module, options: &Options) -> u64 {
         let touched = module.reads(*node).into_iter().chain(module.node(*node).results());
         let mut owners: Vec<Value> = touched.map(|value| module.plan.owner(value).0).collect();
         let first = space_of(module, None);
-        owners.retain(|owner| needs_arena(module, *owner, options.io) && space_of(module, module.plan.storage[*owner]) == first);
+        owners.retain(|owner| {
+            needs_arena(module, *owner, options.io) && space_of(module, module.plan.storage[*owner]) == first
+        });
         owners.sort_unstable();
         owners.dedup();
         let own: u64 = owners.iter().map(|owner| size(module, *owner).unwrap()).sum();
-        let scratch: u64 = module.plan.scratch.iter().filter(|row| row.node == *node).map(|row| row.bytes.0).sum();
+        let scratch: u64 =
+            module.plan.scratch.iter().filter(|row| row.node == *node).map(|row| row.bytes.0).sum();
         most = most.max(own + scratch);
     }
     most
@@ -165,8 +187,12 @@ pub fn misplaced(module: &Module, options: &Options) -> Vec<String> {
             wrong.push(format!("{} has no place", row.what));
             continue;
         };
-        let alignment =
-            module.plan.spaces.iter().find(|(_, space)| space.name == row.space).map_or(1, |(_, space)| space.alignment);
+        let alignment = module
+            .plan
+            .spaces
+            .iter()
+            .find(|(_, space)| space.name == row.space)
+            .map_or(1, |(_, space)| space.alignment);
         if offset % alignment != 0 {
             wrong.push(format!("{} is not aligned", row.what));
         }
@@ -174,7 +200,8 @@ pub fn misplaced(module: &Module, options: &Options) -> Vec<String> {
         *end = (*end).max(offset + row.bytes);
         for other in rows[..at].iter().filter(|other| other.space == row.space) {
             let meet = row.steps.iter().any(|step| other.steps.contains(step));
-            let overlap = other.offset.is_some_and(|start| offset < start + other.bytes && start < offset + row.bytes);
+            let overlap =
+                other.offset.is_some_and(|start| offset < start + other.bytes && start < offset + row.bytes);
             if meet && overlap && row.bytes > 0 && other.bytes > 0 {
                 wrong.push(format!("{} and {} share bytes", row.what, other.what));
             }
@@ -185,7 +212,8 @@ pub fn misplaced(module: &Module, options: &Options) -> Vec<String> {
         let expected = module.plan.storage[owner].map(|storage| (storage.space, storage.offset.0 + within.0));
         let found = module.plan.storage[value].map(|storage| (storage.space, storage.offset.0));
         if found != expected || found.is_some() && !needs_arena(module, owner, options.io) {
-            wrong.push(format!("{} lies at {found:?}, its owner says {expected:?}", module.value(value).name));
+            wrong
+                .push(format!("{} lies at {found:?}, its owner says {expected:?}", module.value(value).name));
         }
     }
     for arena in &module.plan.arenas {

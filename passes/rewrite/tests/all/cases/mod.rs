@@ -44,14 +44,15 @@ pub fn home() -> PathBuf {
 /// Reads the cases of a rule.
 pub fn read(rule: &str) -> Cases {
     let path = home().join(format!("tests/rules/{rule}.mem"));
-    let whole =
-        fs::read_to_string(&path).unwrap_or_else(|error| panic!("rule `{rule}` has no cases: {}: {error}", path.display()));
+    let whole = fs::read_to_string(&path)
+        .unwrap_or_else(|error| panic!("rule `{rule}` has no cases: {}: {error}", path.display()));
     let mut found = Cases::default();
     let mut open: Option<(bool, String, String)> = None;
     for line in whole.lines().chain(["// end"]) {
-        let next = [("// applies: ", true), ("// refused: ", false)]
-            .into_iter()
-            .find_map(|(word, applies)| line.strip_prefix(word).map(|title| (applies, title.to_owned(), String::new())));
+        let next =
+            [("// applies: ", true), ("// refused: ", false)].into_iter().find_map(|(word, applies)| {
+                line.strip_prefix(word).map(|title| (applies, title.to_owned(), String::new()))
+            });
         if next.is_some() || line == "// end" {
             if let Some((applies, title, text)) = std::mem::replace(&mut open, next) {
                 found.cases.push(Case { module: module(rule, &title, &text), title, applies });
@@ -59,7 +60,8 @@ pub fn read(rule: &str) -> Cases {
         } else if let Some(condition) = line.strip_prefix("// also refused by types: ") {
             found.implied.push(condition.to_owned());
         } else if let Some(condition) = line.strip_prefix("// careful: ") {
-            let (condition, reason) = condition.split_once(": ").unwrap_or_else(|| panic!("{rule}: no reason: {line}"));
+            let (condition, reason) =
+                condition.split_once(": ").unwrap_or_else(|| panic!("{rule}: no reason: {line}"));
             assert!(!reason.is_empty(), "{rule}: {line}");
             found.careful.push(condition.to_owned());
         } else if let Some((_, _, text)) = &mut open {
@@ -80,7 +82,11 @@ fn module(rule: &str, title: &str, body: &str) -> Module {
 
 /// Returns a book with one rule, or with that rule without the condition of number `without`.
 pub fn book(rule: &Rule, without: Option<usize>) -> RuleBook {
-    let lines = rule.text.lines().enumerate().filter(|(number, _)| without.is_none_or(|gone| places(rule)[gone] != *number));
+    let lines = rule
+        .text
+        .lines()
+        .enumerate()
+        .filter(|(number, _)| without.is_none_or(|gone| places(rule)[gone] != *number));
     let text: Vec<&str> = lines.map(|(_, line)| line).collect();
     let whole = format!("{}\n", text.join("\n"));
     RuleBook::parse(&[("one", &whole)]).unwrap_or_else(|error| panic!("{error}\n{whole}"))

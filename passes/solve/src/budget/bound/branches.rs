@@ -62,12 +62,16 @@ impl<'a, F: Fn(&Rows, u64) -> Option<u128>> Branches<'a, F> {
             // A thoroughly examined part is split; a roughly examined part is examined again.
             if part.is_sharp {
                 let Some((run, row)) = self.question(&rows) else { return Some(least) };
-                let answer = |pair| Part { pairs: part.pairs.iter().copied().chain([pair]).collect(), is_sharp: false };
+                let answer = |pair| Part {
+                    pairs: part.pairs.iter().copied().chain([pair]).collect(),
+                    is_sharp: false,
+                };
                 open = vec![answer((run, row)), answer((row, run))];
             }
             for mut part in open {
                 let Some(rows) = self.rows(&part.pairs) else { continue };
-                let (look, length) = if part.pairs.len() > answers { (0, glance) } else { (LOOK, LOOK + glance) };
+                let (look, length) =
+                    if part.pairs.len() > answers { (0, glance) } else { (LOOK, LOOK + glance) };
                 spent += length;
                 part.is_sharp = look > 0;
                 let Some(bound) = (self.bound)(&rows, look) else { continue };
@@ -90,7 +94,8 @@ impl<'a, F: Fn(&Rows, u64) -> Option<u128>> Branches<'a, F> {
         for (run, before) in before.iter().enumerate() {
             before.iter().for_each(|other| after[*other as usize].push(run as u32));
         }
-        let mut ready: BTreeSet<u32> = (0..before.len() as u32).filter(|run| waits[*run as usize] == 0).collect();
+        let mut ready: BTreeSet<u32> =
+            (0..before.len() as u32).filter(|run| waits[*run as usize] == 0).collect();
         let mut order = Vec::with_capacity(before.len());
         while let Some(run) = ready.pop_first() {
             order.push(run);
@@ -113,7 +118,9 @@ impl<'a, F: Fn(&Rows, u64) -> Option<u128>> Branches<'a, F> {
             let run = *run as usize;
             !is_row[run] && self.weights[run] > 1 && rows.from[run] < rows.to[run]
         };
-        let run = (0..self.weights.len() as u32).filter(open).max_by_key(|run| (own_bytes(self.problem, *run), Reverse(*run)))?;
+        let run = (0..self.weights.len() as u32)
+            .filter(open)
+            .max_by_key(|run| (own_bytes(self.problem, *run), Reverse(*run)))?;
         let sides = &rows.runs[rows.from[run as usize] as usize..rows.to[run as usize] as usize];
         sides.iter().find(|row| **row > run).or(sides.last()).map(|row| (run, *row))
     }
@@ -127,7 +134,11 @@ mod tests {
     /// Three runs without dependencies.
     fn problem() -> Problem {
         let run = |value| Run { writes: vec![value], ..Run::default() };
-        Problem { runs: (0..3).map(run).collect(), values: vec![Value { size: 1, ..Value::default() }; 3], ..Problem::default() }
+        Problem {
+            runs: (0..3).map(run).collect(),
+            values: vec![Value { size: 1, ..Value::default() }; 3],
+            ..Problem::default()
+        }
     }
 
     /// Returns the cost of an order: 7 if run 2 comes before run 1, otherwise 5; `None` while their
@@ -152,7 +163,8 @@ mod tests {
     #[test]
     fn parts_without_a_plan_are_left_out() {
         let problem = problem();
-        let bound = |rows: &Rows, _| if rows.runs.len() < 3 { Some(0) } else { cost(rows).filter(|cost| *cost > 5) };
+        let bound =
+            |rows: &Rows, _| if rows.runs.len() < 3 { Some(0) } else { cost(rows).filter(|cost| *cost > 5) };
         assert_eq!(Branches::new(&problem, &[2; 3], bound).least(100_000, u128::MAX), Some(7));
         let none = |rows: &Rows, _| (rows.runs.len() < 3).then_some(0);
         assert_eq!(Branches::new(&problem, &[2; 3], none).least(100_000, u128::MAX), None);

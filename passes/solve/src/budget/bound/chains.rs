@@ -75,7 +75,9 @@ impl<'a> Chains<'a> {
                 && self.users[*operand as usize].iter().all(|run| self.rows.to[*run as usize] <= first)
         };
         let gone = distinct(&self.problem.runs[maker as usize].reads).into_iter().filter(is_gone);
-        gone.max_by_key(|operand| (self.problem.values[*operand as usize].size, self.absences[*operand as usize].again))
+        gone.max_by_key(|operand| {
+            (self.problem.values[*operand as usize].size, self.absences[*operand as usize].again)
+        })
     }
 }
 
@@ -92,7 +94,13 @@ mod tests {
         for (index, &(size, cost)) in values.iter().enumerate() {
             let index = index as u32;
             let reads = index.checked_sub(1).into_iter().collect();
-            problem.runs.push(Run { reads, writes: vec![index], cost, repeatable: index > 0, ..Run::default() });
+            problem.runs.push(Run {
+                reads,
+                writes: vec![index],
+                cost,
+                repeatable: index > 0,
+                ..Run::default()
+            });
             problem.values.push(Value { size, ..Value::default() });
         }
         problem.runs.push(Run::default());

@@ -72,7 +72,8 @@ impl Cover {
     pub fn solve_with(&self, pivots: u64, shift: u32) -> Solution {
         let core = self.core();
         let small = simplex::solve(&core.cover.needs, &core.cover.gaps, shift, pivots);
-        let mut solution = Solution { absent: vec![0; self.gaps.len()], prices: vec![0; self.needs.len()], shift, bound: 0 };
+        let mut solution =
+            Solution { absent: vec![0; self.gaps.len()], prices: vec![0; self.needs.len()], shift, bound: 0 };
         for (index, absent) in core.gaps.into_iter().zip(small.absent) {
             solution.absent[index as usize] = absent;
         }
@@ -161,7 +162,8 @@ impl Cover {
         let dearest = low.checked_sub(1).map_or(0.0, |last| unit(by_unit[last]));
         let total_cost = self.gaps.iter().fold(0_u128, |sum, gap| sum + u128::from(gap.cost));
         let most = 120_u32.saturating_sub(128 - total_cost.leading_zeros());
-        let wanted = if dearest > 0.0 { (UNIT_COST_DIGITS - dearest.log2()).clamp(0.0, 120.0) as u32 } else { 0 };
+        let wanted =
+            if dearest > 0.0 { (UNIT_COST_DIGITS - dearest.log2()).clamp(0.0, 120.0) as u32 } else { 0 };
         wanted.min(most)
     }
 
@@ -211,19 +213,31 @@ mod tests {
             size,
             cost,
         };
-        let gaps: Vec<Interval> = (0..1 + next(10)).map(|_| gap(next(rows), next(rows), 1 + next(1 << 20), next(1000))).collect();
-        let covered =
-            |row: u64| gaps.iter().filter(|gap| gap.first as u64 <= row && row <= gap.last as u64).map(|gap| gap.size).sum();
+        let gaps: Vec<Interval> =
+            (0..1 + next(10)).map(|_| gap(next(rows), next(rows), 1 + next(1 << 20), next(1000))).collect();
+        let covered = |row: u64| {
+            gaps.iter()
+                .filter(|gap| gap.first as u64 <= row && row <= gap.last as u64)
+                .map(|gap| gap.size)
+                .sum()
+        };
         let covered: Vec<u64> = (0..rows).map(covered).collect();
-        let needs = covered.into_iter().map(|covered| if next(4) == 0 { 0 } else { next(covered + 1) }).collect();
+        let needs =
+            covered.into_iter().map(|covered| if next(4) == 0 { 0 } else { next(covered + 1) }).collect();
         Cover { needs, gaps }
     }
 
     fn covers(cover: &Cover, absent: &[u64]) -> bool {
         let row = |row: usize| {
-            (0..absent.len()).filter(move |gap| (cover.gaps[*gap].first as usize..=cover.gaps[*gap].last as usize).contains(&row))
+            (0..absent.len()).filter(move |gap| {
+                (cover.gaps[*gap].first as usize..=cover.gaps[*gap].last as usize).contains(&row)
+            })
         };
-        cover.needs.iter().enumerate().all(|(index, need)| row(index).map(|gap| absent[gap]).sum::<u64>() >= *need)
+        cover
+            .needs
+            .iter()
+            .enumerate()
+            .all(|(index, need)| row(index).map(|gap| absent[gap]).sum::<u64>() >= *need)
     }
 
     fn cheapest_whole(cover: &Cover) -> u64 {
@@ -231,7 +245,9 @@ mod tests {
         let absent = |set: u32| -> Vec<u64> {
             cover.gaps.iter().enumerate().map(|(gap, data)| data.size * u64::from(set >> gap & 1)).collect()
         };
-        let cost = |set: u32| cover.gaps.iter().enumerate().map(|(gap, data)| data.cost * u64::from(set >> gap & 1)).sum();
+        let cost = |set: u32| {
+            cover.gaps.iter().enumerate().map(|(gap, data)| data.cost * u64::from(set >> gap & 1)).sum()
+        };
         sets.filter(|set| covers(cover, &absent(*set))).map(cost).min().unwrap()
     }
 
@@ -243,8 +259,11 @@ mod tests {
             assert_eq!(cover.uncoverable(), None);
             let solution = cover.solve(10_000);
             assert!(covers(&cover, &solution.absent), "{cover:?} {solution:?}");
-            let paid =
-                cover.gaps.iter().zip(&solution.absent).map(|(gap, absent)| gap.cost as f64 * *absent as f64 / gap.size as f64);
+            let paid = cover
+                .gaps
+                .iter()
+                .zip(&solution.absent)
+                .map(|(gap, absent)| gap.cost as f64 * *absent as f64 / gap.size as f64);
             let paid: f64 = paid.sum();
             // Equal up to rounding of the bound and of prices, so the solution is optimal.
             assert!(
@@ -272,6 +291,8 @@ mod tests {
         let cover = Cover { needs: vec![1 << 60, 1 << 60], gaps: vec![gap, Interval { last: 1, ..gap }] };
         assert!(cover.solve(100).bound <= u128::from(u64::MAX));
         let tiny = Interval { size: 1, ..gap };
-        assert!(Cover { needs: vec![1], gaps: vec![tiny, Interval { cost: 1, ..gap }] }.solve(100).bound <= 1);
+        assert!(
+            Cover { needs: vec![1], gaps: vec![tiny, Interval { cost: 1, ..gap }] }.solve(100).bound <= 1
+        );
     }
 }

@@ -31,7 +31,8 @@ pub fn absences(problem: &Problem) -> Vec<Absence> {
             let far = is_far(link.space);
             if far || (value.movable && !value.kept) {
                 let load = link.load_latency + value.size.div_ceil(link.load_rate.max(1));
-                let store = if far { 0 } else { link.store_latency + value.size.div_ceil(link.store_rate.max(1)) };
+                let store =
+                    if far { 0 } else { link.store_latency + value.size.div_ceil(link.store_rate.max(1)) };
                 // Each minimum over all links is a bound for any choice of link.
                 absence.store = if absence.load.is_some() { absence.store.min(store) } else { store };
                 absence.load = Some(absence.load.map_or(load, |other| other.min(load)));
@@ -43,10 +44,12 @@ pub fn absences(problem: &Problem) -> Vec<Absence> {
             continue;
         }
         // One more execution can bring back each result once, so the shares add up to its cost.
-        let bytes: u128 = run.writes.iter().map(|value| u128::from(problem.values[*value as usize].size)).sum();
+        let bytes: u128 =
+            run.writes.iter().map(|value| u128::from(problem.values[*value as usize].size)).sum();
         for &value in &run.writes {
             let size = u128::from(problem.values[value as usize].size);
-            let share = (u128::from(run.cost) * u128::from(COST_PARTS) * size).checked_div(bytes).unwrap_or(0);
+            let share =
+                (u128::from(run.cost) * u128::from(COST_PARTS) * size).checked_div(bytes).unwrap_or(0);
             absences[value as usize].again = Some(u64::try_from(share).unwrap_or(u64::MAX));
         }
     }
@@ -59,8 +62,13 @@ pub fn most_taken_over(problem: &Problem, run: u32) -> u64 {
     let run = &problem.runs[run as usize];
     let can_die = |value: &u32| !problem.values[*value as usize].kept;
     let takers = run.writes.iter().map(|value| &problem.values[*value as usize]);
-    let shared: u64 = takers.filter(|taker| taker.takes_over.iter().any(can_die)).map(|taker| taker.size).sum();
-    let operands: u64 = distinct(&run.reads).into_iter().filter(can_die).map(|value| problem.values[value as usize].size).sum();
+    let shared: u64 =
+        takers.filter(|taker| taker.takes_over.iter().any(can_die)).map(|taker| taker.size).sum();
+    let operands: u64 = distinct(&run.reads)
+        .into_iter()
+        .filter(can_die)
+        .map(|value| problem.values[value as usize].size)
+        .sum();
     shared.min(operands)
 }
 
@@ -111,7 +119,13 @@ pub struct Parts {
 /// its next use. Two absences separated by a use need two returns, so a use that certainly is between
 /// two rows ends a gap.
 #[must_use]
-pub fn model(problem: &Problem, rows: &Rows, capacity: u64, can_be_absent: &[bool], cuts: &[Vec<u32>]) -> CoverProblem {
+pub fn model(
+    problem: &Problem,
+    rows: &Rows,
+    capacity: u64,
+    can_be_absent: &[bool],
+    cuts: &[Vec<u32>],
+) -> CoverProblem {
     let whole = |value: u32, _| Parts { absent: vec![(problem.values[value as usize].size, 0)], stays: 0 };
     model_in_parts(problem, rows, capacity, &users(problem), can_be_absent, cuts, whole)
 }
@@ -136,11 +150,16 @@ pub fn model_in_parts(
         if value.size == 0 {
             continue;
         }
-        for (first, end) in gaps(rows, value, users, can_be_absent[index], cuts.get(index).map_or(&[], Vec::as_slice)) {
+        for (first, end) in
+            gaps(rows, value, users, can_be_absent[index], cuts.get(index).map_or(&[], Vec::as_slice))
+        {
             alive[first as usize] += value.size as i64;
             alive[end as usize] -= value.size as i64;
-            let parts =
-                if can_be_absent[index] { parts(index as u32, first) } else { Parts { absent: Vec::new(), stays: value.size } };
+            let parts = if can_be_absent[index] {
+                parts(index as u32, first)
+            } else {
+                Parts { absent: Vec::new(), stays: value.size }
+            };
             for (size, cost) in parts.absent {
                 model.values.push(index as u32);
                 model.cover.gaps.push(Interval { first, last: end - 1, size, cost });
@@ -180,7 +199,11 @@ fn gaps(rows: &Rows, value: &Value, users: &[u32], can_be_absent: bool, cuts: &[
         Origin::Made => users.first().map(to),
         Origin::Far(_) => users.iter().map(to).min(),
     };
-    let end = if value.kept { Some(rows.runs.len() as u32) } else { users.iter().map(from).chain(cuts.iter().copied()).max() };
+    let end = if value.kept {
+        Some(rows.runs.len() as u32)
+    } else {
+        users.iter().map(from).chain(cuts.iter().copied()).max()
+    };
     let (Some(mut start), Some(end)) = (start, end) else { return Vec::new() };
     let mut uses: Vec<(u32, u32, bool)> = users
         .iter()
@@ -211,7 +234,9 @@ fn gaps(rows: &Rows, value: &Value, users: &[u32], can_be_absent: bool, cuts: &[
 
 /// Returns, for each value, whether it can be absent between two uses.
 pub fn can_be_absent(problem: &Problem, absences: &[Absence]) -> Vec<bool> {
-    let can = |(absence, value): (&Absence, &Value)| !value.kept && (absence.again.is_some() || absence.load.is_some());
+    let can = |(absence, value): (&Absence, &Value)| {
+        !value.kept && (absence.again.is_some() || absence.load.is_some())
+    };
     absences.iter().zip(&problem.values).map(can).collect()
 }
 

@@ -146,7 +146,10 @@ fn remainder(cover: &Cover, decided: &[Option<bool>]) -> Option<(Cover, Vec<u32>
         sum += freed;
         (i128::from(*need) - sum).max(0) as u64
     });
-    let mut rest = Cover { needs: needs.collect(), gaps: open.iter().map(|index| cover.gaps[*index as usize]).collect() };
+    let mut rest = Cover {
+        needs: needs.collect(),
+        gaps: open.iter().map(|index| cover.gaps[*index as usize]).collect(),
+    };
     if rest.uncoverable().is_some() {
         return None;
     }
@@ -165,7 +168,8 @@ fn trim(cover: &mut Cover) {
     let mut width = 1;
     while width * 2 <= cover.needs.len() {
         let narrow = &greatest[greatest.len() - 1];
-        let wide = (0..=cover.needs.len() - 2 * width).map(|row| narrow[row].max(narrow[row + width])).collect();
+        let wide =
+            (0..=cover.needs.len() - 2 * width).map(|row| narrow[row].max(narrow[row + width])).collect();
         greatest.push(wide);
         width *= 2;
     }

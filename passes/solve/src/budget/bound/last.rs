@@ -30,14 +30,19 @@ struct Maker {
 pub fn last_of_kept(problem: &Problem) -> Option<Conflict> {
     let mut makers = makers(problem);
     let mut beside: u64 = makers.iter().map(|maker| maker.kept).sum();
-    beside +=
-        problem.values.iter().filter(|value| value.kept && value.origin == Origin::Near).map(|value| value.size).sum::<u64>();
+    beside += problem
+        .values
+        .iter()
+        .filter(|value| value.kept && value.origin == Origin::Near)
+        .map(|value| value.size)
+        .sum::<u64>();
     let mut is_in = vec![true; makers.len()];
     let mut most: Option<Conflict> = None;
     for _ in 0..makers.len() {
         let needed = |place: &usize| {
             let maker = &makers[*place];
-            let counted: u64 = maker.operands.iter().filter(|(other, _)| is_in[*other]).map(|(_, bytes)| bytes).sum();
+            let counted: u64 =
+                maker.operands.iter().filter(|(other, _)| is_in[*other]).map(|(_, bytes)| bytes).sum();
             (beside - maker.kept).saturating_add(maker.own).saturating_sub(counted)
         };
         let can_be_last = (0..makers.len()).filter(|place| is_in[*place] && makers[*place].needed_by == 0);
@@ -60,18 +65,27 @@ fn makers(problem: &Problem) -> Vec<Maker> {
     let kept = |value: &u32| problem.values[*value as usize].kept;
     let bytes = |value: u32| problem.values[value as usize].size;
     // Collect the makers with their bytes and kept operands.
-    let runs = (0..problem.runs.len() as u32).filter(|run| problem.runs[*run as usize].writes.iter().any(kept));
+    let runs =
+        (0..problem.runs.len() as u32).filter(|run| problem.runs[*run as usize].writes.iter().any(kept));
     let mut makers: Vec<Maker> = Vec::new();
     let mut maker_of = vec![None; problem.values.len()];
     for run in runs {
         let data = &problem.runs[run as usize];
-        let operands =
-            distinct(&data.reads).into_iter().filter_map(|value| maker_of[value as usize].map(|place| (place, bytes(value))));
+        let operands = distinct(&data.reads)
+            .into_iter()
+            .filter_map(|value| maker_of[value as usize].map(|place| (place, bytes(value))));
         let operands = operands.collect();
         let results: Vec<u32> = data.writes.iter().copied().filter(|value| kept(value)).collect();
         results.iter().for_each(|value| maker_of[*value as usize] = Some(makers.len()));
         let kept = results.iter().map(|value| bytes(*value)).sum();
-        makers.push(Maker { run, own: own_bytes(problem, run), kept, operands, needed_by: 0, needs: Vec::new() });
+        makers.push(Maker {
+            run,
+            own: own_bytes(problem, run),
+            kept,
+            operands,
+            needed_by: 0,
+            needs: Vec::new(),
+        });
     }
     let words = makers.len().div_ceil(64);
     let mut place_of = vec![None; problem.runs.len()];
@@ -87,7 +101,8 @@ fn makers(problem: &Problem) -> Vec<Maker> {
             }
         }
         if let Some(place) = place_of[run] {
-            makers[place].needs = (0..makers.len()).filter(|other| set[other / 64] >> (other % 64) & 1 == 1).collect();
+            makers[place].needs =
+                (0..makers.len()).filter(|other| set[other / 64] >> (other % 64) & 1 == 1).collect();
         }
         behind.push(set);
     }

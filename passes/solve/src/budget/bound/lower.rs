@@ -38,7 +38,11 @@ pub struct Bounds {
 pub fn lower_bounds(problem: &Problem, order: &[u32], capacity: u64, effort: u64) -> Bounds {
     let bounding = Bounding::new(problem, order, capacity);
     let any_order = bounding.any_order(effort, u64::MAX);
-    Bounds { given_order: bounding.given_order(any_order, effort, u64::MAX), any_order, least_peak: bounding.least_peak() }
+    Bounds {
+        given_order: bounding.given_order(any_order, effort, u64::MAX),
+        any_order,
+        least_peak: bounding.least_peak(),
+    }
 }
 
 /// Data that the bounds of both scopes share.
@@ -72,7 +76,8 @@ impl<'a> Bounding<'a> {
         }
         let chain_rows = Rows::of_heaviest_chain(&predecessors(problem), order, &weights);
         let chain = priced_model(problem, &chain_rows, capacity, &absences);
-        let own = (0..problem.runs.len() as u32).map(|run| Conflict { run, needed: gaps::own_bytes(given, run) });
+        let own =
+            (0..problem.runs.len() as u32).map(|run| Conflict { run, needed: gaps::own_bytes(given, run) });
         let worst = most_needed(own.chain(last_of_kept(problem)).chain(conflicts(&chain_rows.runs, &chain)));
         let worst_in_order = most_needed(conflicts(order, &in_order));
         Self { problem: relaxed, capacity, absences, in_order, chain, weights, worst, worst_in_order }
@@ -110,7 +115,12 @@ impl<'a> Bounding<'a> {
     ///
     /// # Errors
     /// Returns a conflict if no plan with this order exists.
-    pub fn given_order(&self, any_order: Result<Least, Conflict>, effort: u64, enough: u64) -> Result<Least, Conflict> {
+    pub fn given_order(
+        &self,
+        any_order: Result<Least, Conflict>,
+        effort: u64,
+        enough: u64,
+    ) -> Result<Least, Conflict> {
         let any = any_order?;
         self.refuse(self.worst_in_order)?;
         let given = least(&self.problem, &self.absences, &self.in_order, effort, enough);
@@ -154,7 +164,8 @@ fn least(problem: &Problem, absences: &[Absence], model: &CoverProblem, effort: 
     let base = all_once(problem);
     let enough = u128::from(enough.saturating_sub(base)) * u128::from(COST_PARTS);
     let cost = base.saturating_add(whole_units(integral::solve(&model.cover, effort, enough).bound));
-    let makespan = if problem.links.is_empty() { cost } else { least_makespan(problem, absences, model, cost) };
+    let makespan =
+        if problem.links.is_empty() { cost } else { least_makespan(problem, absences, model, cost) };
     Least { cost, makespan }
 }
 
@@ -181,8 +192,9 @@ fn least_makespan(problem: &Problem, absences: &[Absence], model: &CoverProblem,
                 let again = absence.again.map(|parts| mixed(parts, compute));
                 // A value is stored once, and its absences share that cost.
                 let stored = absence.store.saturating_mul(COST_PARTS) / absences_of[*value as usize].max(1);
-                let moved =
-                    absence.load.map(|time| mixed(time.saturating_mul(COST_PARTS), load).saturating_add(mixed(stored, store)));
+                let moved = absence.load.map(|time| {
+                    mixed(time.saturating_mul(COST_PARTS), load).saturating_add(mixed(stored, store))
+                });
                 gap.cost = again.into_iter().chain(moved).min().unwrap_or(0);
             }
             let first_loads = mixed(first_loads(problem, absences), load);

@@ -103,11 +103,23 @@ pub(super) struct Guess {
 }
 
 /// Solves the gap-cover program under a guess. The result is no lower bound, but is closer to a plan.
-pub(super) fn gap_cover_with(problem: &Problem, order: &[u32], capacity: u64, effort: u64, guess: &Guess) -> GapCover {
+pub(super) fn gap_cover_with(
+    problem: &Problem,
+    order: &[u32],
+    capacity: u64,
+    effort: u64,
+    guess: &Guess,
+) -> GapCover {
     // Build the gaps of the order, with their costs.
     let base: u64 = problem.runs.iter().map(|run| run.cost).sum();
     let absences = gaps::absences(problem);
-    let mut model = gaps::model(problem, &Rows::of_order(order), capacity, &gaps::can_be_absent(problem, &absences), &guess.cuts);
+    let mut model = gaps::model(
+        problem,
+        &Rows::of_order(order),
+        capacity,
+        &gaps::can_be_absent(problem, &absences),
+        &guess.cuts,
+    );
     for (gap, value) in model.cover.gaps.iter_mut().zip(&model.values) {
         let more = guess.more.get(&(*value, gap.last + 1)).map_or(0, |more| more.saturating_mul(COST_PARTS));
         gap.cost = gaps::run_cost(&absences[*value as usize]).saturating_add(more);
@@ -122,7 +134,12 @@ pub(super) fn gap_cover_with(problem: &Problem, order: &[u32], capacity: u64, ef
         let interval = &model.cover.gaps[index];
         let part = solution.absent[index] as f64 / interval.size.max(1) as f64;
         let fraction = whole_gaps.absent.as_ref().map_or(part, |absent| f64::from(u8::from(absent[index])));
-        Gap { value: *value, after_use: interval.first.checked_sub(1), before_use: interval.last + 1, fraction }
+        Gap {
+            value: *value,
+            after_use: interval.first.checked_sub(1),
+            before_use: interval.last + 1,
+            fraction,
+        }
     };
     let unit = (COST_PARTS as f64) * 2.0_f64.powi(solution.shift as i32);
     GapCover {

@@ -42,7 +42,8 @@ impl Rows {
             let weight = best.map_or(0, |other| heaviest[other as usize].0);
             heaviest[run as usize] = (weight.saturating_add(weights[run as usize]), best);
         }
-        let mut next = (0..count as u32).max_by_key(|run| (heaviest[*run as usize].0, std::cmp::Reverse(*run)));
+        let mut next =
+            (0..count as u32).max_by_key(|run| (heaviest[*run as usize].0, std::cmp::Reverse(*run)));
         let mut runs = Vec::new();
         while let Some(run) = next {
             runs.push(run);

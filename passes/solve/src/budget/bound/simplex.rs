@@ -89,7 +89,8 @@ impl Network {
         }
         let flow: Vec<u64> = (0..rows as u32).map(|row| -surplus.at(row) as u64).chain(absent).collect();
         let most = MAX_POTENTIAL / (rows as u128 + 1);
-        let unit = |gap: &Interval| ((u128::from(gap.cost) << shift) / u128::from(gap.size.max(1))).min(most) as i64;
+        let unit =
+            |gap: &Interval| ((u128::from(gap.cost) << shift) / u128::from(gap.size.max(1))).min(most) as i64;
         let chain = 0..rows as u32;
         Self {
             tail: chain.clone().map(|row| row + 1).chain(gaps.iter().map(|gap| gap.first)).collect(),
@@ -114,7 +115,8 @@ impl Network {
         if self.in_tree[arc] {
             return 0;
         }
-        let reduced = self.cost[arc] + self.potential[self.tail[arc] as usize] - self.potential[self.head[arc] as usize];
+        let reduced = self.cost[arc] + self.potential[self.tail[arc] as usize]
+            - self.potential[self.head[arc] as usize];
         if self.flow[arc] == 0 { -reduced } else { reduced }
     }
 
@@ -160,8 +162,11 @@ impl Network {
     /// blocks.
     fn pivot(&mut self, entering: usize) {
         let rises = self.flow[entering] == 0;
-        let (from, to) =
-            if rises { (self.tail[entering], self.head[entering]) } else { (self.head[entering], self.tail[entering]) };
+        let (from, to) = if rises {
+            (self.tail[entering], self.head[entering])
+        } else {
+            (self.head[entering], self.tail[entering])
+        };
         // Find the last blocking arc of the cycle as seen from its top: arcs down to `from`, the
         // entering arc, arcs up from `to`.
         let (mut amount, mut leaving, mut below_from) = (self.capacity[entering], NONE, false);
@@ -231,8 +236,8 @@ impl Network {
             }
             (above, node, arc) = (node, old_parent, old_arc);
         }
-        let reduced =
-            self.cost[entering] + self.potential[self.tail[entering] as usize] - self.potential[self.head[entering] as usize];
+        let reduced = self.cost[entering] + self.potential[self.tail[entering] as usize]
+            - self.potential[self.head[entering] as usize];
         let change = if self.tail[entering] == inside { -reduced } else { reduced };
         // Update every node of the moved part: new depths, and potentials that make the reduced cost of
         // the entering arc zero.

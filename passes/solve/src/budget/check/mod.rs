@@ -271,7 +271,11 @@ impl<'a> Replay<'a> {
                 Origin::Near => (0, (!value.kept).then_some(unread)),
                 Origin::Far(space) => (space as usize + 1, None),
             };
-            replay.appear(space, index as u32, Copy { space, bytes: value.size, taken, freed, ready: 0, last: 0 });
+            replay.appear(
+                space,
+                index as u32,
+                Copy { space, bytes: value.size, taken, freed, ready: 0, last: 0 },
+            );
         }
         replay
     }
@@ -291,7 +295,14 @@ impl<'a> Replay<'a> {
 
     /// Occupies an engine from the first moment, at or after `earliest`, at which the engine is free and
     /// all copies are ready. Keeps the copies until the end; returns start and end.
-    fn occupy(&mut self, event: usize, engine: usize, earliest: u128, length: u64, found: &[usize]) -> (Moment, Moment) {
+    fn occupy(
+        &mut self,
+        event: usize,
+        engine: usize,
+        earliest: u128,
+        length: u64,
+        found: &[usize],
+    ) -> (Moment, Moment) {
         let ready = found.iter().map(|copy| self.copies[*copy].ready);
         let begin = ready.fold(self.free[engine].max(earliest), u128::max);
         let time = begin + u128::from(length);
@@ -319,17 +330,26 @@ impl<'a> Replay<'a> {
         if let Some(&predecessor) = data.predecessors.iter().find(|other| !self.ran[**other as usize]) {
             return Err(BudgetViolation::BeforePredecessor { event, run, predecessor });
         }
-        let found = data.reads.iter().map(|value| self.find(event, 0, *value)).collect::<Result<Vec<_>, _>>()?;
+        let found =
+            data.reads.iter().map(|value| self.find(event, 0, *value)).collect::<Result<Vec<_>, _>>()?;
         let (starts, ends) = self.occupy(event, 0, 0, data.cost, &found);
         self.issued = starts.time;
         self.cost += u128::from(data.cost);
-        let scratch = Copy { space: 0, bytes: data.scratch, taken: starts, freed: Some(ends), ready: ends.time, last: event + 1 };
+        let scratch = Copy {
+            space: 0,
+            bytes: data.scratch,
+            taken: starts,
+            freed: Some(ends),
+            ready: ends.time,
+            last: event + 1,
+        };
         self.copies.push(scratch);
         let first_made = self.copies.len();
         for &value in &data.writes {
             let made = &problem.values[value as usize];
             let freed = (!made.kept).then_some(ends);
-            let copy = Copy { space: 0, bytes: made.size, taken: starts, freed, ready: ends.time, last: event + 1 };
+            let copy =
+                Copy { space: 0, bytes: made.size, taken: starts, freed, ready: ends.time, last: event + 1 };
             self.appear(0, value, copy);
         }
         self.finished.push(Finished { event, run, ends, first_made, found });
@@ -339,22 +359,28 @@ impl<'a> Replay<'a> {
     fn transfer(&mut self, event: usize, value: u32, link: u32, stores: bool) -> Result<(), BudgetViolation> {
         let problem = self.problem;
         let missing = BudgetViolation::NoSuchThing { event };
-        let (data, way) = (problem.values.get(value as usize).ok_or(missing)?, problem.links.get(link as usize).ok_or(missing)?);
+        let (data, way) = (
+            problem.values.get(value as usize).ok_or(missing)?,
+            problem.links.get(link as usize).ok_or(missing)?,
+        );
         let is_far = matches!(data.origin, Origin::Far(_));
         if (stores && data.kept) || (!data.movable && (stores || !is_far)) {
             return Err(BudgetViolation::MayNotMove { event, value });
         }
         let far = way.space as usize + 1;
         let (source, target) = if stores { (0, far) } else { (far, 0) };
-        let (rate, latency) = if stores { (way.store_rate, way.store_latency) } else { (way.load_rate, way.load_latency) };
+        let (rate, latency) =
+            if stores { (way.store_rate, way.store_latency) } else { (way.load_rate, way.load_latency) };
         let found = [self.find(event, source, value)?];
         let engine = 1 + 2 * link as usize + usize::from(!stores);
-        let (starts, ends) = self.occupy(event, engine, self.issued, latency + data.size.div_ceil(rate), &found);
+        let (starts, ends) =
+            self.occupy(event, engine, self.issued, latency + data.size.div_ceil(rate), &found);
         if stores {
             self.here.remove(&(0, value));
         }
         let freed = (stores || !data.kept).then_some(ends);
-        let copy = Copy { space: target, bytes: data.size, taken: starts, freed, ready: ends.time, last: event + 1 };
+        let copy =
+            Copy { space: target, bytes: data.size, taken: starts, freed, ready: ends.time, last: event + 1 };
         self.appear(target, value, copy);
         Ok(())
     }
@@ -364,13 +390,17 @@ impl<'a> Replay<'a> {
         for Finished { event, run, ends, first_made, found } in std::mem::take(&mut self.finished) {
             let Some(data) = self.problem.run(run) else { continue };
             let dies = |copy: usize| self.copies[copy].last == event + 1 && self.copies[copy].freed.is_some();
-            let operands: Vec<(u32, usize)> = data.reads.iter().copied().zip(found).filter(|(_, copy)| dies(*copy)).collect();
+            let operands: Vec<(u32, usize)> =
+                data.reads.iter().copied().zip(found).filter(|(_, copy)| dies(*copy)).collect();
             let partners = |made: &u32| -> Vec<usize> {
                 let others = &self.problem.values[*made as usize].takes_over;
                 operands.iter().filter(|(value, _)| others.contains(value)).map(|(_, copy)| *copy).collect()
             };
-            let wishes: Vec<(u64, Vec<usize>)> =
-                data.writes.iter().map(|made| (self.problem.values[*made as usize].size, partners(made))).collect();
+            let wishes: Vec<(u64, Vec<usize>)> = data
+                .writes
+                .iter()
+                .map(|made| (self.problem.values[*made as usize].size, partners(made)))
+                .collect();
             for taker in best_matching(&wishes) {
                 self.copies[first_made + taker].taken = ends;
             }

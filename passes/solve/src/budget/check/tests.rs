@@ -54,7 +54,10 @@ fn a_store_keeps_its_bytes_until_it_and_its_readers_end() {
     assert_eq!(check(&chain(), 60, &plan(&events, 60, 10, 10)), Ok(()));
     // Run 1 reads value 0 after its near copy was stored away.
     let events = [Event::Run(0), Event::Run(1), STORE, Event::Run(2), Event::Run(1), LOAD, Event::Run(3)];
-    assert!(matches!(check(&chain(), 60, &plan(&events, 60, 12, 10)), Err(BudgetViolation::NotThere { event: 4, value: 0 })));
+    assert!(matches!(
+        check(&chain(), 60, &plan(&events, 60, 12, 10)),
+        Err(BudgetViolation::NotThere { event: 4, value: 0 })
+    ));
 }
 
 #[test]
@@ -111,12 +114,19 @@ fn kept_values_stay_to_the_end() {
 
 #[test]
 fn each_rule_that_is_broken_is_named() {
-    let check = |problem: &Problem, events: &[Event]| check(problem, 60, &plan(events, 60, 10, 10)).unwrap_err();
+    let check =
+        |problem: &Problem, events: &[Event]| check(problem, 60, &plan(events, 60, 10, 10)).unwrap_err();
     let mut problem = chain();
     assert_eq!(check(&problem, &runs(&[0, 1, 2])), BudgetViolation::NeverRuns { run: 3 });
     assert_eq!(check(&problem, &runs(&[0, 9])), BudgetViolation::NoSuchThing { event: 1 });
-    assert_eq!(check(&problem, &[Event::Load { value: 9, link: 0 }]), BudgetViolation::NoSuchThing { event: 0 });
-    assert_eq!(check(&problem, &[Event::Load { value: 0, link: 9 }]), BudgetViolation::NoSuchThing { event: 0 });
+    assert_eq!(
+        check(&problem, &[Event::Load { value: 9, link: 0 }]),
+        BudgetViolation::NoSuchThing { event: 0 }
+    );
+    assert_eq!(
+        check(&problem, &[Event::Load { value: 0, link: 9 }]),
+        BudgetViolation::NoSuchThing { event: 0 }
+    );
     assert_eq!(check(&problem, &runs(&[1])), BudgetViolation::NotThere { event: 0, value: 0 });
     assert_eq!(check(&problem, &[Event::Run(0), LOAD]), BudgetViolation::NotThere { event: 1, value: 0 });
     problem.runs[1].predecessors = vec![0];

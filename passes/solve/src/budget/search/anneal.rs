@@ -122,7 +122,9 @@ impl<'s, 'm> Annealer<'s, 'm> {
                         .clamp(self.lowest_price, 300.0 * self.lowest_price);
                 }
                 fitting = 0;
-                if self.stop.is_due() || self.best.cost.is_some_and(|cost| schedule.soft.is_some() || cost <= schedule.enough) {
+                if self.stop.is_due()
+                    || self.best.cost.is_some_and(|cost| schedule.soft.is_some() || cost <= schedule.enough)
+                {
                     break;
                 }
                 if 3 * self.state.count() > self.state.end() as usize {
@@ -130,7 +132,9 @@ impl<'s, 'm> Annealer<'s, 'm> {
                 }
                 match schedule.soft {
                     // Rebuild regularly: rounding errors add up.
-                    Some(sharpness) if step & 0x3fff == 0 || self.state.soft_top().is_none() => self.soften(sharpness),
+                    Some(sharpness) if step & 0x3fff == 0 || self.state.soft_top().is_none() => {
+                        self.soften(sharpness)
+                    }
                     Some(_) => {}
                     None => self.state.harden(),
                 }
@@ -206,7 +210,9 @@ impl<'s, 'm> Annealer<'s, 'm> {
         let worst = (self.state.peak() > self.capacity).then(|| self.state.bad_slot(self.random.unit()));
         let Some(value) = self.draw_value(worst) else { return false };
         let Some(&maker) = model.makers.of(value).first() else { return false };
-        if !model.ways[value as usize].is_empty() && (!model.repeatable[maker as usize] || self.random.below(2) == 0) {
+        if !model.ways[value as usize].is_empty()
+            && (!model.repeatable[maker as usize] || self.random.below(2) == 0)
+        {
             return self.bridge(value, worst, threshold);
         }
         if !model.repeatable[maker as usize] {
@@ -277,7 +283,8 @@ impl<'s, 'm> Annealer<'s, 'm> {
             for &value in model.reads.of(self.state.operation(slot)) {
                 let Some(&(mut maker)) = model.makers.of(value).first() else { continue };
                 let Some((start, last)) = self.state.copy_at(value, slot) else { continue };
-                let back = model.ways[value as usize].iter().find(|way| way.encode == NONE).map(|way| way.decode);
+                let back =
+                    model.ways[value as usize].iter().find(|way| way.encode == NONE).map(|way| way.decode);
                 if let Some(back) = back.filter(|_| self.random.below(2) == 0) {
                     maker = back;
                 }
@@ -329,7 +336,8 @@ impl<'s, 'm> Annealer<'s, 'm> {
             return false;
         }
         let used = self.state.used(value);
-        let (before, after) = (used.partition_point(|slot| *slot < start), used.partition_point(|slot| *slot <= worst));
+        let (before, after) =
+            (used.partition_point(|slot| *slot < start), used.partition_point(|slot| *slot <= worst));
         let unused_before = before == after;
         let used_once_after = used[after] == last;
         let slot = if unused_before && (!used_once_after || self.random.below(2) == 0) {
@@ -393,7 +401,8 @@ impl<'s, 'm> Annealer<'s, 'm> {
 fn value_weights(model: &Model) -> Weights {
     let is_drawn = |value: u32| model.maker_again(value).is_some() || !model.ways[value as usize].is_empty();
     Weights::new(
-        (0..model.values() as u32).map(|value| if is_drawn(value) { (model.sizes[value as usize] as f64).sqrt() } else { 0.0 }),
+        (0..model.values() as u32)
+            .map(|value| if is_drawn(value) { (model.sizes[value as usize] as f64).sqrt() } else { 0.0 }),
     )
 }
 
@@ -414,10 +423,18 @@ mod tests {
 
     #[test]
     fn weights_far_above_the_capacity_are_numbers() {
-        let run =
-            |reads: &[u32], writes: &[u32]| Run { reads: reads.to_vec(), writes: writes.to_vec(), cost: 1, ..Run::default() };
+        let run = |reads: &[u32], writes: &[u32]| Run {
+            reads: reads.to_vec(),
+            writes: writes.to_vec(),
+            cost: 1,
+            ..Run::default()
+        };
         let values = [1000, 1000].map(|size| Value { size, ..Value::default() }).to_vec();
-        let problem = Problem { runs: vec![run(&[], &[0]), run(&[0], &[1]), run(&[1], &[])], values, ..Problem::default() };
+        let problem = Problem {
+            runs: vec![run(&[], &[0]), run(&[0], &[1]), run(&[1], &[])],
+            values,
+            ..Problem::default()
+        };
         let model = Model::new(&problem, &BudgetTuning::DEFAULT);
         let mut state = State::new(&model, &model.given());
         let mut annealer = Annealer::new(&mut state, 1, 1.0, 1);

@@ -19,13 +19,19 @@ pub(in crate::budget) struct Bridge {
 
 impl Bridge {
     /// Returns the bridges over the gap of a value that a copy, made at `start`, has around a slot.
-    pub fn over<'s>(state: &'s State, value: u32, start: u32, slot: u32) -> impl Iterator<Item = Self> + use<'s> {
+    pub fn over<'s>(
+        state: &'s State,
+        value: u32,
+        start: u32,
+        slot: u32,
+    ) -> impl Iterator<Item = Self> + use<'s> {
         let used = state.used(value);
         let next = used.partition_point(|other| *other <= slot);
         let previous = next.checked_sub(1).map_or(start, |index| used[index].max(start));
         let gap = used.get(next).copied().filter(|_| previous < slot);
-        let ways =
-            gap.into_iter().flat_map(move |next_use| state.model.ways[value as usize].iter().map(move |way| (next_use, *way)));
+        let ways = gap.into_iter().flat_map(move |next_use| {
+            state.model.ways[value as usize].iter().map(move |way| (next_use, *way))
+        });
         let has_code = move |way: &Way| way.encode != NONE && state.operation(start) != way.decode;
         ways.map(move |(next_use, way)| Self { way, previous, next_use, encodes: has_code(&way) })
     }
@@ -83,7 +89,9 @@ fn advance(state: &mut State, edits: &mut Edits, operation: u32, before: u32, de
         }
     }
     let low = state.bounds(first).0;
-    let Some(slot) = (low + 1 < before).then(|| state.free_near(low + 1, low, before)).flatten() else { return false };
+    let Some(slot) = (low + 1 < before).then(|| state.free_near(low + 1, low, before)).flatten() else {
+        return false;
+    };
     edits.shift(state, first, slot);
     true
 }

@@ -39,7 +39,13 @@ struct Chain {
 /// Returns the chain with the best ratio of time to weight saved; `None` if values that stay live always
 /// weigh more than the absence saves. `worth` is the weight that the absence alone saves, `cost` its
 /// time. O(prices x blocking flows x examined arcs), with few flows in practice.
-pub(in crate::budget) fn best(state: &State, operation: u32, before: u32, worth: f64, cost: f64) -> Option<Vec<u32>> {
+pub(in crate::budget) fn best(
+    state: &State,
+    operation: u32,
+    before: u32,
+    worth: f64,
+    cost: f64,
+) -> Option<Vec<u32>> {
     let mut chains = Chains { state, operation, before, burdens: BTreeMap::new() };
     let least = cost + 1.0;
     let mut best = chains.first(worth, least)?;
@@ -127,7 +133,8 @@ impl Chains<'_, '_> {
         loop {
             let late = part.late(most)?;
             let fresh = |maker: &Maker| !maker.is_open && late[maker.node as usize];
-            let fresh: Vec<usize> = (0..part.makers.len()).filter(|place| fresh(&part.makers[*place])).collect();
+            let fresh: Vec<usize> =
+                (0..part.makers.len()).filter(|place| fresh(&part.makers[*place])).collect();
             if fresh.is_empty() {
                 return Some(self.chain(&part, &late));
             }
@@ -226,7 +233,8 @@ impl Part {
 /// take longer.
 fn may_repeat(state: &State, operation: u32, weight: u64) -> bool {
     let model = state.model;
-    model.repeatable[operation as usize] && (model.costs[operation as usize] < weight || model.writes.of(operation).len() > 1)
+    model.repeatable[operation as usize]
+        && (model.costs[operation as usize] < weight || model.writes.of(operation).len() > 1)
 }
 
 /// Returns the increase of the sum of weights if a value stays live until a slot; 0 if it is live there
@@ -260,7 +268,13 @@ mod tests {
         for (index, (size, cost)) in (0..).zip(sizes.iter().zip(costs)) {
             problem.values.push(Value { size: *size, ..Value::default() });
             let reads = if index > 0 { vec![index - 1] } else { Vec::new() };
-            problem.runs.push(Run { reads, writes: vec![index], cost: *cost, repeatable: true, ..Run::default() });
+            problem.runs.push(Run {
+                reads,
+                writes: vec![index],
+                cost: *cost,
+                repeatable: true,
+                ..Run::default()
+            });
         }
         problem.runs.push(Run { scratch: 20_000, ..Run::default() });
         problem.runs.push(Run { reads: vec![sizes.len() as u32 - 1], ..Run::default() });
@@ -292,11 +306,18 @@ mod tests {
         let mut is_read = [false; 9];
         for index in 0..9_u32 {
             problem.values.push(Value { size: 100 + u64::from(random.below(900)), ..Value::default() });
-            let reads: Vec<u32> =
-                (0..index).filter(|value| random.below(3) == 0 || (index == 8 && !is_read[*value as usize])).collect();
+            let reads: Vec<u32> = (0..index)
+                .filter(|value| random.below(3) == 0 || (index == 8 && !is_read[*value as usize]))
+                .collect();
             reads.iter().for_each(|value| is_read[*value as usize] = true);
             let cost = 1000 + u64::from(random.below(100_000));
-            problem.runs.push(Run { reads, writes: vec![index], cost, repeatable: random.below(8) > 0, ..Run::default() });
+            problem.runs.push(Run {
+                reads,
+                writes: vec![index],
+                cost,
+                repeatable: random.below(8) > 0,
+                ..Run::default()
+            });
         }
         problem.runs.push(Run { scratch: 20_000, ..Run::default() });
         problem.runs.push(Run { reads: vec![8], ..Run::default() });
@@ -314,20 +335,30 @@ mod tests {
             let before = state.end();
             let price = random.unit() * 200_000.0 / state.weight();
             let mut chains = Chains { state: &state, operation: 8, before, burdens: BTreeMap::new() };
-            let found = chains.cheapest(price, f64::INFINITY).map_or(f64::NAN, |found| found.cost + price * found.burden);
+            let found = chains
+                .cheapest(price, f64::INFINITY)
+                .map_or(f64::NAN, |found| found.cost + price * found.burden);
             let weight = |value: u32| price * burden(&state, value, before);
             let total = |late: u32| {
                 let is_late = |run: u32| late >> run & 1 == 1 || run == 8;
-                let lives_on =
-                    |value: &u32| !is_late(*value) && (0..9).any(|run| is_late(run) && model.reads.of(run).contains(value));
-                let times = (0..8).filter(|run| is_late(*run)).map(|run| model.costs[run as usize] as f64).sum::<f64>();
+                let lives_on = |value: &u32| {
+                    !is_late(*value) && (0..9).any(|run| is_late(run) && model.reads.of(run).contains(value))
+                };
+                let times = (0..8)
+                    .filter(|run| is_late(*run))
+                    .map(|run| model.costs[run as usize] as f64)
+                    .sum::<f64>();
                 times + (0..8).filter(lives_on).map(weight).sum::<f64>()
             };
-            let may_be_late = |late: &u32| (0..8).all(|run| late >> run & 1 == 0 || model.repeatable[run as usize]);
+            let may_be_late =
+                |late: &u32| (0..8).all(|run| late >> run & 1 == 0 || model.repeatable[run as usize]);
             let least = (0..1 << 8).filter(may_be_late).map(total).fold(f64::INFINITY, f64::min);
             // Weights are rounded down once for each value.
             assert!((found - least).abs() < 10.0, "{found} {least}");
-            assert!(chains.cheapest(price, least - 20.0).is_none() && chains.cheapest(price, least + 20.0).is_some());
+            assert!(
+                chains.cheapest(price, least - 20.0).is_none()
+                    && chains.cheapest(price, least + 20.0).is_some()
+            );
         }
     }
 

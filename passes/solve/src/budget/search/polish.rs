@@ -7,7 +7,9 @@ use crate::budget::sequence::state::State;
 pub(in crate::budget) fn drop_spare(state: &mut State, capacity: i64) {
     loop {
         let mut spare = spare_slots(state);
-        spare.sort_by_key(|slot| (std::cmp::Reverse(state.model.costs[state.operation(*slot) as usize]), *slot));
+        spare.sort_by_key(|slot| {
+            (std::cmp::Reverse(state.model.costs[state.operation(*slot) as usize]), *slot)
+        });
         let mut changed = false;
         for slot in spare {
             if !state.is_spare(slot) {
@@ -37,6 +39,7 @@ pub(in crate::budget) fn dearest(least: u64, best: u64) -> u64 {
 /// Returns the slots of all operations that run more than once, or that are optional.
 fn spare_slots(state: &State) -> Vec<u32> {
     let operations = 0..state.model.fixed as u32;
-    let is_spare = |operation: &u32| state.model.is_optional(*operation) || state.slots_of(*operation).len() > 1;
+    let is_spare =
+        |operation: &u32| state.model.is_optional(*operation) || state.slots_of(*operation).len() > 1;
     operations.filter(is_spare).flat_map(|operation| state.slots_of(operation)).copied().collect()
 }

@@ -97,7 +97,12 @@ pub(in crate::budget) fn reduce(state: &mut State, capacity: i64, dearest: u64) 
 
 /// Frees bytes at the worst slot of a softened state, at a total cost of at most `allowed`. Returns
 /// `false` if no change does. With a whim the choice is partly random.
-pub(in crate::budget) fn lower_peak(state: &mut State, edits: &mut Edits, allowed: u64, mut whim: Option<&mut Whim>) -> bool {
+pub(in crate::budget) fn lower_peak(
+    state: &mut State,
+    edits: &mut Edits,
+    allowed: u64,
+    mut whim: Option<&mut Whim>,
+) -> bool {
     let worst = state.tree.peak();
     let (level, weight) = (state.peak(), state.weight());
     let absences = chosen(absences(state, worst), state.model.tuning.tried, whim.as_deref_mut());
@@ -113,7 +118,9 @@ pub(in crate::budget) fn lower_peak(state: &mut State, edits: &mut Edits, allowe
         let own = absence.cost;
         let worth = absence.score * (own + 1.0);
         // A chain with a higher cost is worth less than the best chain so far.
-        let useful = best.as_ref().map_or(f64::INFINITY, |(score, _)| (1.0 + state.model.tuning.noise.factor()) * worth / score);
+        let useful = best
+            .as_ref()
+            .map_or(f64::INFINITY, |(score, _)| (1.0 + state.model.tuning.noise.factor()) * worth / score);
         let dearest = allowed.min(cost.saturating_add(useful as u64));
         let aim = Aim { worst, worth, cost: own, dearest };
         let mut keep_better = |state: &State, change: Change| {
@@ -125,17 +132,20 @@ pub(in crate::budget) fn lower_peak(state: &mut State, edits: &mut Edits, allowe
                 best = Some((score, change));
             }
         };
-        let is_chain = |bridge: &Bridge| bridge.has_no_code() && state.may_stand(bridge.way.decode, absence.next_use);
+        let is_chain =
+            |bridge: &Bridge| bridge.has_no_code() && state.may_stand(bridge.way.decode, absence.next_use);
         if let Some(bridge) = absence.bridge.filter(|bridge| !is_chain(bridge)) {
             if bridge.put_in(state, edits, worst) && state.cost() <= dearest {
                 keep_better(state, Change::Bridge(bridge));
             }
         } else {
-            let found = run_again(state, edits, absence.maker, absence.next_use, (mark, &mut Vec::new()), &aim);
+            let found =
+                run_again(state, edits, absence.maker, absence.next_use, (mark, &mut Vec::new()), &aim);
             let chain = edits.put_in_since(state, mark);
             if found && chain.len() < MAX_CHAIN && state.cost() <= dearest {
                 // A value made from a later one has no place among first runs.
-                let is_first_to_last = !chain.iter().any(|(operation, _)| state.model.is_optional(*operation));
+                let is_first_to_last =
+                    !chain.iter().any(|(operation, _)| state.model.is_optional(*operation));
                 for chain in is_first_to_last.then(|| sorted(state, &chain)).into_iter().chain([chain]) {
                     edits.replace(state, mark, &chain);
                     keep_better(state, Change::Chain(chain));
@@ -202,13 +212,19 @@ fn movable(state: &State, worst: u32) -> Vec<Absence> {
     let made = |value: &u32| {
         let (start, last) = state.copy_at(*value, worst)?;
         let maker = if last > worst { state.operation(start) } else { NONE };
-        let next_use =
-            if (maker as usize) < model.fixed && !model.is_optional(maker) { latest(state, start, worst)? } else { return None };
+        let next_use = if (maker as usize) < model.fixed && !model.is_optional(maker) {
+            latest(state, start, worst)?
+        } else {
+            return None;
+        };
         let worth = state.weight_of(start + 1, next_use - 1) * state.relief(model.sizes[*value as usize]);
         let cost = model.costs[maker as usize] as f64;
         Some(Absence { maker, next_use, score: worth / (cost + 1.0), cost, bridge: None })
     };
-    (0..model.values() as u32).filter(|value| state.spans(*value, worst)).filter_map(|value| made(&value)).collect()
+    (0..model.values() as u32)
+        .filter(|value| state.spans(*value, worst))
+        .filter_map(|value| made(&value))
+        .collect()
 }
 
 /// Returns the slot before which a run must stand if its results have no reader up to the worst slot:
@@ -218,8 +234,13 @@ fn latest(state: &State, start: u32, worst: u32) -> Option<u32> {
     let (model, operation) = (state.model, state.operation(start));
     let used = model.writes.of(operation).iter().map(|value| state.next_used(*value, start)).min();
     let last = state.bounds(start).1.min(used.unwrap_or(NONE));
-    let again = model.reads.of(operation).iter().map(|value| state.last_made(*value, last)).max().unwrap_or(0);
-    let before = if again > worst { state.free_near(again + 1, again, last).map_or(last, |free| free + 1) } else { last };
+    let again =
+        model.reads.of(operation).iter().map(|value| state.last_made(*value, last)).max().unwrap_or(0);
+    let before = if again > worst {
+        state.free_near(again + 1, again, last).map_or(last, |free| free + 1)
+    } else {
+        last
+    };
     (before > worst + 1).then_some(before)
 }
 
@@ -264,7 +285,13 @@ fn absences(state: &State, worst: u32) -> Vec<Absence> {
         }));
         found.extend(Bridge::over(state, value, start, worst).map(|bridge| {
             let (cost, saved) = (bridge.cost(state) as f64, whole - state.relief(bridge.way.code));
-            Absence { maker: bridge.way.decode, next_use, score: weight * saved / (cost + 1.0), cost, bridge: Some(bridge) }
+            Absence {
+                maker: bridge.way.decode,
+                next_use,
+                score: weight * saved / (cost + 1.0),
+                cost,
+                bridge: Some(bridge),
+            }
         }));
     }
     found
@@ -334,12 +361,15 @@ fn maker_at(state: &State, value: u32, slot: u32, open: &[u32], aim: &Aim) -> Op
         !reads.iter().any(|other| *other == value || open.contains(other))
     };
     let price = |operation: u32| {
-        let burden: f64 = model.reads.of(operation).iter().map(|other| chain::burden(state, *other, slot)).sum();
+        let burden: f64 =
+            model.reads.of(operation).iter().map(|other| chain::burden(state, *other, slot)).sum();
         model.costs[operation as usize] as f64 + burden * (aim.cost + 1.0) / aim.worth
     };
     let may_repeat = |operation: &u32| model.repeatable[*operation as usize];
     let all = maker.into_iter().filter(may_repeat).chain(ways).filter(is_free);
-    all.map(|operation| (price(operation), operation)).min_by(|one, two| one.0.total_cmp(&two.0)).map(|(_, operation)| operation)
+    all.map(|operation| (price(operation), operation))
+        .min_by(|one, two| one.0.total_cmp(&two.0))
+        .map(|(_, operation)| operation)
 }
 
 /// Sorts a chain by the first runs of its operations: makers then run before their readers, and values
@@ -372,7 +402,13 @@ mod tests {
             ..Run::default()
         };
         let values = [(1, false), (1000, false), (800, true), (1200, false), (100, true)].map(value).to_vec();
-        let runs = vec![run(&[], &[0], 90), run(&[0], &[1], 5), run(&[1], &[2], 50), run(&[], &[3], 50), run(&[3], &[4], 50)];
+        let runs = vec![
+            run(&[], &[0], 90),
+            run(&[0], &[1], 5),
+            run(&[1], &[2], 50),
+            run(&[], &[3], 50),
+            run(&[3], &[4], 50),
+        ];
         Problem { runs, values, ..Problem::default() }
     }
 
@@ -398,7 +434,11 @@ mod tests {
     fn runs_of_transferred_values_are_not_made_late() {
         let mut problem = results_that_meet();
         problem.spaces.push(crate::budget::problem::Space::default());
-        problem.links.push(crate::budget::problem::Link { store_rate: 1, load_rate: 1, ..Default::default() });
+        problem.links.push(crate::budget::problem::Link {
+            store_rate: 1,
+            load_rate: 1,
+            ..Default::default()
+        });
         problem.values[1].movable = true;
         let model = Model::new(&problem, &BudgetTuning::DEFAULT);
         let mut sequence = model.given();

@@ -163,7 +163,8 @@ impl<'s, 'm> Ruin<'s, 'm> {
     /// Returns the slots of operations that run more than once, ascending.
     fn repeats(&self) -> Vec<u32> {
         let repeated = self.state.repeated().iter().filter(|operation| self.is_free(**operation));
-        let mut slots: Vec<u32> = repeated.flat_map(|operation| self.state.slots_of(*operation)).copied().collect();
+        let mut slots: Vec<u32> =
+            repeated.flat_map(|operation| self.state.slots_of(*operation)).copied().collect();
         slots.sort_unstable();
         slots
     }
@@ -188,8 +189,9 @@ impl<'s, 'm> Ruin<'s, 'm> {
         let slots = self.repeats();
         let count = slots.len() as u32;
         let first = self.whim.random.below(count);
-        let last = (first + self.whim.random.below(1 + self.state.model.tuning.row.of(u64::from(count)) as u32))
-            .min(count.saturating_sub(1));
+        let last = (first
+            + self.whim.random.below(1 + self.state.model.tuning.row.of(u64::from(count)) as u32))
+        .min(count.saturating_sub(1));
         for index in (first..=last).rev() {
             if let Some(slot) = slots.get(index as usize) {
                 self.take_out(*slot);
@@ -263,7 +265,9 @@ impl<'s, 'm> Ruin<'s, 'm> {
     /// Removes repeats that the capacity does not need, the costliest first.
     fn drop_spare(&mut self) {
         let mut slots = self.repeats();
-        slots.sort_by_key(|slot| (Reverse(self.state.model.costs[self.state.operation(*slot) as usize]), *slot));
+        slots.sort_by_key(|slot| {
+            (Reverse(self.state.model.costs[self.state.operation(*slot) as usize]), *slot)
+        });
         for slot in slots {
             let mark = self.edits.mark();
             self.take_out(slot);
@@ -291,8 +295,19 @@ mod tests {
             repeatable: true,
             ..Run::default()
         };
-        let runs = vec![run(&[], &[0]), run(&[0], &[1]), run(&[1], &[2]), run(&[2], &[3]), run(&[0], &[4]), run(&[3, 4], &[])];
-        Problem { runs, values: sizes.map(|size| Value { size, ..Value::default() }).to_vec(), ..Problem::default() }
+        let runs = vec![
+            run(&[], &[0]),
+            run(&[0], &[1]),
+            run(&[1], &[2]),
+            run(&[2], &[3]),
+            run(&[0], &[4]),
+            run(&[3, 4], &[]),
+        ];
+        Problem {
+            runs,
+            values: sizes.map(|size| Value { size, ..Value::default() }).to_vec(),
+            ..Problem::default()
+        }
     }
 
     /// Values 0 and 2, both wide, are live together in the given order.

@@ -94,7 +94,8 @@ impl Edits {
                 if last > start || maker == NONE || maker as usize >= model.fixed || !state.is_spare(start) {
                     continue;
                 }
-                let unread = |value: &u32| state.copy_at(*value, start + 1).is_some_and(|(made, last)| made == last);
+                let unread =
+                    |value: &u32| state.copy_at(*value, start + 1).is_some_and(|(made, last)| made == last);
                 if model.writes.of(maker).iter().all(unread) {
                     self.take_out(state, start);
                     open.push((maker, start));
@@ -115,7 +116,8 @@ mod tests {
     fn replaced_insertions_can_be_undone() {
         let run = |value: u32| Run { writes: vec![value], repeatable: true, ..Run::default() };
         let value = Value { size: 1, ..Value::default() };
-        let problem = Problem { runs: vec![run(0), run(1)], values: vec![value.clone(), value], ..Problem::default() };
+        let problem =
+            Problem { runs: vec![run(0), run(1)], values: vec![value.clone(), value], ..Problem::default() };
         let model = Model::new(&problem, &BudgetTuning::DEFAULT);
         let mut state = State::new(&model, &[0, 1]);
         let (mut edits, end) = (Edits::default(), state.end());

@@ -31,8 +31,11 @@ pub(in crate::budget) fn events(model: &Model, sequence: &[u32]) -> Vec<Event> {
             Kind::Load { value, link } => {
                 let run = next_run[place];
                 let waits = run == NONE || model.reads.of(sequence[run as usize]).contains(&value);
-                let key =
-                    if run == NONE { (index, 2, NONE) } else { (run, if waits { 0 } else { 2 }, stores.len() as u32 + index) };
+                let key = if run == NONE {
+                    (index, 2, NONE)
+                } else {
+                    (run, if waits { 0 } else { 2 }, stores.len() as u32 + index)
+                };
                 keyed.push((key, Event::Load { value, link }));
             }
         }

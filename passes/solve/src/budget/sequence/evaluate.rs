@@ -85,10 +85,11 @@ impl<'a> Replay<'a> {
             makespan: 0,
         };
         for (index, value) in problem.values.iter().enumerate() {
+            let index = index as u32;
             match value.origin {
                 Origin::Made => {}
-                Origin::Near => drop(replay.appear(0, index as u32, (0, 0, 0), 0, value.kept)),
-                Origin::Far(space) => drop(replay.appear(1 + space as usize, index as u32, (0, 0, 0), 0, true)),
+                Origin::Near => drop(replay.appear(0, index, (0, 0, 0), 0, value.kept)),
+                Origin::Far(space) => drop(replay.appear(1 + space as usize, index, (0, 0, 0), 0, true)),
             }
         }
         replay
@@ -103,7 +104,14 @@ impl<'a> Replay<'a> {
 
     /// Returns start and end of an event with these operands, and keeps the operands at least to the
     /// end.
-    fn occupy(&mut self, place: u64, engine: usize, earliest: u64, length: u64, operands: &[u32]) -> (Moment, Moment) {
+    fn occupy(
+        &mut self,
+        place: u64,
+        engine: usize,
+        earliest: u64,
+        length: u64,
+        operands: &[u32],
+    ) -> (Moment, Moment) {
         let ready = operands.iter().map(|copy| self.copies[*copy as usize].ready);
         let begin = ready.fold(self.free[engine].max(earliest), u64::max);
         let end = begin.saturating_add(length);
@@ -164,7 +172,8 @@ impl<'a> Replay<'a> {
         if !(data.movable || (!stores && matches!(data.origin, Origin::Far(_)))) || (stores && data.kept) {
             return None;
         }
-        let (rate, latency) = if stores { (way.store_rate, way.store_latency) } else { (way.load_rate, way.load_latency) };
+        let (rate, latency) =
+            if stores { (way.store_rate, way.store_latency) } else { (way.load_rate, way.load_latency) };
         let (from, to) = if stores { (0, far) } else { (far, 0) };
         let source = Some(self.here[from][value as usize]).filter(|copy| *copy != NONE)?;
         let length = latency.saturating_add(data.size.div_ceil(rate));
@@ -223,7 +232,12 @@ impl<'a> Replay<'a> {
             space.capacity.is_none_or(|capacity| *most as u64 <= capacity)
         };
         let far_fits = self.problem.spaces.iter().zip(&held[1..]).all(fits);
-        let plan = Plan { events: events.to_vec(), peak: held[0].1 as u64, cost: self.cost, makespan: self.makespan };
+        let plan = Plan {
+            events: events.to_vec(),
+            peak: held[0].1 as u64,
+            cost: self.cost,
+            makespan: self.makespan,
+        };
         Evaluated { plan, far_fits }
     }
 }
@@ -238,9 +252,18 @@ mod tests {
 
     #[test]
     fn a_value_that_a_later_store_reads_is_not_overwritten() {
-        let run =
-            |reads: &[u32], writes: &[u32], cost| Run { reads: reads.to_vec(), writes: writes.to_vec(), cost, ..Run::default() };
-        let value = |takes_over: &[u32]| Value { size: 5, movable: true, takes_over: takes_over.to_vec(), ..Value::default() };
+        let run = |reads: &[u32], writes: &[u32], cost| Run {
+            reads: reads.to_vec(),
+            writes: writes.to_vec(),
+            cost,
+            ..Run::default()
+        };
+        let value = |takes_over: &[u32]| Value {
+            size: 5,
+            movable: true,
+            takes_over: takes_over.to_vec(),
+            ..Value::default()
+        };
         let problem = Problem {
             runs: vec![run(&[], &[0], 1), run(&[0], &[1], 100), run(&[0, 1], &[], 1)],
             values: vec![value(&[]), value(&[0])],

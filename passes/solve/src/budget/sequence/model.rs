@@ -92,7 +92,8 @@ impl Model {
         }
         let makes_kept = |run: &Run| run.writes.iter().any(|value| problem.values[*value as usize].kept);
         let mut costs: Vec<u64> = problem.all_runs().map(|run| run.cost).collect();
-        let mut repeatable: Vec<bool> = problem.runs.iter().map(|run| run.repeatable && !makes_kept(run)).collect();
+        let mut repeatable: Vec<bool> =
+            problem.runs.iter().map(|run| run.repeatable && !makes_kept(run)).collect();
         repeatable.resize(runs, true);
         for (index, value) in problem.values.iter().enumerate() {
             takes.extend(value.takes_over.iter().map(|other| (index as u32, *other)));
@@ -108,7 +109,9 @@ impl Model {
         let readers = Lists::group(values, swapped(&reads));
         let mut moves = vec![None; values];
         for (index, value) in problem.values.iter().enumerate() {
-            let Some(link) = there_and_back(problem, index).filter(|_| value.movable && !value.kept) else { continue };
+            let Some(link) = there_and_back(problem, index).filter(|_| value.movable && !value.kept) else {
+                continue;
+            };
             let (value, stored, load) = (index as u32, kinds.len() as u32, kinds.len() as u32 + 1);
             reads.push((stored, value));
             writes.push((load, value));
@@ -122,7 +125,8 @@ impl Model {
         scratch.resize(operations, 0);
         let mut is_taken = vec![false; values];
         takes.iter().for_each(|(_, other)| is_taken[*other as usize] = true);
-        let taking = |run: &Run| run.writes.iter().any(|value| !problem.values[*value as usize].takes_over.is_empty());
+        let taking =
+            |run: &Run| run.writes.iter().any(|value| !problem.values[*value as usize].takes_over.is_empty());
         let mut takes_any: Vec<bool> = problem.runs.iter().map(taking).collect();
         takes_any.resize(operations, false);
         Self {
@@ -169,7 +173,10 @@ impl Model {
         for run in 0..self.required as u32 {
             for &value in self.reads.of(run) {
                 let maker = self.makers.of(value).first().copied().unwrap_or(NONE);
-                if maker != NONE && maker as usize >= self.runs && !std::mem::replace(&mut loaded[value as usize], true) {
+                if maker != NONE
+                    && maker as usize >= self.runs
+                    && !std::mem::replace(&mut loaded[value as usize], true)
+                {
                     order.push(maker);
                 }
             }
@@ -198,7 +205,11 @@ impl Model {
         // A single candidate, the usual case, needs no matching.
         let mut may_take = self.may_take(operation);
         if let (Some(taker), None) = (may_take.next(), may_take.next()) {
-            return if self.takes_over.of(taker).iter().any(|other| ends(*other)) { self.sizes[taker as usize] } else { 0 };
+            return if self.takes_over.of(taker).iter().any(|other| ends(*other)) {
+                self.sizes[taker as usize]
+            } else {
+                0
+            };
         }
         self.takers(operation, ends).into_iter().map(|taker| self.sizes[taker as usize]).sum()
     }
@@ -222,8 +233,10 @@ fn ways(problem: &Problem) -> Vec<Vec<Way>> {
     let is_code = problem.codes();
     for (index, run) in (problem.runs.len() as u32..).zip(&problem.optional) {
         let codes: Vec<u32> = run.reads.iter().filter(|value| is_code[**value as usize]).copied().collect();
-        let makes_codes = |other: &Run| !codes.is_empty() && codes.iter().all(|code| other.writes.contains(code));
-        let encode = problem.optional.iter().position(makes_codes).map(|index| (problem.runs.len() + index) as u32);
+        let makes_codes =
+            |other: &Run| !codes.is_empty() && codes.iter().all(|code| other.writes.contains(code));
+        let encode =
+            problem.optional.iter().position(makes_codes).map(|index| (problem.runs.len() + index) as u32);
         let code = codes.iter().map(|code| problem.values[*code as usize].size as i64).sum();
         if encode.is_some() || codes.is_empty() {
             for &value in run.writes.iter().filter(|value| !is_code[**value as usize]) {

@@ -38,7 +38,11 @@ impl SoftTree {
     /// number.
     pub fn top(&self) -> f64 {
         let sum = self.nodes[1].sum;
-        if sum < f64::MIN_POSITIVE { f64::MIN_POSITIVE.ln() / self.sharpness } else { sum.ln() / self.sharpness }
+        if sum < f64::MIN_POSITIVE {
+            f64::MIN_POSITIVE.ln() / self.sharpness
+        } else {
+            sum.ln() / self.sharpness
+        }
     }
 
     /// Returns the part of its weight that a slot loses if it holds `bytes` less.

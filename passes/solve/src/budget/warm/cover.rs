@@ -15,7 +15,12 @@ const MAX_ROUNDS: u32 = 16;
 
 /// Returns sequences of runs that need about the bytes of the capacity, for an order of first runs:
 /// one for each round, until they repeat. For problems without links.
-pub(in crate::budget) fn sequences(problem: &Problem, order: &[u32], capacity: u64, effort: u64) -> Vec<Vec<u32>> {
+pub(in crate::budget) fn sequences(
+    problem: &Problem,
+    order: &[u32],
+    capacity: u64,
+    effort: u64,
+) -> Vec<Vec<u32>> {
     let mut makers = vec![None; problem.values.len()];
     for (index, run) in problem.runs.iter().enumerate() {
         for &value in &run.writes {
@@ -121,12 +126,17 @@ impl<'a> Chains<'a> {
 
     /// Returns the runs that bring values back right before a position, in order.
     fn chain(&self, values: impl Iterator<Item = u32>, position: u32) -> Vec<u32> {
-        let maker = |value: u32| self.makers[value as usize].filter(|maker| self.position[*maker as usize] < position);
+        let maker = |value: u32| {
+            self.makers[value as usize].filter(|maker| self.position[*maker as usize] < position)
+        };
         let mut open: Vec<u32> = values.filter_map(maker).collect();
         let mut chain = BTreeSet::new();
         while let Some(run) = open.pop() {
             if chain.insert(run) {
-                let missing = self.problem.runs[run as usize].reads.iter().filter(|value| !self.is_there(**value, position));
+                let missing = self.problem.runs[run as usize]
+                    .reads
+                    .iter()
+                    .filter(|value| !self.is_there(**value, position));
                 open.extend(missing.filter_map(|value| maker(*value)));
             }
         }
@@ -139,7 +149,9 @@ impl<'a> Chains<'a> {
     fn gap_before(&self, value: u32, position: u32) -> Option<u32> {
         let gaps = &self.gaps[value as usize];
         let next = gaps.partition_point(|gap| self.gap(*gap).before_use < position);
-        gaps.get(next).copied().filter(|gap| self.gap(*gap).after_use.is_none_or(|after| after + 1 < position))
+        gaps.get(next)
+            .copied()
+            .filter(|gap| self.gap(*gap).after_use.is_none_or(|after| after + 1 < position))
     }
 
     fn empty_gap(&self, value: u32, position: u32) -> Option<u32> {
@@ -164,7 +176,10 @@ impl<'a> Chains<'a> {
             } else {
                 let missing = run.reads.iter().filter(|operand| !self.is_there(**operand, position)).copied();
                 let chain = self.chain(missing, position).into_iter();
-                more.insert((gap.value, position), chain.map(|run| self.problem.runs[run as usize].cost).sum());
+                more.insert(
+                    (gap.value, position),
+                    chain.map(|run| self.problem.runs[run as usize].cost).sum(),
+                );
             }
         }
         for cuts in &mut cuts {
@@ -186,7 +201,8 @@ impl<'a> Chains<'a> {
         let mut is_filled = vec![false; self.cover.gaps.len()];
         let mut sequence = Vec::new();
         for (position, gaps) in ends.into_iter().enumerate() {
-            let open = gaps.into_iter().filter(|gap| !is_filled[*gap as usize]).map(|gap| self.gap(gap).value);
+            let open =
+                gaps.into_iter().filter(|gap| !is_filled[*gap as usize]).map(|gap| self.gap(gap).value);
             let chain = self.chain(open.collect::<Vec<u32>>().into_iter(), position as u32);
             for run in chain {
                 for &value in &self.problem.runs[run as usize].writes {

@@ -88,7 +88,14 @@ fn candidates(state: &State, worst: u32) -> Vec<Candidate> {
 ///
 /// An operand is recomputed as well if it would otherwise stay live across the worst slot or across a
 /// slot over the capacity.
-fn regenerate(state: &mut State, operation: u32, before: u32, worst: u32, capacity: i64, added: &mut Vec<u32>) -> bool {
+fn regenerate(
+    state: &mut State,
+    operation: u32,
+    before: u32,
+    worst: u32,
+    capacity: i64,
+    added: &mut Vec<u32>,
+) -> bool {
     let mut open = vec![(operation, before)];
     while let Some((operation, before)) = open.pop() {
         if added.len() >= MAX_CHAIN || !state.model.repeatable[operation as usize] {

@@ -11,13 +11,17 @@ pub(in crate::budget) fn reorder(model: &Model, given: &[u32], limit: Limit) -> 
     let mut problem = order::Problem::default();
     for &operation in given {
         let makers = model.reads.of(operation).iter().filter_map(|value| model.makers.of(*value).first());
-        let predecessors = makers.chain(model.predecessors.of(operation)).map(|other| place[*other as usize]).collect();
+        let predecessors =
+            makers.chain(model.predecessors.of(operation)).map(|other| place[*other as usize]).collect();
         let scratch = model.scratch[operation as usize] as u64;
         problem.operations.push(order::Operation { predecessors, scratch });
     }
     for value in 0..model.values() as u32 {
         let maker = model.makers.of(value).first();
-        let all = maker.into_iter().chain(model.readers.of(value)).filter(|operation| !model.is_optional(**operation));
+        let all = maker
+            .into_iter()
+            .chain(model.readers.of(value))
+            .filter(|operation| !model.is_optional(**operation));
         let users: Vec<u32> = all.map(|operation| place[*operation as usize]).collect();
         // A code that no operation of the order touches takes no bytes.
         let is_absent = users.is_empty() && !model.near[value as usize] && !model.kept[value as usize];

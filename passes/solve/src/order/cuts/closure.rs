@@ -28,7 +28,13 @@ enum Side {
 const MAX_WAYS: usize = 8;
 
 /// Raises a lower bound by minimum cuts at the highest steps of an order, until `looks` at arcs run out.
-pub(in crate::order) fn raise(model: &Model, order: &[u32], steps: &[u64], mut lower_bound: u64, looks: &mut u64) -> u64 {
+pub(in crate::order) fn raise(
+    model: &Model,
+    order: &[u32],
+    steps: &[u64],
+    mut lower_bound: u64,
+    looks: &mut u64,
+) -> u64 {
     let mut sequence: Vec<usize> = (0..order.len()).collect();
     sequence.sort_by_key(|place| (std::cmp::Reverse(steps[*place]), *place));
     for place in sequence {
@@ -125,9 +131,12 @@ pub(in crate::order) fn forced_at(
         // Skip pairs that another pair implies by predecessors.
         match side(other) {
             None | Some((true, true)) => {}
-            Some((true, false)) if model.successors.of(other).iter().any(|next| side(*next) == Some((true, false))) => {}
+            Some((true, false))
+                if model.successors.of(other).iter().any(|next| side(*next) == Some((true, false))) => {}
             Some((true, false)) => pairs.push((other, operation)),
-            Some((false, true)) if model.predecessors.of(other).iter().any(|before| side(*before) == Some((false, true))) => {}
+            Some((false, true))
+                if model.predecessors.of(other).iter().any(|before| side(*before) == Some((false, true))) => {
+            }
             Some((false, true)) => pairs.push((operation, other)),
             Some((false, false)) => possible = false,
         }
@@ -279,20 +288,30 @@ fn ways(model: &Model, operation: u32) -> Vec<Way> {
     let uses = model.uses.of(operation);
     let mut ways = vec![Vec::new()];
     for &taker in uses {
-        let taken = model.takes_over.of(taker).iter().filter(|other| uses.contains(other) && !model.kept[**other as usize]);
+        let taken = model
+            .takes_over
+            .of(taker)
+            .iter()
+            .filter(|other| uses.contains(other) && !model.kept[**other as usize]);
         let taken: Vec<u32> = taken.copied().collect();
         if taken.is_empty() || model.from_start[taker as usize] {
             continue;
         }
         if ways.len() * taken.len() > MAX_WAYS {
             let all = |flags: &[bool], buffer: u32| !flags[buffer as usize];
-            let constant_saving =
-                model.saved(operation, |buffer| all(&model.from_start, buffer), |buffer| all(&model.kept, buffer));
+            let constant_saving = model.saved(
+                operation,
+                |buffer| all(&model.from_start, buffer),
+                |buffer| all(&model.kept, buffer),
+            );
             return vec![Way { pairs: Vec::new(), constant_saving }];
         }
         let longer = |pairs: &Vec<(u32, u32)>| {
             let pairs = pairs.clone();
-            taken.iter().map(move |other| pairs.iter().copied().chain([(taker, *other)]).collect::<Vec<_>>()).collect::<Vec<_>>()
+            taken
+                .iter()
+                .map(move |other| pairs.iter().copied().chain([(taker, *other)]).collect::<Vec<_>>())
+                .collect::<Vec<_>>()
         };
         ways = ways.iter().flat_map(longer).collect();
     }
@@ -312,7 +331,13 @@ impl<'a> Cut<'a> {
     /// Returns the network for one way, and the bytes that count for every set that ran. Free operations
     /// have the first node numbers.
     fn of(model: &'a Model, operation: u32, sides: &'a [Side], free: usize, way: &Way) -> (Flow, u64) {
-        let mut cut = Self { model, operation, sides, network: Network::new(free), fixed: model.scratch[operation as usize] };
+        let mut cut = Self {
+            model,
+            operation,
+            sides,
+            network: Network::new(free),
+            fixed: model.scratch[operation as usize],
+        };
         cut.state(way);
         (cut.network.build(), cut.fixed - way.constant_saving)
     }
@@ -339,7 +364,9 @@ impl<'a> Cut<'a> {
     fn count(&mut self, buffer: u32) {
         let (model, size) = (self.model, self.model.sizes[buffer as usize]);
         let users = model.users.of(buffer);
-        if size == 0 || (users.is_empty() && !(model.from_start[buffer as usize] && model.kept[buffer as usize])) {
+        if size == 0
+            || (users.is_empty() && !(model.from_start[buffer as usize] && model.kept[buffer as usize]))
+        {
             return;
         }
         let is = |side: Side| users.iter().any(|user| self.sides[*user as usize] == side);
@@ -356,7 +383,11 @@ impl<'a> Cut<'a> {
             }
             return;
         }
-        let Some(first) = self.join(users, &model.predecessors, |network, join, user| network.follow(user, join)) else { return };
+        let Some(first) =
+            self.join(users, &model.predecessors, |network, join, user| network.follow(user, join))
+        else {
+            return;
+        };
         if open {
             self.network.sink_arc(first, size);
         } else if let Some(last) = self.join(users, &model.successors, Network::follow) {
@@ -367,7 +398,12 @@ impl<'a> Cut<'a> {
     /// Returns one node for all free users without a user among their `neighbors`: the only user, or a
     /// new node that `follow` ties to each. An operation that ran has predecessors that ran, so it is
     /// enough to examine the first users (some ran) and the last users (some did not).
-    fn join(&mut self, users: &[u32], neighbors: &Lists, follow: impl Fn(&mut Network, u32, u32)) -> Option<u32> {
+    fn join(
+        &mut self,
+        users: &[u32],
+        neighbors: &Lists,
+        follow: impl Fn(&mut Network, u32, u32),
+    ) -> Option<u32> {
         let (mut only, mut join) = (None, None);
         for &user in users {
             let Side::Free(index) = self.sides[user as usize] else { continue };

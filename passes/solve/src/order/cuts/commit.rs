@@ -69,7 +69,15 @@ impl Interval {
     /// bytes after all of `ran`.
     fn count(&self, network: &mut Network, state: &State<'_>, buffer: u32) -> u64 {
         let size = state.model.sizes[buffer as usize];
-        let users = || state.model.users.of(buffer).iter().map(|user| self.node[*user as usize]).filter(|node| *node != NONE);
+        let users = || {
+            state
+                .model
+                .users
+                .of(buffer)
+                .iter()
+                .map(|user| self.node[*user as usize])
+                .filter(|node| *node != NONE)
+        };
         let open = state.held[buffer as usize].left > 0 || state.model.kept[buffer as usize];
         match (!self.new[buffer as usize], open) {
             (true, true) => return 0,

@@ -63,7 +63,10 @@ pub(in crate::order) fn narrow(
                     witnesses.demand(before, after);
                 }
                 // The order closest to `order` remains valid unless it breaks a new pair.
-                if pairs.iter().any(|(before, after)| place_in_base[*before as usize] > place_in_base[*after as usize]) {
+                if pairs
+                    .iter()
+                    .any(|(before, after)| place_in_base[*before as usize] > place_in_base[*after as usize])
+                {
                     match sorted(&problem, &position) {
                         Some(sorted) => base = sorted,
                         None => return Narrowed::Impossible(refused),

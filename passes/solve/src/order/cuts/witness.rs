@@ -112,9 +112,11 @@ impl Witnesses {
     pub fn retain(&mut self, model: &Model, operation: u32, bound: u64) -> &Own {
         self.make_room(model);
         let own = &mut self.of[operation as usize];
-        let news = &self.demanded[std::mem::replace(&mut self.kept[operation as usize], self.demanded.len())..];
-        let holds =
-            |witness: &&Rc<Witness>| witness.bytes <= bound && news.iter().all(|demanded| witness.keeps(operation, *demanded));
+        let news =
+            &self.demanded[std::mem::replace(&mut self.kept[operation as usize], self.demanded.len())..];
+        let holds = |witness: &&Rc<Witness>| {
+            witness.bytes <= bound && news.iter().all(|demanded| witness.keeps(operation, *demanded))
+        };
         let left = own.list.iter().filter(holds).count();
         if left < own.list.len() {
             self.words -= (own.list.len() - left) * model.operations.div_ceil(WORD);

@@ -19,8 +19,10 @@ pub(in crate::order) struct Contracted {
 /// Contracts all pairs that may be contracted. The result's operations are numbered in a topological
 /// order if those of `problem` are. O(n · uses) at worst, in practice close to linear.
 pub(in crate::order) fn contract(problem: &Problem) -> Contracted {
-    let mut contracted =
-        Contracted { problem: problem.clone(), members: (0..problem.operations.len() as u32).map(|index| vec![index]).collect() };
+    let mut contracted = Contracted {
+        problem: problem.clone(),
+        members: (0..problem.operations.len() as u32).map(|index| vec![index]).collect(),
+    };
     while contracted.contract_once() {}
     contracted
 }
@@ -38,7 +40,8 @@ impl Contracted {
         let mut pairs = Vec::new();
         for first in 0..model.operations as u32 {
             let [second] = *model.successors.of(first) else { continue };
-            if model.predecessors.of(second).len() > 1 || touched[first as usize] || touched[second as usize] {
+            if model.predecessors.of(second).len() > 1 || touched[first as usize] || touched[second as usize]
+            {
                 continue;
             }
             if let Some((join, scratch)) = join(&model, first, second) {
@@ -70,7 +73,9 @@ impl Contracted {
         }
         self.drop_shared(|users| {
             let one = users.first().map(|user| stands[*user as usize]);
-            one.is_some_and(|one| paired[one as usize] && users.iter().all(|user| stands[*user as usize] == one))
+            one.is_some_and(|one| {
+                paired[one as usize] && users.iter().all(|user| stands[*user as usize] == one)
+            })
         });
         self.rename(&stands);
     }
@@ -86,7 +91,8 @@ impl Contracted {
         }
         self.problem.buffers.retain(stays);
         for buffer in &mut self.problem.buffers {
-            buffer.takes_over = buffer.takes_over.iter().filter_map(|other| number[*other as usize]).collect();
+            buffer.takes_over =
+                buffer.takes_over.iter().filter_map(|other| number[*other as usize]).collect();
         }
     }
 
@@ -145,7 +151,9 @@ enum Part {
 /// contracted.
 fn part(model: &Model, buffer: u32, first: u32, second: u32) -> Option<Part> {
     let users = model.users.of(buffer);
-    let others_in = |list: &[u32]| users.iter().all(|user| [first, second].contains(user) || list.binary_search(user).is_ok());
+    let others_in = |list: &[u32]| {
+        users.iter().all(|user| [first, second].contains(user) || list.binary_search(user).is_ok())
+    };
     let (kept, from_start) = (model.kept[buffer as usize], model.from_start[buffer as usize]);
     let uses = |operation: u32| users.binary_search(&operation).is_ok();
     let alone = !kept && !from_start && others_in(&[]);
@@ -174,7 +182,8 @@ fn join(model: &Model, first: u32, second: u32) -> Option<(Join, u64)> {
     let mut buffers: Vec<u32> = model.uses.of(first).iter().chain(model.uses.of(second)).copied().collect();
     buffers.sort_unstable();
     buffers.dedup();
-    let parts = buffers.into_iter().map(|buffer| part(model, buffer, first, second).map(|part| (buffer, part)));
+    let parts =
+        buffers.into_iter().map(|buffer| part(model, buffer, first, second).map(|part| (buffer, part)));
     let pair = Pair { model, first, second, parts: parts.collect::<Option<_>>()? };
     pair.is_plain().then(|| pair.early().or_else(|| pair.late())).flatten()
 }
@@ -197,7 +206,9 @@ impl Pair<'_> {
             let mut taken = self.model.takes_over.of(*buffer).iter().filter_map(|other| self.part(*other));
             match part {
                 Part::Between | Part::OwnFirst => taken.all(|other| other != Part::Shared),
-                Part::OwnSecond | Part::Result => taken.all(|other| other != Part::Shared && other != Part::Freed),
+                Part::OwnSecond | Part::Result => {
+                    taken.all(|other| other != Part::Shared && other != Part::Freed)
+                }
                 Part::Shared | Part::Freed => taken.next().is_none(),
             }
         })
@@ -205,7 +216,9 @@ impl Pair<'_> {
 
     /// Returns the bytes that the steps of the first and the second operation save.
     fn saved(&self) -> (u64, u64) {
-        let is = |buffer: u32, one: Part, other: Part| self.part(buffer).is_some_and(|part| part == one || part == other);
+        let is = |buffer: u32, one: Part, other: Part| {
+            self.part(buffer).is_some_and(|part| part == one || part == other)
+        };
         let first = self.model.saved(
             self.first,
             |taker| is(taker, Part::Between, Part::OwnFirst),
@@ -224,7 +237,8 @@ impl Pair<'_> {
     fn early(&self) -> Option<(Join, u64)> {
         let (between, result) = (self.bytes(Part::Between), self.bytes(Part::Result));
         let (saved_first, saved_second) = self.saved();
-        let first = self.bytes(Part::OwnFirst) + self.model.scratch[self.first as usize] + self.bytes(Part::Freed);
+        let first =
+            self.bytes(Part::OwnFirst) + self.model.scratch[self.first as usize] + self.bytes(Part::Freed);
         let second = self.bytes(Part::OwnSecond) + self.model.scratch[self.second as usize] + result;
         let scratch = (between + first).checked_sub(self.bytes(Part::Freed) + saved_first + result)?;
         (result <= between && second + saved_first <= first + saved_second).then_some((Join::Early, scratch))
@@ -236,9 +250,11 @@ impl Pair<'_> {
         let (between, freed) = (self.bytes(Part::Between), self.bytes(Part::Freed));
         let (saved_first, saved_second) = self.saved();
         let first = self.bytes(Part::OwnFirst) + self.model.scratch[self.first as usize] + freed;
-        let second = self.bytes(Part::OwnSecond) + self.model.scratch[self.second as usize] + self.bytes(Part::Result);
+        let second =
+            self.bytes(Part::OwnSecond) + self.model.scratch[self.second as usize] + self.bytes(Part::Result);
         let scratch = (between + second).checked_sub(freed + saved_second + self.bytes(Part::Result))?;
         let alone = self.parts.iter().all(|(_, part)| *part != Part::Shared);
-        (alone && freed <= between && first + saved_second <= second + saved_first).then_some((Join::Late, scratch))
+        (alone && freed <= between && first + saved_second <= second + saved_first)
+            .then_some((Join::Late, scratch))
     }
 }

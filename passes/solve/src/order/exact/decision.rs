@@ -13,7 +13,12 @@ use crate::tuning::OrderTuning;
 
 /// Runs `work`, which counts arcs, with at most `share` of the looks converted to arcs. Charges the arcs
 /// used as looks.
-pub(in crate::order) fn with_arcs<T>(arcs_per_look: u64, looks: &mut u64, share: u64, work: impl FnOnce(&mut u64) -> T) -> T {
+pub(in crate::order) fn with_arcs<T>(
+    arcs_per_look: u64,
+    looks: &mut u64,
+    share: u64,
+    work: impl FnOnce(&mut u64) -> T,
+) -> T {
     let arcs_per_look = arcs_per_look.max(1);
     let most = share.min(*looks).saturating_mul(arcs_per_look);
     let mut arcs = most;
@@ -61,7 +66,8 @@ impl Sides<'_> {
     /// Returns a score of the pair: the product, over its sides, of the newly ordered pairs of
     /// operations plus one. `known` is the number of ordered pairs before the split.
     pub fn worth(&self, known: u64) -> u64 {
-        let news = |side: &Decision<'_>| 1 + ties(&Model::new(&side.problem), &side.order).saturating_sub(known);
+        let news =
+            |side: &Decision<'_>| 1 + ties(&Model::new(&side.problem), &side.order).saturating_sub(known);
         self.decisions.iter().map(news).fold(1, u64::saturating_mul)
     }
 }
@@ -88,7 +94,8 @@ impl<'t> Decision<'t> {
             return Verdict::Impossible(next);
         }
         let model = Model::new(&self.problem);
-        *looks = looks.saturating_sub(self.tuning.heuristic_looks.max(1).saturating_mul(model.operations as u64));
+        *looks =
+            looks.saturating_sub(self.tuning.heuristic_looks.max(1).saturating_mul(model.operations as u64));
         let best = portfolio::improve(&model, &self.order);
         if best.peak <= target {
             return Verdict::Found(best.order);
@@ -130,7 +137,9 @@ impl<'t> Decision<'t> {
     /// Splits on a pair of operations that no predecessor orders, and decides each side. A side without
     /// an order of the target peak is left out.
     pub fn split(&self, model: &Model, target: u64, looks: &mut u64) -> Verdict {
-        let Some(Sides { decisions, mut next }) = self.best_sides(model, target, looks) else { return Verdict::Limit };
+        let Some(Sides { decisions, mut next }) = self.best_sides(model, target, looks) else {
+            return Verdict::Limit;
+        };
         for mut side in decisions {
             match side.decide(target, looks) {
                 Verdict::Impossible(peak) => next = next.min(peak),
@@ -214,9 +223,13 @@ impl<'t> Decision<'t> {
     /// Searches without the small buffers, with half of the remaining looks. Returns `Limit` if that
     /// decides nothing.
     fn search_coarse(&mut self, target: u64, looks: &mut u64) -> Verdict {
-        let Some(coarse) = coarse(&self.problem, self.tuning.negligible.of(target)) else { return Verdict::Limit };
+        let Some(coarse) = coarse(&self.problem, self.tuning.negligible.of(target)) else {
+            return Verdict::Limit;
+        };
         let half = *looks / 2;
-        match limited(looks, half, |looks| search_segments(&Model::new(&coarse), &self.order, target, self.tuning, looks)) {
+        match limited(looks, half, |looks| {
+            search_segments(&Model::new(&coarse), &self.order, target, self.tuning, looks)
+        }) {
             Verdict::Impossible(next) => Verdict::Impossible(next.min(self.refused)),
             Verdict::Limit => Verdict::Limit,
             Verdict::Found(order) => {
@@ -248,7 +261,13 @@ fn coarse(problem: &Problem, least: u64) -> Option<Problem> {
 }
 
 /// Decides each segment of an order whose peak is above the target.
-fn search_segments(model: &Model, base: &[u32], target: u64, tuning: &OrderTuning, looks: &mut u64) -> Verdict {
+fn search_segments(
+    model: &Model,
+    base: &[u32],
+    target: u64,
+    tuning: &OrderTuning,
+    looks: &mut u64,
+) -> Verdict {
     let position = positions(base);
     let steps = profile(model, base);
     let mut order = base.to_vec();
@@ -271,7 +290,12 @@ fn search_segments(model: &Model, base: &[u32], target: u64, tuning: &OrderTunin
 
 /// Searches a problem and its reverse in turns, with slices that grow by a factor of 8, because which
 /// direction is easier is unknown.
-pub(in crate::order) fn decide_both_ways(forward: &Model, target: u64, tuning: &OrderTuning, limit: &mut u64) -> Verdict {
+pub(in crate::order) fn decide_both_ways(
+    forward: &Model,
+    target: u64,
+    tuning: &OrderTuning,
+    limit: &mut u64,
+) -> Verdict {
     let backward = forward.reversed();
     let mut slice = tuning.first_slice.max(1);
     while *limit > 0 {

@@ -36,7 +36,13 @@ pub(super) struct Known {
 /// An order that meets the bound without a search is kept: searching could find another one of equal
 /// peak, and then the answer would depend on the limits of earlier questions, whose answers are
 /// remembered.
-pub(super) fn improve(model: &Model, best: &mut Best<'_>, below: u64, tuning: &OrderTuning, limit: u64) -> Known {
+pub(super) fn improve(
+    model: &Model,
+    best: &mut Best<'_>,
+    below: u64,
+    tuning: &OrderTuning,
+    limit: u64,
+) -> Known {
     let mut at_once = best.clone();
     let known = improve_within(model, &mut at_once, below, tuning, 0);
     if limit == 0 || at_once.peak <= known.lower_bound {
@@ -54,7 +60,8 @@ fn improve_within(model: &Model, best: &mut Best<'_>, below: u64, tuning: &Order
     let mut lower_bound = bound::lower_bound(model);
     let mut complete = true;
     if best.peak.min(below) > lower_bound {
-        let (order, bound, ended) = solve_segments(model, &best.order, lower_bound, below, tuning, &mut looks);
+        let (order, bound, ended) =
+            solve_segments(model, &best.order, lower_bound, below, tuning, &mut looks);
         lower_bound = lower_bound.max(bound);
         complete = ended;
         best.offer(order);
@@ -95,7 +102,8 @@ fn solve_segments(
             break;
         }
         let span = Span::new(model, order, &position, range.clone());
-        let answer = known.entry(span.key()).or_insert_with(|| solve_window(&span, below, tuning, looks)).clone();
+        let answer =
+            known.entry(span.key()).or_insert_with(|| solve_window(&span, below, tuning, looks)).clone();
         // A segment below the peak of an unproven segment contributes only its bound.
         if height > highest_open {
             for (place, local) in range.zip(&answer.order) {
@@ -113,7 +121,13 @@ fn solve_segments(
 }
 
 /// Reorders spans around the worst step, with growing width, as long as that lowers the peak.
-fn slide_windows(model: &Model, mut order: Vec<u32>, lower_bound: u64, tuning: &OrderTuning, looks: &mut u64) -> Vec<u32> {
+fn slide_windows(
+    model: &Model,
+    mut order: Vec<u32>,
+    lower_bound: u64,
+    tuning: &OrderTuning,
+    looks: &mut u64,
+) -> Vec<u32> {
     let mut current = peak(model, &order);
     'improved: while current > lower_bound {
         let position = positions(&order);

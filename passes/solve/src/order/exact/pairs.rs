@@ -14,7 +14,12 @@ const WORD: usize = u64::BITS as usize;
 /// The best pair comes first: the pair whose weaker side orders the most other pairs, because every
 /// ancestor of the first operation then runs before every descendant of the second. Counts down `looks`.
 /// O(n² · candidates / 64 · ancestors).
-pub(in crate::order) fn pairs(model: &Model, order: &[u32], tuning: &OrderTuning, looks: &mut u64) -> Vec<(u32, u32)> {
+pub(in crate::order) fn pairs(
+    model: &Model,
+    order: &[u32],
+    tuning: &OrderTuning,
+    looks: &mut u64,
+) -> Vec<(u32, u32)> {
     let steps = profile(model, order);
     let mut places: Vec<usize> = (0..order.len()).collect();
     places.sort_by_key(|place| (Reverse(steps[*place]), *place));
@@ -75,7 +80,11 @@ impl Relation {
                 let ancestor = word * WORD + bits.trailing_zeros() as usize;
                 bits &= bits - 1;
                 let known = self.row(&self.behind, ancestor as u32);
-                count += behind.iter().zip(known).map(|(new, known)| u64::from((new & !known).count_ones())).sum::<u64>();
+                count += behind
+                    .iter()
+                    .zip(known)
+                    .map(|(new, known)| u64::from((new & !known).count_ones()))
+                    .sum::<u64>();
                 *looks = looks.saturating_sub(1 + behind.len() as u64 / 4);
             }
         }

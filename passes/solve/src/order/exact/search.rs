@@ -66,7 +66,9 @@ struct Search<'a> {
 /// Searches for an order with a peak of at most `bound`, with at most `limit` looks at operations.
 /// Counts `limit` down.
 pub(in crate::order) fn decide(model: &Model, bound: u64, limit: &mut u64) -> Verdict {
-    let ready = (0..model.operations as u32).filter(|operation| model.predecessors.of(*operation).is_empty()).collect();
+    let ready = (0..model.operations as u32)
+        .filter(|operation| model.predecessors.of(*operation).is_empty())
+        .collect();
     let bound = i64::try_from(bound).unwrap_or(i64::MAX);
     let state = State::new(model);
     let mut search = Search {
@@ -107,7 +109,9 @@ pub(in crate::order) fn decide(model: &Model, bound: u64, limit: &mut u64) -> Ve
         branches.push(Branch { untried, past: search.past.len(), live: search.state.live });
         // Return to the last branch that has an untried operation.
         let next = loop {
-            let Some(branch) = branches.last_mut() else { return Verdict::Impossible(search.lowest_refused.get() as u64) };
+            let Some(branch) = branches.last_mut() else {
+                return Verdict::Impossible(search.lowest_refused.get() as u64);
+            };
             let past = branch.past;
             let next = branch.untried.pop();
             search.take_back(past);
@@ -132,10 +136,12 @@ impl Search<'_> {
         let place = self.ready.iter().position(|other| *other == operation).unwrap_or(0);
         self.ready.swap_remove(place);
         let allocated_from = self.allocations.len() as u32;
-        let new = model.uses.of(operation).iter().filter(|buffer| !self.state.held[**buffer as usize].allocated);
+        let new =
+            model.uses.of(operation).iter().filter(|buffer| !self.state.held[**buffer as usize].allocated);
         self.allocations.extend(new);
         let effect = self.state.run(operation);
-        let newly = model.successors.of(operation).iter().filter(|next| self.state.waits[**next as usize] == 0);
+        let newly =
+            model.successors.of(operation).iter().filter(|next| self.state.waits[**next as usize] == 0);
         self.ready.extend(newly);
         self.key ^= mix(operation, 0);
         self.past.push(Done { operation, net: effect.net, ready_place: place as u32, allocated_from });
@@ -149,7 +155,11 @@ impl Search<'_> {
             let successors = model.successors.of(done.operation);
             let newly = successors.iter().filter(|next| self.state.waits[**next as usize] == 0).count();
             self.ready.truncate(self.ready.len() - newly);
-            self.state.take_back(done.operation, done.net, self.allocations.drain(done.allocated_from as usize..));
+            self.state.take_back(
+                done.operation,
+                done.net,
+                self.allocations.drain(done.allocated_from as usize..),
+            );
             self.key ^= mix(done.operation, 0);
             // The inverse of `swap_remove`.
             let place = done.ready_place as usize;
@@ -187,7 +197,8 @@ impl Search<'_> {
             let allocated = &self.allocations[ran[0].allocated_from as usize..];
             let mut arcs = self.most_looks.saturating_sub(self.looks.get()).saturating_mul(8);
             let before = arcs;
-            let lowest = interval.is_lowest(&self.state, ran.iter().map(|done| done.operation), allocated, &mut arcs);
+            let lowest =
+                interval.is_lowest(&self.state, ran.iter().map(|done| done.operation), allocated, &mut arcs);
             self.look((before - arcs) / 8 + 1);
             if lowest {
                 branches[index..].iter_mut().for_each(|branch| branch.untried.clear());
@@ -288,13 +299,18 @@ fn may_be_free(model: &Model) -> Vec<bool> {
     let mut free = vec![true; model.operations];
     let buffers = 0..model.sizes.len() as u32;
     let takers = buffers.clone().filter(|buffer| !model.takes_over.of(*buffer).is_empty());
-    let mut critical: Vec<u32> =
-        if model.backward { takers.flat_map(|taker| model.takes_over.of(taker)).copied().collect() } else { takers.collect() };
+    let mut critical: Vec<u32> = if model.backward {
+        takers.flat_map(|taker| model.takes_over.of(taker)).copied().collect()
+    } else {
+        takers.collect()
+    };
     critical.sort_unstable();
     critical.dedup();
     for buffer in critical.into_iter().filter(|buffer| !model.from_start[*buffer as usize]) {
         let users = model.users.of(buffer);
-        let follows = |user: &&u32| model.predecessors.of(**user).iter().any(|before| users.binary_search(before).is_ok());
+        let follows = |user: &&u32| {
+            model.predecessors.of(**user).iter().any(|before| users.binary_search(before).is_ok())
+        };
         if users.len() - users.iter().filter(follows).count() > 1 {
             users.iter().for_each(|user| free[*user as usize] = false);
         }

@@ -24,19 +24,32 @@ pub(in crate::order) struct Answer {
 
 /// Lowers a segment's peak by search until the peak is proven, no order has fewer than `below` bytes, or
 /// the looks are spent.
-pub(in crate::order) fn solve_window(span: &Span, below: u64, tuning: &OrderTuning, looks: &mut u64) -> Answer {
+pub(in crate::order) fn solve_window(
+    span: &Span,
+    below: u64,
+    tuning: &OrderTuning,
+    looks: &mut u64,
+) -> Answer {
     let contracted = contract(&span.problem);
     let given: Vec<u32> = (0..contracted.problem.operations.len() as u32).collect();
     let narrower = twins::ordered(&contracted.problem, &given);
-    let (problem, given) =
-        narrower.as_ref().map_or((&contracted.problem, given.as_slice()), |(problem, order)| (problem, order.as_slice()));
+    let (problem, given) = narrower
+        .as_ref()
+        .map_or((&contracted.problem, given.as_slice()), |(problem, order)| (problem, order.as_slice()));
     let answer = solve_problem(problem, given, below, tuning, looks);
     Answer { order: contracted.expand(&answer.order), ..answer }
 }
 
-fn solve_problem(problem: &Problem, given: &[u32], below: u64, tuning: &OrderTuning, looks: &mut u64) -> Answer {
+fn solve_problem(
+    problem: &Problem,
+    given: &[u32],
+    below: u64,
+    tuning: &OrderTuning,
+    looks: &mut u64,
+) -> Answer {
     let model = Model::new(problem);
-    let mut answer = Answer { peak: peak(&model, given), order: given.to_vec(), lower_bound: bound::lower_bound(&model) };
+    let mut answer =
+        Answer { peak: peak(&model, given), order: given.to_vec(), lower_bound: bound::lower_bound(&model) };
     let asked = Asked::new(problem, below);
     let mut tried = Vec::new();
     // Heuristics, then a lower bound by minimum cuts.
@@ -55,7 +68,8 @@ fn solve_problem(problem: &Problem, given: &[u32], below: u64, tuning: &OrderTun
     let mut first = Decision::new(problem, &answer.order, tuning);
     first.learn(&model, &tried, answer.peak);
     let mut decisions = vec![first];
-    let mut share = tuning.first_share.of(*looks).max(tuning.first_looks.saturating_mul(model.operations as u64));
+    let mut share =
+        tuning.first_share.of(*looks).max(tuning.first_looks.saturating_mul(model.operations as u64));
     while asked.ceiling(&answer) > answer.lower_bound && *looks > 0 {
         round(&model, &mut answer, &mut decisions, asked, tuning, share.max(1), looks);
         share = share.saturating_mul(tuning.share_growth.max(2)).max(1);
@@ -82,7 +96,10 @@ fn round(
         && let Some(target) = targets.next(answer.lower_bound, asked.ceiling(answer))
     {
         // A pair forced at one peak is forced at all lower peaks.
-        let known = decisions.iter().filter(|decision| decision.bound >= target).min_by_key(|decision| decision.bound);
+        let known = decisions
+            .iter()
+            .filter(|decision| decision.bound >= target)
+            .min_by_key(|decision| decision.bound);
         let Some(mut decision) = known.cloned() else { return };
         // If this is the only peak left, it gets all remaining looks.
         let last = asked.ceiling(answer) - answer.lower_bound.next_multiple_of(granule) <= granule;
@@ -145,9 +162,13 @@ impl Targets {
     /// Returns the next peak to decide, at least the bound and below the best peak. All are multiples of
     /// the granule.
     fn next(&mut self, bound: u64, peak: u64) -> Option<u64> {
-        let middle = |low: u64, high: u64| (low < high).then(|| (low + (high - low) / 2) / self.granule * self.granule);
+        let middle = |low: u64, high: u64| {
+            (low < high).then(|| (low + (high - low) / 2) / self.granule * self.granule)
+        };
         let bound = bound.next_multiple_of(self.granule);
-        let Some((low, high)) = self.hard.filter(|(_, high)| *high < peak) else { return middle(bound, peak) };
+        let Some((low, high)) = self.hard.filter(|(_, high)| *high < peak) else {
+            return middle(bound, peak);
+        };
         self.upward = !self.upward;
         let (above, below) = (middle(high.max(bound) + self.granule, peak), middle(bound, low));
         if self.upward { above.or(below) } else { below.or(above) }

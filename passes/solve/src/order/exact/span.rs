@@ -25,11 +25,18 @@ impl Span {
         let local = |operation: u32| position[operation as usize] - range.start as u32;
         let mut problem = Problem::default();
         for &operation in &operations {
-            let predecessors =
-                model.predecessors.of(operation).iter().copied().filter(|before| inside(*before)).map(local).collect();
+            let predecessors = model
+                .predecessors
+                .of(operation)
+                .iter()
+                .copied()
+                .filter(|before| inside(*before))
+                .map(local)
+                .collect();
             problem.operations.push(Operation { predecessors, scratch: model.scratch[operation as usize] });
         }
-        let used: Vec<u32> = operations.iter().flat_map(|operation| model.uses.of(*operation)).copied().collect();
+        let used: Vec<u32> =
+            operations.iter().flat_map(|operation| model.uses.of(*operation)).copied().collect();
         let mut index: BTreeMap<u32, u32> = BTreeMap::new();
         for buffer in used {
             let next = index.len() as u32;
@@ -52,7 +59,12 @@ impl Span {
             problem.buffers[place as usize].takes_over = taken.collect();
         }
         let constant = constant_bytes(model, position, &range, |buffer| index.contains_key(&buffer));
-        problem.buffers.push(Buffer { size: constant, live_from_start: true, kept: true, ..Buffer::default() });
+        problem.buffers.push(Buffer {
+            size: constant,
+            live_from_start: true,
+            kept: true,
+            ..Buffer::default()
+        });
         Self { problem, operations }
     }
 
@@ -79,7 +91,12 @@ impl Span {
 }
 
 /// Returns the bytes of buffers that live across the whole span and are not used in it.
-fn constant_bytes(model: &Model, position: &[u32], range: &Range<usize>, is_used: impl Fn(u32) -> bool) -> u64 {
+fn constant_bytes(
+    model: &Model,
+    position: &[u32],
+    range: &Range<usize>,
+    is_used: impl Fn(u32) -> bool,
+) -> u64 {
     let lives_across = |buffer: &u32| {
         let places = || model.users.of(*buffer).iter().map(|user| position[*user as usize] as usize);
         let starts = model.from_start[*buffer as usize] || places().any(|place| place < range.start);
@@ -110,7 +127,8 @@ pub(in crate::order) fn segments(model: &Model, order: &[u32], position: &[u32])
     let mut reach = usize::MAX;
     for (here, operation) in order.iter().enumerate().rev() {
         cut[here] &= reach > here;
-        reach = reach.min(model.predecessors.of(*operation).iter().map(|before| place(before) + 1).max().unwrap_or(0));
+        reach = reach
+            .min(model.predecessors.of(*operation).iter().map(|before| place(before) + 1).max().unwrap_or(0));
     }
     let mut result = Vec::new();
     let mut start = 0;

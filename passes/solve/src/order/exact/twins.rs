@@ -140,7 +140,9 @@ impl<'m> Finder<'m> {
     /// Whether predecessors force `first` to run before `second`.
     fn is_before(&self, first: u32, second: u32) -> bool {
         let words = self.model.operations.div_ceil(WORD);
-        first != second && self.behind[first as usize * words + second as usize / WORD] >> (second as usize % WORD) & 1 == 1
+        first != second
+            && self.behind[first as usize * words + second as usize / WORD] >> (second as usize % WORD) & 1
+                == 1
     }
 
     /// Whether a chain of pairs leads from `first` to `second`.
@@ -226,7 +228,8 @@ impl<'f, 'm> Growth<'f, 'm> {
             self.fixed.extend([first, second]);
             return Some(());
         }
-        let is_taken = |operation: &u32| self.group.contains_key(operation) || self.seconds.contains(operation);
+        let is_taken =
+            |operation: &u32| self.group.contains_key(operation) || self.seconds.contains(operation);
         let are_alike = self.finder.likeness[first as usize] == self.finder.likeness[second as usize];
         if !are_alike
             || is_taken(&first)
@@ -260,10 +263,12 @@ impl<'f, 'm> Growth<'f, 'm> {
     fn buffer(&mut self, own: u32, other: u32) -> Option<()> {
         let model = self.finder.model;
         let alike = |list: &[bool]| list[own as usize] == list[other as usize];
-        let are_alike =
-            model.sizes[own as usize] == model.sizes[other as usize] && alike(&model.from_start) && alike(&model.kept);
-        let is_taken =
-            |buffer: &u32| self.buffers.contains_key(buffer) || self.images.contains(buffer) || self.shared.contains(buffer);
+        let are_alike = model.sizes[own as usize] == model.sizes[other as usize]
+            && alike(&model.from_start)
+            && alike(&model.kept);
+        let is_taken = |buffer: &u32| {
+            self.buffers.contains_key(buffer) || self.images.contains(buffer) || self.shared.contains(buffer)
+        };
         if !are_alike || is_taken(&own) || is_taken(&other) {
             return None;
         }
@@ -285,10 +290,15 @@ impl<'f, 'm> Growth<'f, 'm> {
     /// a twin, each operation has at most one buffer that takes over others, and twins take over alike.
     fn is_sound(&self) -> bool {
         let model = self.finder.model;
-        let is_of_pair = |operation: &u32| self.group.contains_key(operation) || self.seconds.contains(operation);
+        let is_of_pair =
+            |operation: &u32| self.group.contains_key(operation) || self.seconds.contains(operation);
         let is_one_sided = |buffer: &u32| self.buffers.contains_key(buffer) || self.images.contains(buffer);
         let mut touched: BTreeSet<u32> = self.group.keys().chain(self.group.values()).copied().collect();
-        touched.extend(self.buffers.iter().flat_map(|(own, other)| model.users.of(*own).iter().chain(model.users.of(*other))));
+        touched.extend(
+            self.buffers
+                .iter()
+                .flat_map(|(own, other)| model.users.of(*own).iter().chain(model.users.of(*other))),
+        );
         !self.fixed.iter().any(is_of_pair)
             && !self.shared.iter().any(is_one_sided)
             && touched.iter().all(|operation| takers(model, *operation).len() <= 1)
@@ -309,7 +319,12 @@ impl<'f, 'm> Growth<'f, 'm> {
 
 /// Pairs the entries that only one of two sorted lists has, sorted by `key`, without the known pairs.
 /// Returns `None` if their numbers differ.
-fn unpaired<K: Ord>(own: &[u32], other: &[u32], known: &BTreeMap<u32, u32>, key: impl Fn(&u32) -> K) -> Option<Vec<(u32, u32)>> {
+fn unpaired<K: Ord>(
+    own: &[u32],
+    other: &[u32],
+    known: &BTreeMap<u32, u32>,
+    key: impl Fn(&u32) -> K,
+) -> Option<Vec<(u32, u32)>> {
     let left = |list: &[u32], without: &[u32]| -> Vec<u32> {
         list.iter().copied().filter(|entry| without.binary_search(entry).is_err()).collect()
     };
@@ -328,7 +343,8 @@ fn unpaired<K: Ord>(own: &[u32], other: &[u32], known: &BTreeMap<u32, u32>, key:
 fn takers(model: &Model, operation: u32) -> Vec<(u32, Vec<u32>)> {
     let uses = model.uses.of(operation);
     let taken = |taker: &u32| {
-        let mut taken: Vec<u32> = model.takes_over.of(*taker).iter().copied().filter(|other| uses.contains(other)).collect();
+        let mut taken: Vec<u32> =
+            model.takes_over.of(*taker).iter().copied().filter(|other| uses.contains(other)).collect();
         taken.sort_unstable();
         taken
     };

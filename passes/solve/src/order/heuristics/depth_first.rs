@@ -52,13 +52,17 @@ impl Estimates {
         let mut peak = vec![0_u64; model.operations];
         for &operation in base {
             let mut operands = model.predecessors.of(operation).to_vec();
-            operands.sort_by_key(|before| std::cmp::Reverse(peak[*before as usize].saturating_sub(rest[*before as usize])));
+            operands.sort_by_key(|before| {
+                std::cmp::Reverse(peak[*before as usize].saturating_sub(rest[*before as usize]))
+            });
             let (mut held, mut highest) = (0_u64, 0_u64);
             for before in operands {
                 highest = highest.max(held.saturating_add(peak[before as usize]));
                 held = held.saturating_add(rest[before as usize]);
             }
-            let own = held.saturating_add(rest[operation as usize]).saturating_add(model.scratch[operation as usize]);
+            let own = held
+                .saturating_add(rest[operation as usize])
+                .saturating_add(model.scratch[operation as usize]);
             peak[operation as usize] = highest.max(own);
         }
         Self { peak, rest }
@@ -67,7 +71,12 @@ impl Estimates {
 
 /// Returns a depth-first order from the operations without successors. `base` is a topological order.
 /// O(edges log edges).
-pub(in crate::order) fn depth_first(model: &Model, base: &[u32], estimates: &Estimates, visit: Visit) -> Vec<u32> {
+pub(in crate::order) fn depth_first(
+    model: &Model,
+    base: &[u32],
+    estimates: &Estimates,
+    visit: Visit,
+) -> Vec<u32> {
     let mut position = vec![0_u32; model.operations];
     for (place, operation) in base.iter().enumerate() {
         position[*operation as usize] = place as u32;
@@ -98,7 +107,8 @@ pub(in crate::order) fn depth_first(model: &Model, base: &[u32], estimates: &Est
     let mut seen = vec![false; model.operations];
     // Visit from each result; an entry comes back from the stack after its operands.
     let mut stack: Vec<(u32, bool)> = Vec::new();
-    let mut sinks: Vec<u32> = base.iter().copied().filter(|operation| model.successors.of(*operation).is_empty()).collect();
+    let mut sinks: Vec<u32> =
+        base.iter().copied().filter(|operation| model.successors.of(*operation).is_empty()).collect();
     if visit == Visit::Last {
         sinks.reverse();
     }
@@ -109,8 +119,12 @@ pub(in crate::order) fn depth_first(model: &Model, base: &[u32], estimates: &Est
                 order.push(operation);
             } else if !std::mem::replace(&mut seen[operation as usize], true) {
                 stack.push((operation, true));
-                stack
-                    .extend(sorted(operation).into_iter().filter(|before| !seen[*before as usize]).map(|before| (before, false)));
+                stack.extend(
+                    sorted(operation)
+                        .into_iter()
+                        .filter(|before| !seen[*before as usize])
+                        .map(|before| (before, false)),
+                );
             }
         }
     }

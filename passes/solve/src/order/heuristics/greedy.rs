@@ -49,7 +49,14 @@ impl<'a> Ready<'a> {
     /// Starts with the operations that have no predecessors.
     fn new(model: &'a Model, position: &'a [u32], tie: Tie) -> Self {
         let state = State::new(model);
-        let mut ready = Self { state, sorted: BTreeSet::new(), current: vec![None; model.operations], tie, position, clock: 0 };
+        let mut ready = Self {
+            state,
+            sorted: BTreeSet::new(),
+            current: vec![None; model.operations],
+            tie,
+            position,
+            clock: 0,
+        };
         for operation in 0..model.operations as u32 {
             if ready.state.waits[operation as usize] == 0 {
                 ready.push(operation);
@@ -82,7 +89,8 @@ impl<'a> Ready<'a> {
             Aim::FitThenResidual => {
                 let room = highest - self.state.live;
                 let fitting = self.looks().find(|(effect, ..)| effect.hill <= room);
-                fitting.or_else(|| self.looks().min_by_key(|(effect, tie, _)| (effect.hill, effect.net, *tie)))
+                fitting
+                    .or_else(|| self.looks().min_by_key(|(effect, tie, _)| (effect.hill, effect.net, *tie)))
             }
         };
         chosen.map(|(.., operation)| *operation)

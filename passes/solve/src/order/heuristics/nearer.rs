@@ -26,8 +26,16 @@ pub(in crate::order) fn nearer(model: &Model, order: &[u32], given: &[u32], boun
 }
 
 /// Sorts each stretch that keeps the bound when sorted, one after the other.
-fn sort_stretches(model: &Model, order: &mut [u32], position: &[u32], start: usize, length: usize, bound: u64) {
-    let mut walk = Walk { state: State::new(model), bound: i64::try_from(bound).unwrap_or(i64::MAX), past: Vec::new() };
+fn sort_stretches(
+    model: &Model,
+    order: &mut [u32],
+    position: &[u32],
+    start: usize,
+    length: usize,
+    bound: u64,
+) {
+    let mut walk =
+        Walk { state: State::new(model), bound: i64::try_from(bound).unwrap_or(i64::MAX), past: Vec::new() };
     for operation in &order[..start] {
         walk.state.run(*operation);
     }
@@ -63,7 +71,12 @@ impl Walk<'_> {
                 self.take_back();
                 return false;
             }
-            let new = model.uses.of(operation).iter().copied().filter(|buffer| !self.state.held[*buffer as usize].allocated);
+            let new = model
+                .uses
+                .of(operation)
+                .iter()
+                .copied()
+                .filter(|buffer| !self.state.held[*buffer as usize].allocated);
             self.past.push((operation, effect.net, new.collect()));
             self.state.apply(operation, effect);
         }

@@ -25,7 +25,14 @@ impl<'a> Best<'a> {
         for (place, operation) in given.iter().enumerate() {
             given_position[*operation as usize] = place as u32;
         }
-        Self { model, given_position, order: given.to_vec(), peak: peak(model, given), distance: 0, tried: vec![given.to_vec()] }
+        Self {
+            model,
+            given_position,
+            order: given.to_vec(),
+            peak: peak(model, given),
+            distance: 0,
+            tried: vec![given.to_vec()],
+        }
     }
 
     /// Like [`Best::keep`], for an order whose peak is unknown.
@@ -40,8 +47,9 @@ impl<'a> Best<'a> {
         if value > self.peak {
             return;
         }
-        let moved =
-            |(place, operation): (usize, &u32)| (place as u64).abs_diff(u64::from(self.given_position[*operation as usize]));
+        let moved = |(place, operation): (usize, &u32)| {
+            (place as u64).abs_diff(u64::from(self.given_position[*operation as usize]))
+        };
         let distance = order.iter().enumerate().map(moved).sum();
         if (value, distance) < (self.peak, self.distance) {
             (self.order, self.peak, self.distance) = (order, value, distance);
@@ -67,7 +75,8 @@ pub(in crate::order) fn improve_to<'a>(model: &'a Model, given: &[u32], enough: 
         position
     };
     let (given_place, backward_place) = (place(given), place(&backward));
-    let (estimates, backward_estimates) = (Estimates::new(model, given), Estimates::new(&reversed, &backward));
+    let (estimates, backward_estimates) =
+        (Estimates::new(model, given), Estimates::new(&reversed, &backward));
     // A candidate is built only if no earlier order was low enough. A reversed order has the peak of its
     // original.
     type Candidate<'c> = Box<dyn Fn() -> (Vec<u32>, u64) + 'c>;
@@ -80,13 +89,16 @@ pub(in crate::order) fn improve_to<'a>(model: &'a Model, given: &[u32], enough: 
         }
     }
     for visit in VISITS {
-        let (backward, reversed, estimates, backward_estimates) = (&backward, &reversed, &estimates, &backward_estimates);
+        let (backward, reversed, estimates, backward_estimates) =
+            (&backward, &reversed, &estimates, &backward_estimates);
         let measured = move |model: &Model, order: Vec<u32>| {
             let value = peak(model, &order);
             (order, value)
         };
         candidates.push(Box::new(move || measured(model, depth_first(model, given, estimates, visit))));
-        candidates.push(Box::new(move || turned(measured(reversed, depth_first(reversed, backward, backward_estimates, visit)))));
+        candidates.push(Box::new(move || {
+            turned(measured(reversed, depth_first(reversed, backward, backward_estimates, visit)))
+        }));
     }
     // Build the candidates and remember them by peak.
     let mut runners_up: Vec<(u64, Vec<u32>)> = Vec::new();

@@ -104,9 +104,12 @@ impl Instance {
             overlaps.push(others);
         }
         // Convert sizes, alignments and fixed offsets to granules.
-        let extent: Option<Vec<u32>> = source.iter().map(|index| scaled(item(*index).size.div_ceil(granule))).collect();
-        let alignment: Option<Vec<u32>> =
-            source.iter().map(|index| scaled(item(*index).alignment / gcd(granule, item(*index).alignment))).collect();
+        let extent: Option<Vec<u32>> =
+            source.iter().map(|index| scaled(item(*index).size.div_ceil(granule))).collect();
+        let alignment: Option<Vec<u32>> = source
+            .iter()
+            .map(|index| scaled(item(*index).alignment / gcd(granule, item(*index).alignment)))
+            .collect();
         let fixed: Option<Vec<Option<u32>>> = source
             .iter()
             .map(|index| item(*index).fixed.map_or(Some(None), |offset| scaled(offset / granule).map(Some)))
@@ -148,7 +151,8 @@ impl Instance {
     /// at all.
     pub fn limits(&self, capacity: u64) -> (Vec<u32>, Vec<u32>) {
         let granules = |bytes: u64| (bytes / self.granule).min(1 << 30) as u32;
-        let highest = self.bytes.iter().map(|bytes| capacity.checked_sub(*bytes).map_or(u32::MAX, granules)).collect();
+        let highest =
+            self.bytes.iter().map(|bytes| capacity.checked_sub(*bytes).map_or(u32::MAX, granules)).collect();
         (highest, self.padding.iter().map(|padding| granules(capacity + padding)).collect())
     }
 
@@ -156,13 +160,15 @@ impl Instance {
     /// count equally.
     pub fn is_tight(&self, capacity: u64) -> bool {
         let sections = self.padding.len() as u128;
-        let used: u128 =
-            (0..self.items()).map(|item| u128::from(self.bytes[item]) * self.item_sections.of(item as u32).len() as u128).sum();
+        let used: u128 = (0..self.items())
+            .map(|item| u128::from(self.bytes[item]) * self.item_sections.of(item as u32).len() as u128)
+            .sum();
         used * 100 > u128::from(capacity) * sections * 99
     }
 
     fn find_twin(&self, place: usize) -> Option<u32> {
-        let look = |index: usize| (self.item_sections.of(index as u32), self.bytes[index], self.alignment[index]);
+        let look =
+            |index: usize| (self.item_sections.of(index as u32), self.bytes[index], self.alignment[index]);
         let free = |index: usize| self.fixed[index].is_none();
         (0..place)
             .rev()
@@ -177,7 +183,8 @@ impl Instance {
 fn common_granule(normal: &Normal) -> u64 {
     let offsets = granule(normal);
     let sizes = normal.items.iter().fold(0, |divisor, item| gcd(divisor, item.size));
-    let alignments_divide = normal.items.iter().all(|item| item.fixed.is_none() && sizes % item.alignment == 0);
+    let alignments_divide =
+        normal.items.iter().all(|item| item.fixed.is_none() && sizes % item.alignment == 0);
     if alignments_divide && sizes > offsets { sizes } else { offsets }
 }
 

@@ -34,11 +34,24 @@ const ITEMS_PER_NODE: u64 = 256;
 
 /// Searches for a placement lower than `known.best`, or for any placement that keeps the problem's
 /// capacity.
-pub(super) fn improve(problem: &Problem, normal: &Normal, mut known: Known, tuning: &PlaceTuning, limit: u64) -> Known {
+pub(super) fn improve(
+    problem: &Problem,
+    normal: &Normal,
+    mut known: Known,
+    tuning: &PlaceTuning,
+    limit: u64,
+) -> Known {
     let Some(instance) = Instance::new(normal) else { return known };
     let nodes = limit / (1 + instance.items() as u64 / ITEMS_PER_NODE);
-    let mut ladder =
-        Ladder { problem, normal, instance: &instance, tuning, orders: Orders::new(), no_goods: NoGoods::default(), left: nodes };
+    let mut ladder = Ladder {
+        problem,
+        normal,
+        instance: &instance,
+        tuning,
+        orders: Orders::new(),
+        no_goods: NoGoods::default(),
+        left: nodes,
+    };
     known.stop = StopReason::NodeLimit;
     match problem.capacity {
         Some(capacity) => ladder.keep_capacity(capacity, &mut known),
@@ -66,7 +79,8 @@ impl Ladder<'_> {
         if verdict == Verdict::Limit {
             return;
         }
-        known.stop = if verdict == Verdict::Found { StopReason::TargetReached } else { StopReason::Exhausted };
+        known.stop =
+            if verdict == Verdict::Found { StopReason::TargetReached } else { StopReason::Exhausted };
         known.best = solution;
         if verdict == Verdict::Impossible {
             known.lower_bound = known.lower_bound.max(self.above(capacity));
@@ -76,7 +90,8 @@ impl Ladder<'_> {
     /// Gives a third of the nodes to the bound itself (three quarters if the bound leaves nearly no
     /// room), and the rest to heights between the bound and the best placement.
     fn descend(&mut self, known: &mut Known) {
-        let mut share = if self.instance.is_tight(known.lower_bound) { self.left / 4 * 3 } else { self.left / 3 };
+        let mut share =
+            if self.instance.is_tight(known.lower_bound) { self.left / 4 * 3 } else { self.left / 3 };
         let mut floor = known.lower_bound;
         let mut height = floor;
         loop {
@@ -112,7 +127,8 @@ impl Ladder<'_> {
     fn try_height(&mut self, height: u64, share: u64) -> (Verdict, Option<Solution>) {
         let mut nodes = share;
         self.no_goods.clear();
-        let (verdict, offsets) = decide(self.instance, height, self.tuning, &mut self.orders, &mut self.no_goods, &mut nodes);
+        let (verdict, offsets) =
+            decide(self.instance, height, self.tuning, &mut self.orders, &mut self.no_goods, &mut nodes);
         self.left = self.left.saturating_sub(share - nodes);
         if verdict != Verdict::Found {
             return (verdict, None);

@@ -7,7 +7,8 @@ use super::instance::Instance;
 
 /// Sort keys of each order, largest value first. 0: largest load of the item's sections; 1: duration; 2:
 /// area.
-pub(in crate::place) const KEYS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 2, 0], [1, 0, 2], [2, 0, 1], [2, 1, 0]];
+pub(in crate::place) const KEYS: [[usize; 3]; 6] =
+    [[0, 1, 2], [0, 2, 1], [1, 2, 0], [1, 0, 2], [2, 0, 1], [2, 1, 0]];
 
 /// An order of items, with the keys that sort it again after loads change.
 #[derive(Clone, Debug)]
@@ -31,7 +32,8 @@ impl Order {
     /// Returns the sort key of an item; the smallest key is placed first.
     pub fn key(&self, instance: &Instance, item: u32, load: u64) -> [Reverse<u128>; 3] {
         let index = item as usize;
-        let (load, life, bytes) = (u128::from(load), u128::from(instance.duration[index]), u128::from(instance.bytes[index]));
+        let (load, life, bytes) =
+            (u128::from(load), u128::from(instance.duration[index]), u128::from(instance.bytes[index]));
         let noise = self.noise.get(index).map_or(256, |noise| u128::from(*noise));
         self.keys.map(|key| Reverse([load, life, life * bytes][key] * noise))
     }

@@ -69,7 +69,8 @@ pub(in crate::place) fn decide(
     let mut has_valleys = true;
     let tight = instance.is_tight(capacity);
     while *nodes > 0 {
-        let turn = if has_valleys && (tight || tuning.lesser.of(orders.valley.nodes) < orders.canonical.nodes) {
+        let turn = if has_valleys && (tight || tuning.lesser.of(orders.valley.nodes) < orders.canonical.nodes)
+        {
             orders.valley_slice(instance, capacity, tuning, no_goods, *nodes)
         } else {
             Some(orders.canonical_slice(instance, capacity, tuning, no_goods, *nodes))
@@ -101,7 +102,8 @@ impl Orders {
         let order = self.order(instance, self.canonical.slices);
         let mut search = Search::new(instance, capacity, &order);
         self.canonical.slices += 1;
-        let verdict = search.run(tuning.slice.max(1).saturating_mul(luby(self.canonical.slices)).min(most), no_goods);
+        let verdict =
+            search.run(tuning.slice.max(1).saturating_mul(luby(self.canonical.slices)).min(most), no_goods);
         let spent = search.nodes.max(1);
         self.canonical.nodes += spent;
         (verdict, search.offsets, spent)

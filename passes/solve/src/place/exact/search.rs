@@ -76,7 +76,12 @@ impl<'a> Search<'a> {
         let sections = instance.padding.len();
         let open = (0..sections as u32)
             .map(|section| {
-                instance.section_items.of(section).iter().map(|item| instance.extent[*item as usize]).fold(0, u32::saturating_add)
+                instance
+                    .section_items
+                    .of(section)
+                    .iter()
+                    .map(|item| instance.extent[*item as usize])
+                    .fold(0, u32::saturating_add)
             })
             .collect();
         let rests: Vec<u32> = instance.fixed.iter().map(|fixed| fixed.unwrap_or(0)).collect();
@@ -161,10 +166,18 @@ impl<'a> Search<'a> {
         let items = &self.lists[range];
         let old: Vec<(u32, u32)> = items.iter().map(|item| (*item, self.rank[*item as usize])).collect();
         let load = |item: u32| {
-            self.instance.item_sections.of(item).iter().map(|section| self.open[*section as usize]).max().unwrap_or(0)
+            self.instance
+                .item_sections
+                .of(item)
+                .iter()
+                .map(|section| self.open[*section as usize])
+                .max()
+                .unwrap_or(0)
         };
-        let mut keyed: Vec<_> =
-            old.iter().map(|(item, rank)| (self.order.key(self.instance, *item, u64::from(load(*item))), *rank, *item)).collect();
+        let mut keyed: Vec<_> = old
+            .iter()
+            .map(|(item, rank)| (self.order.key(self.instance, *item, u64::from(load(*item))), *rank, *item))
+            .collect();
         keyed.sort_unstable();
         for (place, (_, _, item)) in keyed.into_iter().enumerate() {
             self.rank[item as usize] = place as u32 + 1;
@@ -181,7 +194,9 @@ impl<'a> Search<'a> {
         if let [only] = self.lists[range.clone()] {
             return self.place_alone(only, mark);
         }
-        let state = self.lists[range.clone()].iter().fold(0_u128, |sum, item| sum.wrapping_add(self.key[*item as usize]));
+        let state = self.lists[range.clone()]
+            .iter()
+            .fold(0_u128, |sum, item| sum.wrapping_add(self.key[*item as usize]));
         if no_goods.contains(&state) {
             return Verdict::Impossible;
         }
@@ -209,7 +224,13 @@ impl<'a> Search<'a> {
     }
 
     /// Places one item of a group and solves the others.
-    fn branch(&mut self, item: u32, mark: Mark, range: std::ops::Range<usize>, no_goods: &mut NoGoods) -> Verdict {
+    fn branch(
+        &mut self,
+        item: u32,
+        mark: Mark,
+        range: std::ops::Range<usize>,
+        no_goods: &mut NoGoods,
+    ) -> Verdict {
         let undo = self.mark_undo();
         let own = self.lists.len();
         self.lists.push(item);
@@ -236,7 +257,11 @@ impl<'a> Search<'a> {
         let first = items.first().map_or(0, |item| self.instance.first[*item as usize]) as usize;
         let last = items.iter().map(|item| self.instance.last[*item as usize]).max().unwrap_or(0) as usize;
         let sections = self.open[first..last].iter().zip(&self.ceiling[first..last]);
-        sections.filter(|(open, _)| **open > 0).map(|(open, ceiling)| ceiling.saturating_sub(*open)).min().unwrap_or(u32::MAX)
+        sections
+            .filter(|(open, _)| **open > 0)
+            .map(|(open, ceiling)| ceiling.saturating_sub(*open))
+            .min()
+            .unwrap_or(u32::MAX)
     }
 
     fn place_alone(&mut self, item: u32, mark: Mark) -> Verdict {
@@ -254,9 +279,13 @@ impl<'a> Search<'a> {
         let items = &self.lists[range];
         // No item starts at or above the lowest top of a free item: that free item could be pushed down
         // below it.
-        let lowest_top =
-            items.iter().map(|item| self.rests[*item as usize] + self.instance.extent[*item as usize]).min().unwrap_or(0);
-        let lowest_fixed = items.iter().filter_map(|item| self.instance.fixed[*item as usize]).min().unwrap_or(u32::MAX);
+        let lowest_top = items
+            .iter()
+            .map(|item| self.rests[*item as usize] + self.instance.extent[*item as usize])
+            .min()
+            .unwrap_or(0);
+        let lowest_fixed =
+            items.iter().filter_map(|item| self.instance.fixed[*item as usize]).min().unwrap_or(u32::MAX);
         let may_come = |item: &&u32| {
             let index = **item as usize;
             let offset = self.rests[index];
@@ -264,8 +293,11 @@ impl<'a> Search<'a> {
             let fits = offset < lowest_top && offset <= lowest_fixed && offset <= self.highest[index];
             follows && fits && self.instance.twin[index].is_none_or(|twin| self.placed[twin as usize])
         };
-        let mut list: Vec<_> =
-            items.iter().filter(may_come).map(|item| (self.rests[*item as usize], self.rank[*item as usize], *item)).collect();
+        let mut list: Vec<_> = items
+            .iter()
+            .filter(may_come)
+            .map(|item| (self.rests[*item as usize], self.rank[*item as usize], *item))
+            .collect();
         list.sort_unstable();
         list
     }
@@ -283,7 +315,11 @@ impl<'a> Search<'a> {
             }
         }
         let top = mark.0 + instance.extent[index];
-        let lifted = instance.overlaps.of(item).iter().all(|other| self.placed[*other as usize] || self.lift(*other, top));
+        let lifted = instance
+            .overlaps
+            .of(item)
+            .iter()
+            .all(|other| self.placed[*other as usize] || self.lift(*other, top));
         let passed = lifted && (from..self.lists.len()).all(|place| self.pass_over(self.lists[place], mark));
         // Clean the dirty sections in any case.
         self.floors_hold() && passed
@@ -358,7 +394,8 @@ impl<'a> Search<'a> {
             if !hold || self.open[at] == 0 {
                 continue;
             }
-            let free = self.instance.section_items.of(section).iter().filter(|item| !self.placed[**item as usize]);
+            let free =
+                self.instance.section_items.of(section).iter().filter(|item| !self.placed[**item as usize]);
             let floor = free.map(|item| self.least[*item as usize]).min().unwrap_or(0);
             if floor != self.floor[at] {
                 self.floor_trail.push((section, self.floor[at]));
@@ -375,7 +412,12 @@ impl<'a> Search<'a> {
 
     fn save(&mut self, item: u32) {
         let index = item as usize;
-        self.trail.push(Change { item, rests: self.rests[index], least: self.least[index], key: self.key[index] });
+        self.trail.push(Change {
+            item,
+            rests: self.rests[index],
+            least: self.least[index],
+            key: self.key[index],
+        });
     }
 
     /// Removes the placed items of `lists[range]`.
@@ -394,7 +436,8 @@ impl<'a> Search<'a> {
         while self.trail.len() > to.0 {
             if let Some(change) = self.trail.pop() {
                 let index = change.item as usize;
-                (self.rests[index], self.least[index], self.key[index]) = (change.rests, change.least, change.key);
+                (self.rests[index], self.least[index], self.key[index]) =
+                    (change.rests, change.least, change.key);
             }
         }
         while self.floor_trail.len() > to.1 {

@@ -33,7 +33,8 @@ pub(in crate::place) fn dive(normal: &Normal, order: &[u32], budget: &mut u64) -
     }
     let mut skyline = Skyline::new(normal.sections);
     let mut offsets = vec![0_u64; normal.items.len()];
-    let mut heap: BinaryHeap<Reverse<(u64, u32)>> = (0..order.len() as u32).map(|rank| Reverse((0, rank))).collect();
+    let mut heap: BinaryHeap<Reverse<(u64, u32)>> =
+        (0..order.len() as u32).map(|rank| Reverse((0, rank))).collect();
     while let Some(Reverse((offset, rank))) = heap.pop() {
         let index = order[rank as usize] as usize;
         let parts = normal.parts_of(index);

@@ -75,7 +75,11 @@ pub(in crate::place) fn first_fit(normal: &Normal, order: &[u32], budget: &mut u
 }
 
 /// Returns the offsets of all items by first fit alone, or `None` if the budget runs out.
-pub(in crate::place) fn complete_first_fit(normal: &Normal, order: &[u32], budget: &mut u64) -> Option<Vec<u64>> {
+pub(in crate::place) fn complete_first_fit(
+    normal: &Normal,
+    order: &[u32],
+    budget: &mut u64,
+) -> Option<Vec<u64>> {
     let result = first_fit(normal, order, budget);
     result.complete.then_some(result.offsets)
 }

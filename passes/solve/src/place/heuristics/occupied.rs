@@ -33,8 +33,9 @@ struct Bucket {
 
 impl Bucket {
     fn insert(&mut self, rectangle: Rectangle) {
-        let after =
-            self.chunks.partition_point(|chunk| chunk.rectangles.first().is_some_and(|first| first.bottom <= rectangle.bottom));
+        let after = self.chunks.partition_point(|chunk| {
+            chunk.rectangles.first().is_some_and(|first| first.bottom <= rectangle.bottom)
+        });
         let index = after.saturating_sub(1);
         if self.chunks.is_empty() {
             self.chunks.push(Chunk::default());
@@ -94,7 +95,12 @@ impl Occupied {
 
     /// Occupies the bytes of a part, for an item at `offset`.
     pub fn insert(&mut self, part: &Part, offset: u64) {
-        let rectangle = Rectangle { bottom: offset + part.low, top: offset + part.high, first: part.first, last: part.last };
+        let rectangle = Rectangle {
+            bottom: offset + part.low,
+            top: offset + part.high,
+            first: part.first,
+            last: part.last,
+        };
         let length = part.last - part.first;
         let fits = self.shifts.iter().position(|shift| length <= 1 << shift);
         let level = fits.unwrap_or(self.levels.len() - 1);

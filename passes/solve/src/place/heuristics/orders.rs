@@ -45,7 +45,9 @@ pub(in crate::place) const RULES: [Rule; 10] = [
 pub(in crate::place) fn loads_met(normal: &Normal) -> Vec<u64> {
     let table = RangeMaximum::new(&normal.load);
     (0..normal.items.len())
-        .map(|index| normal.parts_of(index).iter().map(|part| table.maximum(part.first, part.last)).max().unwrap_or(0))
+        .map(|index| {
+            normal.parts_of(index).iter().map(|part| table.maximum(part.first, part.last)).max().unwrap_or(0)
+        })
         .collect()
 }
 
@@ -56,7 +58,8 @@ pub(in crate::place) fn order(normal: &Normal, rule: Rule, loads: &[u64]) -> Vec
         .iter()
         .enumerate()
         .map(|(index, item)| {
-            let (size, life, load) = (u128::from(item.size), u128::from(item.duration), u128::from(loads[index]));
+            let (size, life, load) =
+                (u128::from(item.size), u128::from(item.duration), u128::from(loads[index]));
             let (major, minor) = match rule {
                 Rule::Size => (size, 0),
                 Rule::SizeDuration => (size, u64::from(item.duration)),
@@ -66,10 +69,13 @@ pub(in crate::place) fn order(normal: &Normal, rule: Rule, loads: &[u64]) -> Vec
                 Rule::LoadDurationSize => (load << 32 | life, item.size),
                 Rule::LoadSize => (load, item.size),
                 // Both fit: loads and sizes are below 2^61, durations below 2^32.
-                Rule::LoadArea => {
-                    (load << 64 | (size * life) >> 32, (item.size).wrapping_mul(u64::from(item.duration)) & 0xffff_ffff)
+                Rule::LoadArea => (
+                    load << 64 | (size * life) >> 32,
+                    (item.size).wrapping_mul(u64::from(item.duration)) & 0xffff_ffff,
+                ),
+                Rule::SizeClassBirth => {
+                    (u128::from(item.size.max(1).ilog2()), u64::from(u32::MAX - item.first))
                 }
-                Rule::SizeClassBirth => (u128::from(item.size.max(1).ilog2()), u64::from(u32::MAX - item.first)),
                 Rule::Death => (u128::from(item.last), item.size),
             };
             (major, minor, index as u32)

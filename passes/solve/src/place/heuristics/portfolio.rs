@@ -23,14 +23,22 @@ impl Budget {
     pub fn new(normal: &Normal, tuning: &PlaceTuning) -> Self {
         let lengths: u64 = normal.parts.iter().map(|part| u64::from(part.last - part.first)).sum();
         let live = (lengths / normal.sections.max(1) as u64).min(MAX_LIVE);
-        let for_each = tuning.looks_per_buffer.saturating_add(live / LIVE_PER_LOOK).saturating_mul(normal.items.len() as u64);
+        let for_each = tuning
+            .looks_per_buffer
+            .saturating_add(live / LIVE_PER_LOOK)
+            .saturating_mul(normal.items.len() as u64);
         let all = tuning.least_looks.saturating_add(for_each);
         Self { all, left: all }
     }
 }
 
 /// Returns the best placement of first fit and dive over all rules.
-pub(in crate::place) fn best_of_rules(problem: &Problem, normal: &Normal, target: u64, budget: &mut Budget) -> Solution {
+pub(in crate::place) fn best_of_rules(
+    problem: &Problem,
+    normal: &Normal,
+    target: u64,
+    budget: &mut Budget,
+) -> Solution {
     let loads = loads_met(normal);
     let first = first_fit(normal, &order(normal, RULES[0], &loads), &mut budget.left);
     let mut best = solution(problem, normal, &first.offsets);
@@ -42,15 +50,23 @@ pub(in crate::place) fn best_of_rules(problem: &Problem, normal: &Normal, target
         let fitted = if number > 0 { complete_first_fit(normal, &items, &mut budget.left) } else { None };
         keep_lower(problem, normal, fitted, &mut best);
         // Dive costs more than first fit, so it runs only while more than half of the budget is left.
-        let dived =
-            if best.height > target && budget.left > budget.all / 2 { dive(normal, &items, &mut budget.left) } else { None };
+        let dived = if best.height > target && budget.left > budget.all / 2 {
+            dive(normal, &items, &mut budget.left)
+        } else {
+            None
+        };
         keep_lower(problem, normal, dived, &mut best);
     }
     best
 }
 
 /// Replaces the best placement by these offsets of items, if their placement is lower.
-pub(in crate::place) fn keep_lower(problem: &Problem, normal: &Normal, offsets: Option<Vec<u64>>, best: &mut Solution) {
+pub(in crate::place) fn keep_lower(
+    problem: &Problem,
+    normal: &Normal,
+    offsets: Option<Vec<u64>>,
+    best: &mut Solution,
+) {
     if let Some(next) = offsets.map(|offsets| solution(problem, normal, &offsets))
         && next.height < best.height
     {

@@ -66,7 +66,8 @@ impl Skyline {
     fn pull(&mut self, leaf: usize) {
         let mut node = leaf / 2;
         while node >= 1 {
-            self.highest[node] = self.raised[node].max(self.highest[2 * node]).max(self.highest[2 * node + 1]);
+            self.highest[node] =
+                self.raised[node].max(self.highest[2 * node]).max(self.highest[2 * node + 1]);
             node /= 2;
         }
     }

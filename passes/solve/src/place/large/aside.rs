@@ -18,7 +18,8 @@ pub(in crate::place) fn large_items(normal: &Normal, bound: u64, tuning: &PlaceT
     // Items smaller than this size are set aside.
     let is_little = |size: &u64| load_below(normal, *size) <= tuning.negligible.of(bound);
     let least = sizes[..sizes.partition_point(is_little)].last().copied()?;
-    let large: Vec<u32> = (0..normal.items.len() as u32).filter(|item| normal.items[*item as usize].size >= least).collect();
+    let large: Vec<u32> =
+        (0..normal.items.len() as u32).filter(|item| normal.items[*item as usize].size >= least).collect();
     let count = normal.items.len();
     (large.len() <= count - tuning.minority.of(count as u64) as usize && large.len() < count).then_some(large)
 }
@@ -59,6 +60,9 @@ mod tests {
         // gained.
         assert_eq!(large_items(&normal, 1_999, &PlaceTuning::DEFAULT), None);
         let buffers = (0..9).map(|step| Buffer::new(step, step + 2, 100)).collect();
-        assert_eq!(large_items(&Normal::new(&Problem { buffers, capacity: None }), 200, &PlaceTuning::DEFAULT), None);
+        assert_eq!(
+            large_items(&Normal::new(&Problem { buffers, capacity: None }), 200, &PlaceTuning::DEFAULT),
+            None
+        );
     }
 }

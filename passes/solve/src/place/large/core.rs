@@ -57,7 +57,12 @@ pub(in crate::place) fn around(
 }
 
 /// Returns a problem that has only the given items.
-pub(in crate::place) fn buffers_of(problem: &Problem, normal: &Normal, members: &[u32], capacity: Option<u64>) -> Problem {
+pub(in crate::place) fn buffers_of(
+    problem: &Problem,
+    normal: &Normal,
+    members: &[u32],
+    capacity: Option<u64>,
+) -> Problem {
     let buffer = |item: &u32| problem.buffers[normal.items[*item as usize].buffer as usize].clone();
     Problem { buffers: members.iter().map(buffer).collect(), capacity }
 }
@@ -69,12 +74,21 @@ pub(in crate::place) fn members(normal: &Normal, load: u64) -> Vec<u32> {
         busy_before[section + 1] = busy_before[section] + u32::from(*bytes >= load);
     }
     let is_member = |item: &u32| {
-        normal.parts_of(*item as usize).iter().any(|part| busy_before[part.last as usize] > busy_before[part.first as usize])
+        normal
+            .parts_of(*item as usize)
+            .iter()
+            .any(|part| busy_before[part.last as usize] > busy_before[part.first as usize])
     };
     (0..normal.items.len() as u32).filter(is_member).collect()
 }
 
-fn place_core(problem: &Problem, normal: &Normal, members: &[u32], target: u64, tuning: &PlaceTuning) -> Solution {
+fn place_core(
+    problem: &Problem,
+    normal: &Normal,
+    members: &[u32],
+    target: u64,
+    tuning: &PlaceTuning,
+) -> Solution {
     let core = buffers_of(problem, normal, members, Some(target));
     let core_normal = Normal::new(&core);
     let best = best_of_rules(&core, &core_normal, target, &mut Budget::new(&core_normal, tuning));

@@ -38,7 +38,8 @@ pub(in crate::place) fn around_skeleton(
 ) -> Option<Vec<u64>> {
     let is_long = long_lived(normal, tuning.minority)?;
     let is_busy = members(normal, target - target / 100 * MARGIN);
-    let mut skeleton: Vec<u32> = (0..normal.items.len() as u32).filter(|item| is_long[*item as usize]).collect();
+    let mut skeleton: Vec<u32> =
+        (0..normal.items.len() as u32).filter(|item| is_long[*item as usize]).collect();
     skeleton.extend(is_busy.into_iter().filter(|item| !is_long[*item as usize]));
     let offsets = place_skeleton(problem, normal, &skeleton, &is_long, target, budget)?;
     let brief = order(normal, Rule::Size, &loads_met(normal));
@@ -61,7 +62,8 @@ fn place_skeleton(
         let mut items = order(&part, rule, &loads);
         // A stable sort, so that both halves keep their order.
         items.sort_by_key(|item| !is_long[skeleton[*item as usize] as usize]);
-        let placed = complete_first_fit(&part, &items, budget).map(|offsets| (part.height(&offsets), offsets));
+        let placed =
+            complete_first_fit(&part, &items, budget).map(|offsets| (part.height(&offsets), offsets));
         best = [best, placed].into_iter().flatten().min_by_key(|(height, _)| *height);
     }
     let (height, offsets) = best?;
@@ -90,7 +92,9 @@ fn long_lived(normal: &Normal, minority: Share) -> Option<Vec<bool>> {
     }
     let all: u128 = area.iter().sum();
     let enough = |class: &usize| area[*class..].iter().sum::<u128>() * SHARE.1 >= all * SHARE.0;
-    let few = |class: &usize| count[*class..].iter().sum::<usize>() as u64 <= minority.of(normal.items.len() as u64);
+    let few = |class: &usize| {
+        count[*class..].iter().sum::<usize>() as u64 <= minority.of(normal.items.len() as u64)
+    };
     let lowest = (0..32).filter(|class| enough(class) && few(class)).min_by_key(|class| count[*class])?;
     Some((0..normal.items.len()).map(|item| class(item) >= lowest).collect())
 }
@@ -114,7 +118,10 @@ mod tests {
         let list = (0..count).map(|index| {
             let life = 1 + next(if index % 50 == 0 { u64::from(count) / 8 } else { 4 });
             let start = next(u64::from(count)) as u32;
-            Buffer { alignment: 64, ..Buffer::new(start, start + life as u32, (1 + next(255)) << (6 + next(12))) }
+            Buffer {
+                alignment: 64,
+                ..Buffer::new(start, start + life as u32, (1 + next(255)) << (6 + next(12)))
+            }
         });
         Problem { buffers: list.collect(), capacity: None }
     }
@@ -124,17 +131,21 @@ mod tests {
         let problem = buffers(20_000, 0x9e37_79b9_7f4a_7c15);
         let normal = Normal::new(&problem);
         let target = normal.load.iter().copied().max().unwrap();
-        let offsets = around_skeleton(&problem, &normal, target, &PlaceTuning::DEFAULT, &mut 20_000_000).unwrap();
+        let offsets =
+            around_skeleton(&problem, &normal, target, &PlaceTuning::DEFAULT, &mut 20_000_000).unwrap();
         assert_eq!(check(&problem, &Solution::from_offsets(&problem, offsets.clone())), Ok(()));
-        let placed =
-            Solution::from_offsets(&problem, repair(&normal, &Neighbors::new(&normal), &offsets, target, &mut 20_000_000));
+        let placed = Solution::from_offsets(
+            &problem,
+            repair(&normal, &Neighbors::new(&normal), &offsets, target, &mut 20_000_000),
+        );
         assert_eq!(check(&problem, &placed), Ok(()));
         assert!(placed.height * 100 < target * 102, "{} against {target}", placed.height);
     }
 
     #[test]
     fn without_long_lived_buffers_there_is_no_skeleton() {
-        let buffers = (0..2_000).map(|index| Buffer::new(index, index + 4, 64 + u64::from(index % 7))).collect();
+        let buffers =
+            (0..2_000).map(|index| Buffer::new(index, index + 4, 64 + u64::from(index % 7))).collect();
         let problem = Problem { buffers, capacity: None };
         let normal = Normal::new(&problem);
         assert!(around_skeleton(&problem, &normal, 1, &PlaceTuning::DEFAULT, &mut 1_000_000).is_none());

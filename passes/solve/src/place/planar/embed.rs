@@ -38,14 +38,20 @@ pub(super) fn replay(start: &[u32], lines: &[Line]) -> Option<(Vec<Tree>, Tree)>
 
 /// Returns the offsets of leaves `0..count`. Takes any order that the last tree allows and goes back
 /// from there: the leaves that end at a line take the place of the leaves that begin at it.
-pub(super) fn offsets(start: &[u32], lines: &[Line], size: &BTreeMap<u32, u64>, count: usize) -> Option<Vec<u64>> {
+pub(super) fn offsets(
+    start: &[u32],
+    lines: &[Line],
+    size: &BTreeMap<u32, u64>,
+    count: usize,
+) -> Option<Vec<u64>> {
     let (trees, tree) = replay(start, lines)?;
     let mut order = Vec::new();
     order_by(&tree, &|leaf| leaf as usize, &mut order);
     let mut result = vec![0; count];
     stack(&order, size, &mut result);
     for (tree, line) in trees.iter().zip(lines).rev() {
-        let places: BTreeMap<u32, usize> = order.iter().enumerate().map(|(place, leaf)| (*leaf, place)).collect();
+        let places: BTreeMap<u32, usize> =
+            order.iter().enumerate().map(|(place, leaf)| (*leaf, place)).collect();
         let own = line.to.iter().filter_map(|leaf| places.get(leaf)).min().copied()?;
         order.clear();
         order_by(tree, &|leaf| places.get(&leaf).copied().unwrap_or(own), &mut order);

@@ -84,13 +84,15 @@ pub(super) fn divisions(ends: &[u32], begins: &[u32], size: &[u64], unit: u64) -
         }
     }
     // Two lines with holes, also next to one balanced line.
-    let most = if count <= MAX_UNBALANCED_ITEMS { MAX_UNBALANCED_ITEMS as u32 } else { MAX_UNBALANCED_MEMBERS };
+    let most =
+        if count <= MAX_UNBALANCED_ITEMS { MAX_UNBALANCED_ITEMS as u32 } else { MAX_UNBALANCED_MEMBERS };
     let cost = UNBALANCED + count as u32 * UNBALANCED_FOR_EACH;
     parts(&left, &right, most, count, &mut |part| add(&[part], cost));
     for block in blocks.iter().filter(|block| block.cost < UNBALANCED).take(MAX_BESIDE) {
         let own = (block.ends, block.begins);
         let rest = count - (own.0.count_ones() + own.1.count_ones()) as usize;
-        let most = if rest <= MAX_UNBALANCED_ITEMS { MAX_UNBALANCED_ITEMS as u32 } else { MAX_UNBALANCED_MEMBERS };
+        let most =
+            if rest <= MAX_UNBALANCED_ITEMS { MAX_UNBALANCED_ITEMS as u32 } else { MAX_UNBALANCED_MEMBERS };
         let mut beside = |part: (u64, u64)| {
             if apart(own, part) {
                 add(&[own, part], block.cost + cost)
@@ -105,7 +107,13 @@ pub(super) fn divisions(ends: &[u32], begins: &[u32], size: &[u64], unit: u64) -
 }
 
 /// Visits the subsets of both sides that together have 1 to `most` members, and fewer than `count`.
-fn parts(left: &[(u64, u64)], right: &[(u64, u64)], most: u32, count: usize, visit: &mut impl FnMut((u64, u64))) {
+fn parts(
+    left: &[(u64, u64)],
+    right: &[(u64, u64)],
+    most: u32,
+    count: usize,
+    visit: &mut impl FnMut((u64, u64)),
+) {
     for &(ends, _) in left {
         for &(begins, _) in right {
             let members = ends.count_ones() + begins.count_ones();
@@ -136,7 +144,13 @@ fn subsets(items: &[u32], size: &[u64], most: u32) -> Vec<(u64, u64)> {
 
 /// Returns the subsets of both sides with equal sums, the most surprising first, and the surprise of the
 /// first, in eighths of a bit.
-fn blocks(left: &[(u64, u64)], right: &[(u64, u64)], counts: [usize; 2], most: u32, unit: u64) -> (Vec<Block>, u32) {
+fn blocks(
+    left: &[(u64, u64)],
+    right: &[(u64, u64)],
+    counts: [usize; 2],
+    most: u32,
+    unit: u64,
+) -> (Vec<Block>, u32) {
     let mut list: Vec<(i64, Block)> = Vec::new();
     for &(ends, sum) in left {
         for &(begins, other) in right {
@@ -171,5 +185,6 @@ fn doubt(counts: [usize; 2], members: [u32; 2], sum: u64) -> i64 {
 }
 
 fn binomial(count: usize, members: u32) -> u128 {
-    (0..u128::from(members)).fold(1, |product, place| product * (count as u128).saturating_sub(place) / (place + 1))
+    (0..u128::from(members))
+        .fold(1, |product, place| product * (count as u128).saturating_sub(place) / (place + 1))
 }

@@ -41,7 +41,13 @@ enum From {
 
 /// Returns the offsets of all items below `height`, if the search finds them. Subtracts the reductions
 /// of trees from `budget`. Needs items of one part without fixed offsets.
-pub(super) fn pack(problem: &Problem, normal: &Normal, height: u64, tuning: &PlaceTuning, budget: &mut u64) -> Option<Vec<u64>> {
+pub(super) fn pack(
+    problem: &Problem,
+    normal: &Normal,
+    height: u64,
+    tuning: &PlaceTuning,
+    budget: &mut u64,
+) -> Option<Vec<u64>> {
     let size: Vec<u64> = normal.items.iter().map(|item| item.size).collect();
     let unit = size.iter().fold(0, |divisor, size| gcd(divisor, *size));
     let aligned = normal.items.iter().all(|item| unit.is_multiple_of(item.alignment));
@@ -111,7 +117,8 @@ impl Packing<'_> {
     }
 
     fn sweep(&mut self, moments: &[Moment], starts: &[Start]) -> Vec<Path> {
-        Sweep { size: self.size, unit: self.unit, width: self.width, budget: self.budget }.run(moments, starts)
+        Sweep { size: self.size, unit: self.unit, width: self.width, budget: self.budget }
+            .run(moments, starts)
     }
 
     /// Returns the moment after which an attempt begins, and the items that live there.
@@ -145,7 +152,9 @@ impl Packing<'_> {
             let lines: Vec<Line> = path.lines.iter().rev().map(Line::reversed).collect();
             let Some((_, tree)) = replay(&path.last, &lines) else { continue };
             let size = |leaf: u32| path.size.get(&leaf).copied().unwrap_or(0);
-            if seen.insert(hash(&tree, &|leaf| if leaf < count { u64::from(leaf) } else { 1 << 63 | size(leaf) })) {
+            if seen.insert(hash(&tree, &|leaf| {
+                if leaf < count { u64::from(leaf) } else { 1 << 63 | size(leaf) }
+            })) {
                 let parts = path.parts.get(&count).into_iter().flatten();
                 let holes = parts.map(|leaf| Hole { leaf: *leaf, size: size(*leaf) }).collect();
                 starts.push(Start { tree, holes, next: path.next, cost: path.cost - paths[0].cost });
@@ -158,7 +167,10 @@ impl Packing<'_> {
     /// Returns the offsets that follow from the lines on both sides of the beginning.
     fn join(&self, right: &Path, left: &Path) -> Option<Vec<u64>> {
         let cut = |leaves: &[u32]| -> Vec<u32> {
-            leaves.iter().flat_map(|leaf| left.parts.get(leaf).cloned().unwrap_or_else(|| vec![*leaf])).collect()
+            leaves
+                .iter()
+                .flat_map(|leaf| left.parts.get(leaf).cloned().unwrap_or_else(|| vec![*leaf]))
+                .collect()
         };
         let reversed = right.lines.iter().rev().map(|line| Line { from: cut(&line.to), to: cut(&line.from) });
         let lines: Vec<Line> = reversed.chain(left.lines.iter().cloned()).collect();

@@ -86,8 +86,12 @@ impl Sweep<'_> {
     /// Sweeps over all moments except the last, at which all items end. Returns the paths that reach it,
     /// the cheapest first.
     pub fn run(&mut self, moments: &[Moment], starts: &[Start]) -> Vec<Path> {
-        let first =
-            |(parent, at): (usize, &Start)| State { at: at.clone(), parent, drawn: Vec::new(), freedom: freedom(&at.tree) };
+        let first = |(parent, at): (usize, &Start)| State {
+            at: at.clone(),
+            parent,
+            drawn: Vec::new(),
+            freedom: freedom(&at.tree),
+        };
         let mut beams: Vec<Vec<State>> = vec![starts.iter().enumerate().map(first).collect()];
         let Some((last, others)) = moments.split_last() else { return Vec::new() };
         for moment in others {
@@ -106,14 +110,17 @@ impl Sweep<'_> {
     /// Returns the states after a moment. The cheapest candidates are tried first.
     fn step(&mut self, beam: &[State], moment: &Moment) -> Vec<State> {
         let divisions = divisions(&moment.ends, &moment.begins, self.size, self.unit);
-        let mut fitting: Vec<Fitting> = beam.iter().map(|state| Fitting::new(state, self.size.len())).collect();
+        let mut fitting: Vec<Fitting> =
+            beam.iter().map(|state| Fitting::new(state, self.size.len())).collect();
         let base = beam.iter().map(|state| state.at.cost).min().unwrap_or(0);
         let mut left = (self.width as u64).saturating_mul(MAX_TRIES).min(*self.budget);
         *self.budget -= left;
-        let (mut found, mut seen, mut low): (Vec<State>, BTreeSet<u64>, u32) = (Vec::new(), BTreeSet::new(), 0);
+        let (mut found, mut seen, mut low): (Vec<State>, BTreeSet<u64>, u32) =
+            (Vec::new(), BTreeSet::new(), 0);
         for rung in RUNGS {
             let mut candidates = self.candidates(beam, &divisions, &mut fitting, low..=base + rung);
-            candidates.sort_by_key(|candidate| (candidate.cost, std::cmp::Reverse(beam[candidate.state].freedom)));
+            candidates
+                .sort_by_key(|candidate| (candidate.cost, std::cmp::Reverse(beam[candidate.state].freedom)));
             for candidate in candidates {
                 if found.len() >= self.width || left == 0 {
                     break;
@@ -147,7 +154,13 @@ impl Sweep<'_> {
                 let Some(lost) = fitting.lost(&lines.lines, costs.end().checked_sub(plain)) else { continue };
                 let ways = self.ways(&data.at.holes, &lines.lines, plain + lost, *costs.end());
                 let within = ways.into_iter().filter(|(cost, _)| costs.contains(cost));
-                list.extend(within.map(|(cost, choices)| Candidate { plain: cost - lost, cost, state, division, choices }));
+                list.extend(within.map(|(cost, choices)| Candidate {
+                    plain: cost - lost,
+                    cost,
+                    state,
+                    division,
+                    choices,
+                }));
             }
         }
         list
@@ -177,7 +190,13 @@ impl Sweep<'_> {
     }
 
     /// Draws a candidate's lines; returns `None` if the leaves that end at a line cannot be consecutive.
-    fn draw(&self, beam: &[State], divisions: &[Division], candidate: &Candidate, left: &mut u64) -> Option<State> {
+    fn draw(
+        &self,
+        beam: &[State],
+        divisions: &[Division],
+        candidate: &Candidate,
+        left: &mut u64,
+    ) -> Option<State> {
         let mut at = Start { cost: candidate.plain, ..beam[candidate.state].at.clone() };
         let mut drawn = Vec::new();
         for (sides, choice) in divisions[candidate.division].lines.iter().zip(&candidate.choices) {
@@ -216,7 +235,9 @@ impl Fitting {
     /// drawn or the sum is above `most`.
     fn lost(&mut self, lines: &[Sides], most: Option<u32>) -> Option<u32> {
         let most = most?;
-        lines.iter().try_fold(0, |lost, (ends, _)| Some(lost + self.lost_by(ends)?).filter(|lost| *lost <= most))
+        lines
+            .iter()
+            .try_fold(0, |lost, (ends, _)| Some(lost + self.lost_by(ends)?).filter(|lost| *lost <= most))
     }
 
     fn lost_by(&mut self, ends: &[u32]) -> Option<u32> {
@@ -225,7 +246,8 @@ impl Fitting {
             return *lost;
         }
         ends.iter().for_each(|item| self.marked[*item as usize] = true);
-        let lost = reduce(tree, &self.marked).map(|reduced| self.freedom.saturating_sub(freedom(&reduced)) as u32);
+        let lost =
+            reduce(tree, &self.marked).map(|reduced| self.freedom.saturating_sub(freedom(&reduced)) as u32);
         ends.iter().for_each(|item| self.marked[*item as usize] = false);
         self.known.insert(ends.to_vec(), lost);
         lost
@@ -234,8 +256,14 @@ impl Fitting {
 
 /// Returns the holes, or the remainders of holes, that are not taken.
 fn still_free(holes: &[Hole], taken: &[Choice]) -> Vec<Hole> {
-    let used =
-        |leaf: u32| taken.iter().filter_map(|choice| choice.part).filter(|part| part.0 == leaf).map(|part| part.1).sum::<u64>();
+    let used = |leaf: u32| {
+        taken
+            .iter()
+            .filter_map(|choice| choice.part)
+            .filter(|part| part.0 == leaf)
+            .map(|part| part.1)
+            .sum::<u64>()
+    };
     let is_whole = |hole: &&Hole| !taken.iter().any(|choice| choice.whole.contains(&hole.leaf));
     holes.iter().filter(is_whole).map(|hole| Hole { size: hole.size - used(hole.leaf), ..*hole }).collect()
 }

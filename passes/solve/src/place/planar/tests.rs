@@ -26,8 +26,10 @@ fn thinned(random: &mut Xorshift, side: u64, pieces: usize) -> Problem {
         let [left, right, low, high] = list[index];
         let (wide, tall) = (right - left, high - low);
         if random.below(4) == 0 && wide > 4 && tall > 4 {
-            let (a, b) = (left + 1 + random.below(wide / 2 - 1), left + wide / 2 + 1 + random.below(wide / 2 - 1));
-            let (c, d) = (low + 1 + random.below(tall / 2 - 1), low + tall / 2 + 1 + random.below(tall / 2 - 1));
+            let (a, b) =
+                (left + 1 + random.below(wide / 2 - 1), left + wide / 2 + 1 + random.below(wide / 2 - 1));
+            let (c, d) =
+                (low + 1 + random.below(tall / 2 - 1), low + tall / 2 + 1 + random.below(tall / 2 - 1));
             list[index] = [a, b, c, d];
             list.extend([[left, b, low, c], [b, right, low, d], [a, right, d, high], [left, a, c, high]]);
         } else if random.below(2) == 0 && wide > 1 {
@@ -48,14 +50,17 @@ fn thinned(random: &mut Xorshift, side: u64, pieces: usize) -> Problem {
         }
         count -= 1;
     }
-    let buffer = |[left, right, low, high]: [u64; 4]| Buffer::new(left as u32, right as u32, (high - low) << 4);
+    let buffer =
+        |[left, right, low, high]: [u64; 4]| Buffer::new(left as u32, right as u32, (high - low) << 4);
     Problem { buffers: list.into_iter().map(buffer).collect(), capacity: None }
 }
 
 /// Returns whether a packing of height `height` was found, and checks it.
 fn packs(problem: &Problem, height: u64, budget: u64) -> bool {
     let normal = Normal::new(problem);
-    let Some(by_item) = pack(problem, &normal, height, &PlaceTuning::DEFAULT, &mut { budget }) else { return false };
+    let Some(by_item) = pack(problem, &normal, height, &PlaceTuning::DEFAULT, &mut { budget }) else {
+        return false;
+    };
     let mut by_buffer = vec![0; problem.buffers.len()];
     normal.items.iter().zip(by_item).for_each(|(item, offset)| by_buffer[item.buffer as usize] = offset);
     let solution = Solution::from_offsets(problem, by_buffer);
@@ -77,7 +82,8 @@ fn coincidental_neighbors_cost_more_than_true_ones() {
     let mut left = 0;
     let found = (0..6).filter(|_| {
         let (problem, mut budget) = (thinned(&mut random, 1024, 280), 20_000);
-        let packed = pack(&problem, &Normal::new(&problem), 1024 << 4, &PlaceTuning::DEFAULT, &mut budget).is_some();
+        let packed =
+            pack(&problem, &Normal::new(&problem), 1024 << 4, &PlaceTuning::DEFAULT, &mut budget).is_some();
         left += budget;
         packed
     });
@@ -98,7 +104,8 @@ fn most_small_squares_with_coinciding_moments_are_packed() {
 fn fits_by_force(problem: &Problem, offsets: &mut Vec<Option<u64>>, height: u64) -> bool {
     let buffers = &problem.buffers;
     let Some(next) = offsets.iter().position(Option::is_none) else { return true };
-    let meets = |other: usize| buffers[other].start < buffers[next].end && buffers[next].start < buffers[other].end;
+    let meets =
+        |other: usize| buffers[other].start < buffers[next].end && buffers[next].start < buffers[other].end;
     for offset in (0..=height.saturating_sub(buffers[next].size)).step_by(16) {
         let is_free = (0..next).filter(|other| meets(*other)).all(|other| {
             let bottom = offsets[other].unwrap_or(0);
@@ -163,7 +170,8 @@ fn most_balanced_problems_that_brute_force_packs_are_packed() {
 fn missing_bytes_are_filled_by_the_cheapest_holes() {
     let holes = [Hole { leaf: 7, size: 3 }, Hole { leaf: 8, size: 5 }];
     let costs = |left, right| {
-        let mut list: Vec<_> = choices(&holes, left, right, 48).into_iter().map(|c| (c.cost, c.whole, c.part, c.rest)).collect();
+        let mut list: Vec<_> =
+            choices(&holes, left, right, 48).into_iter().map(|c| (c.cost, c.whole, c.part, c.rest)).collect();
         list.sort();
         list
     };

@@ -106,7 +106,9 @@ fn reduce_free(tree: &Tree, children: &[Tree], marked: &[bool]) -> Option<Tree> 
 
 fn reduce_strict(tree: &Tree, children: &[Tree], marked: &[bool]) -> Option<Tree> {
     let shades: Vec<Shade> = children.iter().map(|child| shade(child, marked)).collect();
-    let Some(first) = shades.iter().position(|shade| *shade != Shade::None) else { return Some(tree.clone()) };
+    let Some(first) = shades.iter().position(|shade| *shade != Shade::None) else {
+        return Some(tree.clone());
+    };
     let last = shades.iter().rposition(|shade| *shade != Shade::None)?;
     let mut list: Vec<Tree> = children[..first].to_vec();
     if first == last {
@@ -130,7 +132,8 @@ fn line_up(tree: &Tree, marked: &[bool], list: &mut Vec<Tree>) -> Option<()> {
         (Node::Leaf(_), _) | (_, Shade::None | Shade::All) => list.push(tree.clone()),
         (Node::Free(children), Shade::Some) => {
             let of = |wanted: Shade| children.iter().filter(move |child| shade(child, marked) == wanted);
-            let (none, all): (Vec<Tree>, Vec<Tree>) = (of(Shade::None).cloned().collect(), of(Shade::All).cloned().collect());
+            let (none, all): (Vec<Tree>, Vec<Tree>) =
+                (of(Shade::None).cloned().collect(), of(Shade::All).cloned().collect());
             if !none.is_empty() {
                 list.push(node(none, Node::Free));
             }
@@ -195,18 +198,27 @@ pub(super) fn split(tree: &Tree, leaf: u32, part: u32) -> Tree {
         Node::Free(children) if children.iter().any(is_leaf) => {
             Rc::new(Node::Free(children.iter().cloned().chain([Rc::new(Node::Leaf(part))]).collect()))
         }
-        Node::Free(children) => Rc::new(Node::Free(children.iter().map(|child| split(child, leaf, part)).collect())),
-        Node::Strict(children) => Rc::new(Node::Strict(children.iter().map(|child| split(child, leaf, part)).collect())),
+        Node::Free(children) => {
+            Rc::new(Node::Free(children.iter().map(|child| split(child, leaf, part)).collect()))
+        }
+        Node::Strict(children) => {
+            Rc::new(Node::Strict(children.iter().map(|child| split(child, leaf, part)).collect()))
+        }
     }
 }
 
 /// Returns the tree without the leaves from `count` on, or `None` if no leaf remains.
 pub(super) fn without(tree: &Tree, count: u32) -> Option<Tree> {
-    let kept = |children: &[Tree]| children.iter().filter_map(|child| without(child, count)).collect::<Vec<_>>();
+    let kept =
+        |children: &[Tree]| children.iter().filter_map(|child| without(child, count)).collect::<Vec<_>>();
     match &**tree {
         Node::Leaf(leaf) => (*leaf < count).then(|| tree.clone()),
-        Node::Free(children) => Some(kept(children)).filter(|list| !list.is_empty()).map(|list| node(list, Node::Free)),
-        Node::Strict(children) => Some(kept(children)).filter(|list| !list.is_empty()).map(|list| node(list, Node::Strict)),
+        Node::Free(children) => {
+            Some(kept(children)).filter(|list| !list.is_empty()).map(|list| node(list, Node::Free))
+        }
+        Node::Strict(children) => {
+            Some(kept(children)).filter(|list| !list.is_empty()).map(|list| node(list, Node::Strict))
+        }
     }
 }
 
@@ -216,7 +228,9 @@ pub(super) fn hash(tree: &Tree, code: &impl Fn(u32) -> u64) -> u64 {
     let chain = |sum: u64, part: &u64| scramble(sum.rotate_left(7).wrapping_add(*part));
     match &**tree {
         Node::Leaf(leaf) => scramble(code(*leaf)),
-        Node::Free(children) => scramble(children.iter().fold(17, |sum: u64, child| sum.wrapping_add(hash(child, code)))),
+        Node::Free(children) => {
+            scramble(children.iter().fold(17, |sum: u64, child| sum.wrapping_add(hash(child, code))))
+        }
         Node::Strict(children) => {
             let parts: Vec<u64> = children.iter().map(|child| hash(child, code)).collect();
             scramble(parts.iter().fold(5, chain).min(parts.iter().rev().fold(5, chain)).wrapping_add(99))
@@ -275,7 +289,9 @@ pub(super) fn order_by(tree: &Tree, position: &impl Fn(u32) -> usize, order: &mu
 fn lowest(tree: &Tree, position: &impl Fn(u32) -> usize) -> usize {
     match &**tree {
         Node::Leaf(leaf) => position(*leaf),
-        Node::Free(children) | Node::Strict(children) => children.iter().map(|child| lowest(child, position)).min().unwrap_or(0),
+        Node::Free(children) | Node::Strict(children) => {
+            children.iter().map(|child| lowest(child, position)).min().unwrap_or(0)
+        }
     }
 }
 
@@ -293,7 +309,10 @@ mod tests {
         let join = |children: &[&Tree]| {
             children.iter().fold(BTreeSet::from([Vec::new()]), |lists, child| {
                 let next = orders(child);
-                lists.iter().flat_map(|list| next.iter().map(move |more| [list.as_slice(), more].concat())).collect()
+                lists
+                    .iter()
+                    .flat_map(|list| next.iter().map(move |more| [list.as_slice(), more].concat()))
+                    .collect()
             })
         };
         match &**tree {
@@ -335,7 +354,8 @@ mod tests {
             let mut tree = bundle(0..6);
             for _ in 0..5 {
                 let marked: Vec<bool> = (0..6).map(|_| random.below(2) == 0).collect();
-                let left: BTreeSet<Vec<u32>> = orders(&tree).into_iter().filter(|order| consecutive(order, &marked)).collect();
+                let left: BTreeSet<Vec<u32>> =
+                    orders(&tree).into_iter().filter(|order| consecutive(order, &marked)).collect();
                 match reduce(&tree, &marked) {
                     Some(reduced) => {
                         assert_eq!(orders(&reduced), left);
@@ -354,7 +374,8 @@ mod tests {
     #[test]
     fn orders_agree_with_positions_and_alike_trees_hash_alike() {
         let marks = |set: &[u32]| (0..6).map(|leaf| set.contains(&leaf)).collect::<Vec<bool>>();
-        let reduced = |sets: &[&[u32]]| sets.iter().fold(bundle(0..6), |tree, set| reduce(&tree, &marks(set)).unwrap());
+        let reduced =
+            |sets: &[&[u32]]| sets.iter().fold(bundle(0..6), |tree, set| reduce(&tree, &marks(set)).unwrap());
         let (tree, other) = (reduced(&[&[0, 1], &[1, 2], &[3, 4]]), reduced(&[&[3, 4], &[1, 2], &[0, 1]]));
         assert_eq!(hash(&tree, &u64::from), hash(&other, &u64::from));
         assert!(hash(&tree, &u64::from) != hash(&reduced(&[&[0, 2], &[1, 2], &[3, 4]]), &u64::from));

@@ -30,8 +30,16 @@ const OFFSET_BITS: u32 = u64::BITS - ITEM_BITS;
 
 /// Lowers a placement to at most `target`, or returns it as it is. Subtracts the buffers examined from
 /// `budget`. Needs a [`repairable`] problem.
-pub(super) fn reach(normal: &Normal, neighbors: &Neighbors, offsets: &[u64], target: u64, budget: &mut u64) -> Vec<u64> {
-    let Some(mut attempt) = Attempt::begin(normal, neighbors, offsets, budget) else { return offsets.to_vec() };
+pub(super) fn reach(
+    normal: &Normal,
+    neighbors: &Neighbors,
+    offsets: &[u64],
+    target: u64,
+    budget: &mut u64,
+) -> Vec<u64> {
+    let Some(mut attempt) = Attempt::begin(normal, neighbors, offsets, budget) else {
+        return offsets.to_vec();
+    };
     // From another start, then from the given placement, with the learned prices.
     for shares in [2, 1] {
         let mut share = *budget / shares;
@@ -48,7 +56,13 @@ pub(super) fn reach(normal: &Normal, neighbors: &Neighbors, offsets: &[u64], tar
 
 /// Lowers a placement towards `target`. Subtracts the buffers examined from `budget`. Needs a
 /// [`repairable`] problem.
-pub(super) fn repair(normal: &Normal, neighbors: &Neighbors, offsets: &[u64], target: u64, budget: &mut u64) -> Vec<u64> {
+pub(super) fn repair(
+    normal: &Normal,
+    neighbors: &Neighbors,
+    offsets: &[u64],
+    target: u64,
+    budget: &mut u64,
+) -> Vec<u64> {
     let mut best = offsets.to_vec();
     let Some(mut attempt) = Attempt::begin(normal, neighbors, offsets, budget) else { return best };
     // A failing height could spend the whole budget, so a part is kept for easier heights. Large
@@ -113,7 +127,8 @@ impl Around {
     /// Sorts the items by bottom, and those with a top of at most `highest` by top.
     fn sort(&mut self, highest: u64) {
         self.by_bottom.clear();
-        self.by_bottom.extend((0..).zip(&self.others).map(|(place, (bottom, ..))| bottom << ITEM_BITS | place));
+        self.by_bottom
+            .extend((0..).zip(&self.others).map(|(place, (bottom, ..))| bottom << ITEM_BITS | place));
         self.by_bottom.sort_unstable();
         let in_time = (0..).zip(&self.others).filter(|(_, (_, top, _))| *top <= highest);
         self.by_top.clear();
@@ -129,7 +144,12 @@ fn offset_of(sorted: u64) -> u64 {
 
 impl<'a> Attempt<'a> {
     /// Begins with a placement, or with a better start; `None` if numbers are too large.
-    fn begin(normal: &'a Normal, neighbors: &'a Neighbors, offsets: &[u64], budget: &mut u64) -> Option<Self> {
+    fn begin(
+        normal: &'a Normal,
+        neighbors: &'a Neighbors,
+        offsets: &[u64],
+        budget: &mut u64,
+    ) -> Option<Self> {
         // Where items meet that live partly may be at up to twice the height.
         let offset_bits = OFFSET_BITS - u32::from(normal.windowed);
         if neighbors::most_ranges(normal) >> ITEM_BITS > 0 || normal.height(offsets) >> offset_bits > 0 {
@@ -180,7 +200,13 @@ impl<'a> Attempt<'a> {
         // Place the open items, largest area first; evicted items become open.
         while let Some((area, item)) = self.open.pop() {
             if let Some(shakes) = &mut self.shakes {
-                shakes.turn((self.normal, self.neighbors), &mut self.offsets, wanted, budget, &mut self.random);
+                shakes.turn(
+                    (self.normal, self.neighbors),
+                    &mut self.offsets,
+                    wanted,
+                    budget,
+                    &mut self.random,
+                );
             }
             let place = if *budget > 0 { self.cheapest(item, wanted, budget) } else { None };
             let Some((offset, losers)) = place else {
@@ -230,16 +256,22 @@ impl<'a> Attempt<'a> {
         let highest = highest?;
         self.around.sort(highest);
         let Around { others, by_bottom, by_top } = &self.around;
-        let price_of = |sorted: u64| u128::from(self.prices[others[(sorted & ((1 << ITEM_BITS) - 1)) as usize].2 as usize]);
+        let price_of = |sorted: u64| {
+            u128::from(self.prices[others[(sorted & ((1 << ITEM_BITS) - 1)) as usize].2 as usize])
+        };
         // An item at offset `p` meets items with `bottom < p + size` and `top > p`. As `p` rises, the
         // price falls only when it passes a top.
         let (mut met, mut passed, mut price) = (0, 0, 0_u128);
         let mut best: Option<(u128, u64, u64)> = None;
-        for candidate in std::iter::once(0).chain(by_top.iter().map(|top| align_up(offset_of(*top), data.alignment))) {
+        for candidate in
+            std::iter::once(0).chain(by_top.iter().map(|top| align_up(offset_of(*top), data.alignment)))
+        {
             if candidate > highest {
                 break;
             }
-            while let Some(more) = by_bottom.get(met).filter(|bottom| offset_of(**bottom) < candidate + data.size) {
+            while let Some(more) =
+                by_bottom.get(met).filter(|bottom| offset_of(**bottom) < candidate + data.size)
+            {
                 price += price_of(*more);
                 met += 1;
             }
@@ -249,7 +281,9 @@ impl<'a> Attempt<'a> {
             }
             if best.is_none_or(|(least, ..)| price < least) {
                 // The item meets an unchanged set up to this offset.
-                let next = by_bottom.get(met).map_or(highest, |bottom| (offset_of(*bottom) - data.size).min(highest));
+                let next = by_bottom
+                    .get(met)
+                    .map_or(highest, |bottom| (offset_of(*bottom) - data.size).min(highest));
                 best = Some((price, candidate, next));
             }
             if price == 0 {

@@ -45,9 +45,14 @@ impl Neighbors {
     }
 
     fn of(normal: &Normal, index: Index) -> Self {
-        let lives_partly =
-            |(at, item): (usize, &Item)| normal.parts_of(at).iter().any(|part| (part.low, part.high) != (0, item.size));
-        let windowed = if normal.windowed { normal.items.iter().enumerate().map(lives_partly).collect() } else { Vec::new() };
+        let lives_partly = |(at, item): (usize, &Item)| {
+            normal.parts_of(at).iter().any(|part| (part.low, part.high) != (0, item.size))
+        };
+        let windowed = if normal.windowed {
+            normal.items.iter().enumerate().map(lives_partly).collect()
+        } else {
+            Vec::new()
+        };
         Self { index, windowed }
     }
 
@@ -92,7 +97,11 @@ pub(in crate::place) fn most_ranges(normal: &Normal) -> usize {
     let parts = normal.items.iter().map(|item| (item.part_to - item.part_from) as usize);
     let most = parts.max().unwrap_or(0);
     // A walk along the parts of two items ends one part at each step.
-    if normal.windowed { most.saturating_mul(normal.items.len()).saturating_add(normal.parts.len()) } else { normal.items.len() }
+    if normal.windowed {
+        most.saturating_mul(normal.items.len()).saturating_add(normal.parts.len())
+    } else {
+        normal.items.len()
+    }
 }
 
 /// Adds the ranges of bytes in which `item` meets another one at an offset, and returns the number of pairs
@@ -101,7 +110,8 @@ fn add_ranges(normal: &Normal, item: u32, (other, offset): (u32, u64), met: &mut
     let (from, size) = (met.len(), normal.items[item as usize].size);
     // Parts meet if `p + own.low < offset + their.high` and `offset + their.low < p + own.high`.
     met.extend(normal.together(item, other).map(|(own, their)| {
-        let (bottom, top) = (offset + their.low + (size - own.high), (offset + their.high).saturating_sub(own.low));
+        let (bottom, top) =
+            (offset + their.low + (size - own.high), (offset + their.high).saturating_sub(own.low));
         (bottom, top, other)
     }));
     let pairs = (met.len() - from) as u64;
@@ -170,13 +180,15 @@ pub(in crate::place) struct Classes {
 impl Classes {
     /// Builds the classes. O(n log n).
     fn new(normal: &Normal) -> Self {
-        let life = |(item, data): (usize, &Item)| Life { first: data.first, last: data.last, item: item as u32 };
+        let life =
+            |(item, data): (usize, &Item)| Life { first: data.first, last: data.last, item: item as u32 };
         let length = |life: &Life| life.last - life.first;
         let class = |life: &Life| length(life).max(1).ilog2();
         let mut lives: Vec<Life> = normal.items.iter().enumerate().map(life).collect();
         lives.sort_by_key(|life| (class(life), life.first));
         let classes = lives.chunk_by(|a, b| class(a) == class(b));
-        let classes = classes.map(|part| (part.iter().map(length).max().unwrap_or(0), part.to_vec())).collect();
+        let classes =
+            classes.map(|part| (part.iter().map(length).max().unwrap_or(0), part.to_vec())).collect();
         Self { classes, is_whole: normal.is_whole() }
     }
 

@@ -91,7 +91,13 @@ pub(in crate::place) fn push(
 /// Moves every placed item as low as all others let it, the lowest first; with a height, as high below it,
 /// the highest first. Items that live partly can lie above and below one another, so that no order has each
 /// one before those that it holds up. O(n · k log k) for k neighbors.
-fn push_partly(normal: &Normal, neighbors: &Neighbors, offsets: &mut [u64], upto: Option<u64>, budget: &mut u64) {
+fn push_partly(
+    normal: &Normal,
+    neighbors: &Neighbors,
+    offsets: &mut [u64],
+    upto: Option<u64>,
+    budget: &mut u64,
+) {
     let mut order: Vec<usize> = (0..offsets.len()).filter(|item| offsets[*item] != NOWHERE).collect();
     if upto.is_some() {
         order.sort_by_key(|item| std::cmp::Reverse(offsets[*item] + normal.items[*item].size));
@@ -112,7 +118,11 @@ fn push_partly(normal: &Normal, neighbors: &Neighbors, offsets: &mut [u64], upto
         } else {
             met.sort_unstable();
             let under = |offset: u64, (bottom, top, _): &Met| {
-                if *top > offset && *bottom < offset + item.size { align_up(*top, item.alignment) } else { offset }
+                if *top > offset && *bottom < offset + item.size {
+                    align_up(*top, item.alignment)
+                } else {
+                    offset
+                }
             };
             met.iter().fold(0, under)
         };
@@ -185,7 +195,10 @@ mod tests {
         let mut random = Xorshift::new();
         let mut buffer = |_| {
             let (start, life, size) = (random.below(100), 1 + random.below(40), 1 + random.below(4_000));
-            Buffer { alignment: 1 << random.below(7), ..Buffer::new(start as u32, (start + life) as u32, size) }
+            Buffer {
+                alignment: 1 << random.below(7),
+                ..Buffer::new(start as u32, (start + life) as u32, size)
+            }
         };
         let problem = Problem { buffers: (0..300).map(&mut buffer).collect(), capacity: None };
         let normal = Normal::new(&problem);
@@ -209,8 +222,11 @@ mod tests {
         }
         assert!(budget < 1_000_000);
         // An item without a place gets none, and blocks no other.
-        let without: Vec<u64> =
-            offsets.iter().enumerate().map(|(item, offset)| if item % 2 == 0 { NOWHERE } else { *offset }).collect();
+        let without: Vec<u64> = offsets
+            .iter()
+            .enumerate()
+            .map(|(item, offset)| if item % 2 == 0 { NOWHERE } else { *offset })
+            .collect();
         let mut pushed = without.clone();
         push_down(&normal, &mut pushed, &mut budget);
         assert!(pushed.iter().zip(&without).all(|(now, then)| (*now == NOWHERE) == (*then == NOWHERE)));

@@ -17,12 +17,21 @@ fn on_circle(period: u32, start: u32, long: u32, size: u64) -> Buffer {
     if end <= period {
         return Buffer::new(start, end, size);
     }
-    let gaps = if end - period < start { vec![Gap { start: end - period, end: start, window: None }] } else { Vec::new() };
+    let gaps = if end - period < start {
+        vec![Gap { start: end - period, end: start, window: None }]
+    } else {
+        Vec::new()
+    };
     Buffer { gaps, ..Buffer::new(0, period, size) }
 }
 
 /// Buffers on a circle; with `windows`, some live partly for a while.
-fn random_circle(random: &mut Random, count: u32, (period, long, size): (u32, u32, u32), windows: bool) -> Problem {
+fn random_circle(
+    random: &mut Random,
+    count: u32,
+    (period, long, size): (u32, u32, u32),
+    windows: bool,
+) -> Problem {
     let buffer = |_| {
         let size = 1 + u64::from(random.below(size));
         let mut buffer = on_circle(period, random.below(period), 1 + random.below(long), size);
@@ -85,7 +94,11 @@ fn repaired(problem: &Problem, budget: u64) -> (u64, u64) {
     let (before, neighbors) = (fitted(&normal), Neighbors::new(&normal));
     let target = load(&normal);
     let after = repair(&normal, &neighbors, &before, target, &mut budget.clone());
-    assert_eq!(after, repair(&normal, &neighbors, &before, target, &mut budget.clone()), "not the same answer twice");
+    assert_eq!(
+        after,
+        repair(&normal, &neighbors, &before, target, &mut budget.clone()),
+        "not the same answer twice"
+    );
     let solution = Solution::from_offsets(problem, after);
     assert_eq!(check(problem, &solution), Ok(()), "{problem:?}");
     let height = normal.height(&before);
@@ -98,7 +111,13 @@ fn least(problem: &Problem, above: u64) -> u64 {
     fn place(problem: &Problem, offsets: &mut Vec<u64>, best: &mut u64) {
         let at = offsets.len();
         let Some(buffer) = problem.buffers.get(at) else {
-            *best = problem.buffers.iter().zip(&*offsets).map(|(buffer, offset)| buffer.size + offset).max().unwrap_or(0);
+            *best = problem
+                .buffers
+                .iter()
+                .zip(&*offsets)
+                .map(|(buffer, offset)| buffer.size + offset)
+                .max()
+                .unwrap_or(0);
             return;
         };
         let mut offset = 0;
@@ -149,7 +168,10 @@ fn repaired_placements_hold_and_are_no_higher() {
         let normal = Normal::new(&problem);
         let before = fitted(&normal);
         let target = normal.load.iter().copied().max().unwrap();
-        let after = Solution::from_offsets(&problem, repair(&normal, &Neighbors::new(&normal), &before, target, &mut 3_000_000));
+        let after = Solution::from_offsets(
+            &problem,
+            repair(&normal, &Neighbors::new(&normal), &before, target, &mut 3_000_000),
+        );
         assert_eq!(check(&problem, &after), Ok(()));
         assert!(after.height < normal.height(&before), "first fit by input order leaves something to gain");
     }
@@ -208,9 +230,14 @@ fn ranges_agree_with_overlaps() {
         neighbors.collect(&normal, 0, &[NOWHERE, other], &mut 1_000_000, &mut met);
         apart += usize::from(met.len() > 1);
         for offset in (0..120).step_by(problem.buffers[0].alignment as usize) {
-            let number = met.iter().filter(|(bottom, top, _)| *bottom < offset + size && *top > offset).count();
+            let number =
+                met.iter().filter(|(bottom, top, _)| *bottom < offset + size && *top > offset).count();
             let verdict = check(&problem, &Solution::from_offsets(&problem, vec![offset, other]));
-            assert_eq!(number, usize::from(verdict.is_err()), "at {offset} and {other}: {met:?} in {problem:?}");
+            assert_eq!(
+                number,
+                usize::from(verdict.is_err()),
+                "at {offset} and {other}: {met:?} in {problem:?}"
+            );
         }
         neighbors.collect(&normal, 0, &[NOWHERE; 2], &mut 1_000_000, &mut met);
         assert!(met.is_empty());
@@ -234,7 +261,10 @@ fn pushes_keep_placements_and_go_one_way() {
             assert_eq!(check(&problem, &solution), Ok(()), "{problem:?}");
             let in_order = |(now, then): (&u64, &u64)| if is_up { now >= then } else { now <= then };
             assert!(solution.height <= wanted && offsets.iter().zip(&before).all(in_order));
-            assert!(budget < 1_000_000 && offsets.iter().zip(&before).filter(|(now, then)| now != then).count() > 20);
+            assert!(
+                budget < 1_000_000
+                    && offsets.iter().zip(&before).filter(|(now, then)| now != then).count() > 20
+            );
         }
     }
 }
@@ -254,7 +284,10 @@ fn small_circles_are_repaired_to_the_optimum() {
         gained += usize::from(after < before);
     }
     assert!(gained > 200, "{gained} of {cases:?} gained, {optimal:?} are optimal");
-    assert!(optimal.iter().zip(cases).all(|(optimal, cases)| optimal * 100 >= cases * 95), "{optimal:?} of {cases:?}");
+    assert!(
+        optimal.iter().zip(cases).all(|(optimal, cases)| optimal * 100 >= cases * 95),
+        "{optimal:?} of {cases:?}"
+    );
 }
 
 #[test]

@@ -18,10 +18,17 @@ pub fn seeds(most: usize) -> impl Strategy<Value = Vec<Seed>> {
 pub fn plain(seeds: &[Seed]) -> Problem {
     let mut problem = Problem::default();
     for (index, (size, cost, _, reads, _)) in seeds.iter().enumerate() {
-        let mut reads: Vec<u32> = reads.iter().filter(|_| index > 0).map(|read| u32::from(*read) % index.max(1) as u32).collect();
+        let mut reads: Vec<u32> =
+            reads.iter().filter(|_| index > 0).map(|read| u32::from(*read) % index.max(1) as u32).collect();
         reads.sort_unstable();
         reads.dedup();
-        problem.runs.push(Run { reads, writes: vec![index as u32], cost: *cost, repeatable: true, ..Run::default() });
+        problem.runs.push(Run {
+            reads,
+            writes: vec![index as u32],
+            cost: *cost,
+            repeatable: true,
+            ..Run::default()
+        });
         problem.values.push(Value { size: *size, ..Value::default() });
     }
     problem
@@ -32,7 +39,12 @@ pub fn rich(seeds: &[Seed]) -> Problem {
     let mut problem = Problem::default();
     for (index, (size, cost, scratch, reads, flags)) in seeds.iter().enumerate() {
         if flags & 0x0f == 1 {
-            problem.values.push(Value { size: *size, origin: Origin::Near, kept: flags & 0x10 > 0, ..Value::default() });
+            problem.values.push(Value {
+                size: *size,
+                origin: Origin::Near,
+                kept: flags & 0x10 > 0,
+                ..Value::default()
+            });
         }
         let values = problem.values.len();
         let mut reads: Vec<u32> =
@@ -40,10 +52,16 @@ pub fn rich(seeds: &[Seed]) -> Problem {
         reads.sort_unstable();
         reads.dedup();
         let fits = |other: &&u32| problem.values[**other as usize].size >= *size;
-        let takes_over = if flags & 0x40 > 0 { reads.iter().filter(fits).copied().collect() } else { Vec::new() };
+        let takes_over =
+            if flags & 0x40 > 0 { reads.iter().filter(fits).copied().collect() } else { Vec::new() };
         let predecessors = if flags & 0x0f == 2 && index > 0 { vec![index as u32 - 1] } else { Vec::new() };
         let mut writes = vec![values as u32];
-        problem.values.push(Value { size: *size, kept: flags & 0x8f == 0x83, takes_over, ..Value::default() });
+        problem.values.push(Value {
+            size: *size,
+            kept: flags & 0x8f == 0x83,
+            takes_over,
+            ..Value::default()
+        });
         if flags & 0x0f == 4 {
             writes.push(values as u32 + 1);
             problem.values.push(Value { size: size / 2, ..Value::default() });
@@ -58,7 +76,13 @@ pub fn rich(seeds: &[Seed]) -> Problem {
 pub fn with_link(seeds: &[Seed], rate: u64) -> Problem {
     let mut problem = rich(seeds);
     problem.spaces.push(Space { capacity: Some(400) });
-    problem.links.push(Link { space: 0, store_rate: rate, load_rate: rate + 1, store_latency: 1, load_latency: 2 });
+    problem.links.push(Link {
+        space: 0,
+        store_rate: rate,
+        load_rate: rate + 1,
+        store_latency: 1,
+        load_latency: 2,
+    });
     for value in &mut problem.values {
         value.movable = value.size % 4 != 1;
         if value.origin == Origin::Near && value.size % 2 == 0 {
@@ -72,14 +96,21 @@ pub fn with_link(seeds: &[Seed], rate: u64) -> Problem {
 pub fn with_links(seeds: &[Seed], rate: u64) -> Problem {
     let mut problem = with_link(seeds, rate);
     problem.spaces.push(Space { capacity: Some(60) });
-    problem.links.push(Link { space: 1, store_rate: 1, load_rate: 1 + rate / 4, store_latency: 0, load_latency: 9 });
+    problem.links.push(Link {
+        space: 1,
+        store_rate: 1,
+        load_rate: 1 + rate / 4,
+        store_latency: 0,
+        load_latency: 9,
+    });
     problem
 }
 
 /// Adds a code of a part of its size for some values that runs make, with an optional run each way.
 pub fn with_codes(mut problem: Problem, seeds: &[Seed]) -> Problem {
     let is_made = |value: &Value| value.origin == Origin::Made && !value.kept;
-    let coded: Vec<u32> = (0..problem.values.len() as u32).filter(|value| is_made(&problem.values[*value as usize])).collect();
+    let coded: Vec<u32> =
+        (0..problem.values.len() as u32).filter(|value| is_made(&problem.values[*value as usize])).collect();
     for (value, (_, cost, scratch, reads, flags)) in coded.into_iter().zip(seeds) {
         if flags & 0x20 > 0 {
             continue;
@@ -102,10 +133,14 @@ pub fn with_codes(mut problem: Problem, seeds: &[Seed]) -> Problem {
 
 /// Adds optional runs that make an operand of a run from its first result and its other operands.
 pub fn with_inverses(mut problem: Problem, seeds: &[Seed]) -> Problem {
-    let is_made = |value: u32| problem.values[value as usize].origin == Origin::Made && !problem.values[value as usize].kept;
+    let is_made = |value: u32| {
+        problem.values[value as usize].origin == Origin::Made && !problem.values[value as usize].kept
+    };
     let mut inverses = Vec::new();
     for (run, (_, cost, scratch, _, flags)) in problem.runs.iter().zip(seeds) {
-        let (Some(&result), Some(&operand)) = (run.writes.first(), run.reads.iter().find(|value| is_made(**value))) else {
+        let (Some(&result), Some(&operand)) =
+            (run.writes.first(), run.reads.iter().find(|value| is_made(**value)))
+        else {
             continue;
         };
         if flags & 0x20 > 0 || result == operand {
@@ -129,7 +164,9 @@ pub fn with_inverses(mut problem: Problem, seeds: &[Seed]) -> Problem {
 /// values. For problems whose runs make one value each, as [`plain`] builds them.
 pub fn cheapest(problem: &Problem, capacity: u64) -> Option<u64> {
     let (count, required) = (problem.values.len(), problem.runs.len());
-    let bytes = |set: u32| (0..count).filter(|value| set >> value & 1 == 1).map(|value| problem.values[value].size).sum::<u64>();
+    let bytes = |set: u32| {
+        (0..count).filter(|value| set >> value & 1 == 1).map(|value| problem.values[value].size).sum::<u64>()
+    };
     let mut open = BinaryHeap::from([(std::cmp::Reverse(0_u64), 0_u32, 0_u32)]);
     let mut known = BTreeMap::from([((0, 0), 0_u64)]);
     while let Some((std::cmp::Reverse(cost), ran, here)) = open.pop() {
@@ -153,7 +190,9 @@ pub fn cheapest(problem: &Problem, capacity: u64) -> Option<u64> {
             let ran = if index < required { ran | 1 << index } else { ran };
             loop {
                 let (next, total) = ((ran, kept | forced), cost + run.cost);
-                if bytes(next.1) + run.scratch <= capacity && known.get(&next).is_none_or(|best| total < *best) {
+                if bytes(next.1) + run.scratch <= capacity
+                    && known.get(&next).is_none_or(|best| total < *best)
+                {
                     known.insert(next, total);
                     open.push((std::cmp::Reverse(total), next.0, next.1));
                 }

@@ -17,18 +17,31 @@ pub fn definition(problem: &Problem, order: &[u32]) -> u64 {
         let live = |(buffer, range): (&Buffer, &Option<(usize, usize)>)| {
             range.filter(|range| range.0 <= step && step <= range.1).map_or(0, |_| buffer.size)
         };
-        let starts = |index: usize| !problem.buffers[index].live_from_start && ranges[index].is_some_and(|range| range.0 == step);
-        let before = |index: usize| problem.buffers[index].live_from_start || ranges[index].is_some_and(|range| range.0 < step);
-        let dies =
-            |index: usize| before(index) && !problem.buffers[index].kept && ranges[index].is_some_and(|range| range.1 == step);
+        let starts = |index: usize| {
+            !problem.buffers[index].live_from_start && ranges[index].is_some_and(|range| range.0 == step)
+        };
+        let before = |index: usize| {
+            problem.buffers[index].live_from_start || ranges[index].is_some_and(|range| range.0 < step)
+        };
+        let dies = |index: usize| {
+            before(index)
+                && !problem.buffers[index].kept
+                && ranges[index].is_some_and(|range| range.1 == step)
+        };
         let takers: Vec<usize> = (0..ranges.len()).filter(|index| starts(*index)).collect();
         let sum: u64 = problem.buffers.iter().zip(&ranges).map(live).sum();
-        sum + problem.operations[order[step] as usize].scratch - most_shared(problem, &takers, &dies, &mut Vec::new())
+        sum + problem.operations[order[step] as usize].scratch
+            - most_shared(problem, &takers, &dies, &mut Vec::new())
     };
     (0..order.len()).map(bytes).max().unwrap_or(0)
 }
 
-pub fn most_shared(problem: &Problem, takers: &[usize], dies: &dyn Fn(usize) -> bool, taken: &mut Vec<u32>) -> u64 {
+pub fn most_shared(
+    problem: &Problem,
+    takers: &[usize],
+    dies: &dyn Fn(usize) -> bool,
+    taken: &mut Vec<u32>,
+) -> u64 {
     let Some((first, rest)) = takers.split_first() else { return 0 };
     let mut best = most_shared(problem, rest, dies, taken);
     for &other in &problem.buffers[*first].takes_over {
@@ -46,7 +59,8 @@ pub fn all_orders(problem: &Problem, prefix: &mut Vec<u32>, visit: &mut dyn FnMu
         return visit(prefix);
     }
     for operation in 0..problem.operations.len() as u32 {
-        let ready = problem.operations[operation as usize].predecessors.iter().all(|before| prefix.contains(before));
+        let ready =
+            problem.operations[operation as usize].predecessors.iter().all(|before| prefix.contains(before));
         if ready && !prefix.contains(&operation) {
             prefix.push(operation);
             all_orders(problem, prefix, visit);
@@ -68,13 +82,19 @@ pub fn problem(most: usize) -> impl Strategy<Value = Problem> {
         let mut problem = Problem::default();
         for (index, (size, scratch, reads, extra, flags)) in list.into_iter().enumerate() {
             let index = index as u32;
-            let before: Vec<u32> = (0..index).filter(|other| reads >> other & 1 == 1 && extra >> other & 1 == 1).collect();
+            let before: Vec<u32> =
+                (0..index).filter(|other| reads >> other & 1 == 1 && extra >> other & 1 == 1).collect();
             for &other in &before {
                 problem.buffers[other as usize].users.push(index);
             }
-            let takes_over =
-                before.iter().copied().filter(|other| flags & 1 == 1 && problem.buffers[*other as usize].size >= size).collect();
-            problem.operations.push(Operation { predecessors: before, scratch: u64::from(scratch.saturating_sub(7)) });
+            let takes_over = before
+                .iter()
+                .copied()
+                .filter(|other| flags & 1 == 1 && problem.buffers[*other as usize].size >= size)
+                .collect();
+            problem
+                .operations
+                .push(Operation { predecessors: before, scratch: u64::from(scratch.saturating_sub(7)) });
             problem.buffers.push(Buffer {
                 size,
                 users: vec![index],
@@ -85,7 +105,9 @@ pub fn problem(most: usize) -> impl Strategy<Value = Problem> {
         }
         // Add a buffer that several operations may be the first to use.
         let users = (0..problem.operations.len() as u32).step_by(3).collect();
-        let takes_over = (0..problem.buffers.len() as u32).filter(|other| problem.buffers[*other as usize].size > 5).collect();
+        let takes_over = (0..problem.buffers.len() as u32)
+            .filter(|other| problem.buffers[*other as usize].size > 5)
+            .collect();
         problem.buffers.push(Buffer { size: 5, users, takes_over, ..Buffer::default() });
         problem
     })

@@ -472,7 +472,11 @@ impl<'a> State<'a> {
         self.stale.push(slot);
         while let Some(slot) = self.stale.pop() {
             let operation = self.slots[slot as usize];
-            let saved = if operation == NONE { 0 } else { self.model.saved(operation, |value| self.ends_at(value, slot)) };
+            let saved = if operation == NONE {
+                0
+            } else {
+                self.model.saved(operation, |value| self.ends_at(value, slot))
+            };
             let change = saved - std::mem::replace(&mut self.saved[slot as usize], saved);
             self.add(slot, slot, -change);
         }

@@ -20,10 +20,20 @@ fn next(state: &mut u64, below: u64) -> u64 {
 fn random_problem(seed: &mut u64) -> Problem {
     let mut problem = Problem::default();
     for _ in 0..next(seed, 4) {
-        problem.values.push(Value { size: next(seed, 20), origin: Origin::Near, kept: next(seed, 3) == 0, ..Value::default() });
+        problem.values.push(Value {
+            size: next(seed, 20),
+            origin: Origin::Near,
+            kept: next(seed, 3) == 0,
+            ..Value::default()
+        });
     }
     for index in 0..2 + next(seed, 12) as u32 {
-        let mut run = Run { cost: next(seed, 10), scratch: next(seed, 6), repeatable: next(seed, 6) > 0, ..Run::default() };
+        let mut run = Run {
+            cost: next(seed, 10),
+            scratch: next(seed, 6),
+            repeatable: next(seed, 6) > 0,
+            ..Run::default()
+        };
         for _ in 0..next(seed, 4).min(problem.values.len() as u64) {
             let value = next(seed, problem.values.len() as u64) as u32;
             if !run.reads.contains(&value) {

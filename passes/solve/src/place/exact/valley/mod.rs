@@ -105,7 +105,8 @@ impl<'a> ValleySearch<'a> {
         // Reject problems that the search cannot handle.
         let plain = |item: u32| {
             let index = item as usize;
-            let whole = instance.item_sections.of(item).len() == (instance.last[index] - instance.first[index]) as usize;
+            let whole = instance.item_sections.of(item).len()
+                == (instance.last[index] - instance.first[index]) as usize;
             whole && instance.alignment[index] == 1 && instance.fixed[index].is_none()
         };
         let sections = instance.padding.len();
@@ -166,7 +167,8 @@ impl<'a> ValleySearch<'a> {
         let mut from = first;
         while from < last {
             let end = (from + 1..last).find(|section| self.crossing[*section as usize] == 0).unwrap_or(last);
-            let verdict = if self.open[from as usize] == 0 { Verdict::Found } else { self.node(from, end, no_goods) };
+            let verdict =
+                if self.open[from as usize] == 0 { Verdict::Found } else { self.node(from, end, no_goods) };
             if verdict != Verdict::Found {
                 self.undo(undo);
                 return verdict;
@@ -182,7 +184,8 @@ impl<'a> ValleySearch<'a> {
         if self.nodes > self.limit {
             return Verdict::Limit;
         }
-        let state = self.key[first as usize..last as usize].iter().fold(0_u128, |sum, key| sum.wrapping_add(*key));
+        let state =
+            self.key[first as usize..last as usize].iter().fold(0_u128, |sum, key| sum.wrapping_add(*key));
         if no_goods.contains(&state) {
             return Verdict::Impossible;
         }
@@ -261,7 +264,9 @@ impl<'a> ValleySearch<'a> {
         let continuations = match self.choice {
             Choice::Items => u64::from(covering) * (slack / 16 + gap) / gap,
             Choice::Options => u64::from(covering) + u64::from(slack >= gap),
-            Choice::Slack => (u64::from(covering) + u64::from(slack >= gap)) * (slack + u64::from(self.ceiling[at]) / 16),
+            Choice::Slack => {
+                (u64::from(covering) + u64::from(slack >= gap)) * (slack + u64::from(self.ceiling[at]) / 16)
+            }
         };
         // Slack is below 2^30, so the product is below 2^64 for up to 1024 items.
         continuations.min(1 << 40) * (1 << 20) / u64::from(self.weight[at])
@@ -274,7 +279,8 @@ impl<'a> ValleySearch<'a> {
         let valley = self.valleys[self.valley_of[at] as usize];
         let others = self.free_items(valley.first, valley.last).filter(|item| {
             let index = *item as usize;
-            self.fits(index, &valley) && !(self.instance.first[index] <= section && section < self.instance.last[index])
+            self.fits(index, &valley)
+                && !(self.instance.first[index] <= section && section < self.instance.last[index])
         });
         let least = others.map(|item| self.instance.extent[item as usize]).min().unwrap_or(NONE);
         let height = valley.wall.min(valley.ground.saturating_add(least));
@@ -308,7 +314,13 @@ impl<'a> ValleySearch<'a> {
             self.valley_of[from as usize..end as usize].fill(number);
             if is_valley {
                 self.covering[from as usize..end as usize].fill(0);
-                self.valleys.push(Valley { first: from, last: end, ground, wall: left.min(right), least: NONE });
+                self.valleys.push(Valley {
+                    first: from,
+                    last: end,
+                    ground,
+                    wall: left.min(right),
+                    least: NONE,
+                });
             }
             (from, left) = (end, ground);
         }
@@ -377,7 +389,8 @@ impl<'a> ValleySearch<'a> {
         let index = item as usize;
         let (first, last) = (self.instance.first[index], self.instance.last[index]);
         for section in first..last {
-            self.open[section as usize] = self.open[section as usize].saturating_add(self.instance.extent[index]);
+            self.open[section as usize] =
+                self.open[section as usize].saturating_add(self.instance.extent[index]);
             self.crossing[section as usize] += u32::from(section > first);
         }
         self.key[first as usize] = self.key[first as usize].wrapping_add(self.code[index]);
@@ -392,8 +405,9 @@ impl<'a> ValleySearch<'a> {
 
     fn set_sky(&mut self, section: u32, height: u32) {
         let at = section as usize;
-        let rise =
-            self.factor[at].wrapping_mul(u128::from(height)).wrapping_sub(self.factor[at].wrapping_mul(u128::from(self.sky[at])));
+        let rise = self.factor[at]
+            .wrapping_mul(u128::from(height))
+            .wrapping_sub(self.factor[at].wrapping_mul(u128::from(self.sky[at])));
         self.key[at] = self.key[at].wrapping_add(rise);
         self.sky[at] = height;
     }

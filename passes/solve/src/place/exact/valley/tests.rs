@@ -42,10 +42,17 @@ fn agrees_with_the_canonical_search() {
         let verdict = canonical.run(u64::MAX / 2, &mut NoGoods::default());
         for choice in [Choice::Items, Choice::Options, Choice::Slack] {
             let mut search = ValleySearch::new(&instance, capacity, &order, choice).unwrap();
-            assert_eq!(search.run(u64::MAX / 2, &mut NoGoods::default()), verdict, "trial {trial}: {problem:?} at {capacity}");
+            assert_eq!(
+                search.run(u64::MAX / 2, &mut NoGoods::default()),
+                verdict,
+                "trial {trial}: {problem:?} at {capacity}"
+            );
             if verdict == Verdict::Found {
                 found += 1;
-                assert!(is_placement(&instance, &search.offsets, capacity), "trial {trial}: {problem:?} at {capacity}");
+                assert!(
+                    is_placement(&instance, &search.offsets, capacity),
+                    "trial {trial}: {problem:?} at {capacity}"
+                );
             } else {
                 impossible += 1;
             }
@@ -57,6 +64,9 @@ fn agrees_with_the_canonical_search() {
 fn is_placement(instance: &Instance, offsets: &[u32], capacity: u64) -> bool {
     let top = |index: usize| offsets[index] + instance.extent[index];
     let apart = |a: usize, b: u32| top(a) <= offsets[b as usize] || top(b as usize) <= offsets[a];
-    let fits = |index: usize| u64::from(offsets[index]) * instance.granule + instance.bytes[index] <= capacity;
-    (0..offsets.len()).all(|index| fits(index) && instance.overlaps.of(index as u32).iter().all(|other| apart(index, *other)))
+    let fits =
+        |index: usize| u64::from(offsets[index]) * instance.granule + instance.bytes[index] <= capacity;
+    (0..offsets.len()).all(|index| {
+        fits(index) && instance.overlaps.of(index as u32).iter().all(|other| apart(index, *other))
+    })
 }
