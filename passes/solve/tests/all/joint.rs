@@ -356,7 +356,11 @@ fn two_programs_in_opposite_phase_share_bytes() {
 fn training(random: &mut impl FnMut(u32) -> u32, layers: u32) -> Vec<(u32, u32, u64)> {
     let mut buffers = Vec::new();
     for layer in 0..layers {
-        let size = |random: &mut dyn FnMut(u32) -> u32| u64::from(1 + random(60)) * ALIGNMENT;
+        // A few are large: a placement that nothing repairs leaves most space beside these.
+        let size = |random: &mut dyn FnMut(u32) -> u32| {
+            let large = random(6) == 0;
+            u64::from(if large { 200 + random(100) } else { 1 + random(40) }) * ALIGNMENT
+        };
         buffers.push((layer, 2 * (layers - layer) - 1, size(random)));
         buffers.push((layer, random(4), size(random)));
         buffers.push((2 * layers - 1 - layer, random(3), size(random)));
@@ -386,5 +390,5 @@ fn programs_over_the_end_of_their_period_lie_close_to_their_load() {
         assert!(answer.size >= phase.load);
         worst = worst.max(answer.size as f64 / phase.load as f64);
     }
-    assert!(seams == 12 && worst <= 1.03, "{worst} at worst, {seams} with a shift");
+    assert!(seams == 12 && worst <= 1.015, "{worst} at worst, {seams} with a shift");
 }

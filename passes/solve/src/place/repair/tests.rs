@@ -152,17 +152,12 @@ fn a_protruding_buffer_takes_the_place_of_a_smaller_one() {
 
 #[test]
 fn repaired_placements_hold_and_are_no_higher() {
-    let mut state = 88_172_645_463_325_252_u64;
-    let mut next = |below: u64| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state % below
-    };
+    let mut random = Random::new(9);
     for _ in 0..20 {
         let mut buffer = |_| {
-            let (start, life, size) = (next(300), 1 + next(60), 1 + next(4_000));
-            Buffer { alignment: 1 << next(7), ..Buffer::new(start as u32, (start + life) as u32, size) }
+            let (start, life) = (random.below(300), 1 + random.below(60));
+            let (size, alignment) = (1 + u64::from(random.below(4_000)), 1 << random.below(7));
+            Buffer { alignment, ..Buffer::new(start, start + life, size) }
         };
         let problem = Problem { buffers: (0..400).map(&mut buffer).collect(), capacity: None };
         let normal = Normal::new(&problem);
