@@ -5,7 +5,13 @@ use memc_ops::Profile;
 use memc_ops::profile::{Choice, Language, Recipe, SessionNeeds};
 
 /// Operators that a session computes in blocks of channels, which takes less time.
-const IN_BLOCKS: &[&str] = &["Conv", "ConvTranspose", "MaxPool", "AveragePool"];
+const IN_BLOCKS: &[(&str, &str)] = &[
+    ("", "Conv"),
+    ("", "ConvTranspose"),
+    ("", "MaxPool"),
+    ("", "AveragePool"),
+    ("com.microsoft", "FusedConv"),
+];
 
 /// Returns the properties of a plan that the settings of a session depend on.
 pub fn session_needs(layout: &Layout) -> SessionNeeds {
@@ -18,7 +24,8 @@ pub fn session_needs(layout: &Layout) -> SessionNeeds {
             .any(|row| matches!(row.op.as_str(), "QuantizeLinear" | "DequantizeLinear")),
         transfers: !layout.transfers.is_empty(),
         recomputed: layout.cost.recomputed_nodes > 0,
-        convolves: schedule.iter().any(|row| row.domain.is_empty() && IN_BLOCKS.contains(&row.op.as_str())),
+        sliced: schedule.iter().filter(|row| row.domain.is_empty() && row.op == "Slice").count() > 1,
+        convolves: schedule.iter().any(|row| IN_BLOCKS.contains(&(row.domain.as_str(), row.op.as_str()))),
         peak: layout.peak.get(space).map_or(0, |peak| peak.bytes),
         limit: layout.budget.get(space).copied(),
     }

@@ -58,7 +58,7 @@ fn an_operand_that_is_a_result_keeps_the_stated_type() {
 
 #[test]
 fn workspace_of_nodes_without_names_counts() {
-    let mut model = with(vec![node("HardSwish", &["x"], &["y"])], |_| {});
+    let mut model = with(vec![node("Mish", &["x"], &["y"])], |_| {});
     model.graph.as_mut().unwrap().node[0].name = None;
     let optimized = planned_by(&model, Request::new().runtime(Runtime::Ort));
     let scratch = optimized.layout.tensors.iter().find(|tensor| tensor.name.starts_with("scratch:")).unwrap();
@@ -283,6 +283,30 @@ for names in sys.argv[1:]:
             if not same.all():
                 print(activation, kernel, group, one[~same][:3], other[~same][:3])
 "#;
+
+/// Compares functions with the nodes of which they consist on special numbers, bit by bit.
+const FUNCTIONS: &str = r#"
+import numpy, onnxruntime
+from onnx import helper
+
+special = [0.0, -0.0, numpy.nan, numpy.inf, -numpy.inf, 1e-45, -1e-45, 1e-38, 3e38, -3e38, 1.0, -1.0, 0.5, 2.5, -2.5, 7.0]
+x = numpy.concatenate([special, numpy.linspace(-4, 4, 1001)]).astype(numpy.float32)
+for alpha in (1 / 6, 0.2):
+    gate = helper.make_node("HardSigmoid", ["x"], ["g"], alpha=alpha, beta=0.5)
+    found = []
+    for nodes in ([helper.make_node("HardSwish", ["x"], ["y"])], [gate, helper.make_node("Mul", ["x", "g"], ["y"])]):
+        info = lambda name: helper.make_tensor_value_info(name, 1, x.shape)
+        graph = helper.make_graph(nodes, "g", [info("x")], [info("y")])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        found.append(onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})[0].view(numpy.int32))
+    if (found[0] != found[1]).any():
+        print(alpha)
+"#;
+
+#[test]
+fn functions_equal_their_nodes() {
+    assert_eq!(python(FUNCTIONS, &[]).trim(), "0.2", "only other numbers differ");
+}
 
 #[test]
 fn fused_kernels_equal_their_nodes() {

@@ -50,6 +50,7 @@ mod scan;
 mod sections;
 mod sections_laws;
 mod sections_meet;
+mod session_nodes;
 mod sessions;
 mod share;
 mod sizes;

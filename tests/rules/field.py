@@ -144,9 +144,26 @@ def convolution(attributes, x, w, bias=None, other=None):
     found = reduced(found if other is None else found + other)
     activation = attributes.get("activation", "")
     activation = activation.decode() if isinstance(activation, bytes) else activation
-    if activation and activation not in FREE:
+    parameters = list(attributes.get("activation_params", []))
+    if activation in FREE:
+        return free(activation, found)
+    if activation in BENT:
+        return BENT[activation](dict(zip(("alpha", "beta"), parameters)), found)
+    if activation:
         raise Outside(activation)
-    return free(activation, found) if activation else found
+    return found
+
+
+def hard_sigmoid(attributes, x):
+    """Free, as its bounds are no arithmetic."""
+    slope, shift = (np.float32(attributes.get(name, usual)) for name, usual in (("alpha", 0.2), ("beta", 0.5)))
+    return free(f"HardSigmoid {slope} {shift}", x)
+
+
+BENT = {
+    "HardSigmoid": hard_sigmoid,
+    "LeakyRelu": lambda a, x: free(f"LeakyRelu {np.float32(a.get('alpha', 0.01))}", x),
+}
 
 
 def attention(attributes, query, key, value, bias=None, mask=None, added=None, *more):
@@ -293,6 +310,7 @@ OPERATORS = {
     "MatMul": lambda a, x, y: matmul(x, y),
     "FusedMatMul": lambda a, x, y: fused_product(x, y, a),
     "Softmax": lambda a, x: softmax(x, a.get("axis", -1)),
+    **BENT,
     "Conv": convolution,
     "FusedConv": convolution,
     "LayerNormalization": normalized,

@@ -239,6 +239,9 @@ pub struct OpInfo {
     pub rate: u32,
     /// The part of the operands that it reads.
     pub reads: Reads,
+    /// The element-wise kernels that compute it one after the other, for an operator for which runtimes have
+    /// no kernel of its own: operations per element, and operands. Empty for one kernel.
+    pub kernels: &'static [(u32, u32)],
     /// Memory that its kernels need in addition to operands and results, in bytes; `None` for none. Over
     /// symbols it is at all extents at least the bytes of the formula over numbers.
     pub workspace: Option<Formula>,
@@ -287,6 +290,7 @@ impl OpInfo {
             gathers: Gathers::None,
             rate: 100,
             reads: Reads::All,
+            kernels: &[],
             workspace: None,
             split: SplitAxes::None,
             reach: None,
@@ -299,6 +303,11 @@ impl OpInfo {
             optional: &[],
             indices: None,
         }
+    }
+    /// Sets the element-wise kernels that compute it: operations per element, and operands.
+    pub const fn kernels(mut self, kernels: &'static [(u32, u32)]) -> Self {
+        self.kernels = kernels;
+        self
     }
     /// Marks the operator as rounding to integers of few bits.
     pub const fn rounds(mut self) -> Self {

@@ -136,13 +136,35 @@ fn scan_nanos(module: &Module, node: Node, machine: &Machine, depth: usize) -> O
     Some(Nanos(machine.overhead.0 + trips as f64 * once))
 }
 
+/// Returns the modelled time of a node that several element-wise kernels compute one after the other; `None`
+/// for other nodes, and if extents are unknown.
+fn kernels_nanos(module: &Module, node: Node, machine: &Machine) -> Option<Nanos> {
+    let kernels = lookup(&module.node(node).operator)?.kernels;
+    let elements = Typed::largest(module, node).output_elements()?;
+    let size = module.largest(module.node(node).results().next()?)?.size()?.0;
+    let time = |(operations, operands): &(u32, u32)| {
+        let flops = elements.saturating_mul(u64::from(*operations));
+        let made = size.saturating_mul(u64::from(*operands) + 1);
+        let traffic = Traffic { made, ..Traffic::default() };
+        match line(module, node, machine) {
+            Some(line) => {
+                let flops = flops as f64 * width(module, node, machine);
+                line.time(&Amounts { flops, ..machine.moved(traffic) })
+            }
+            None => machine.time(flops, traffic, arithmetic(module, node)).0,
+        }
+    };
+    (!kernels.is_empty()).then(|| Nanos(kernels.iter().map(time).sum()))
+}
+
 /// Returns the modelled time of a node on a machine; [`UNKNOWN_NANOS`] if extents are unknown.
 pub fn nanos(module: &Module, node: Node, machine: &Machine) -> Nanos {
     nanos_within(module, node, machine, 0)
 }
 
 fn nanos_within(module: &Module, node: Node, machine: &Machine, depth: usize) -> Nanos {
-    if let Some(time) = scan_nanos(module, node, machine, depth) {
+    let of_parts = scan_nanos(module, node, machine, depth).or_else(|| kernels_nanos(module, node, machine));
+    if let Some(time) = of_parts {
         return time;
     }
     if let Some(line) = line(module, node, machine) {
@@ -176,13 +198,16 @@ fn line<'m>(module: &Module, node: Node, machine: &'m Machine) -> Option<&'m Lin
     machine.lines.of(KernelKind::of(module, node))
 }
 
+/// Returns how many operations on binary32 take as long as one of a node: a line weighs these.
+fn width(module: &Module, node: Node, machine: &Machine) -> f64 {
+    let rates = &machine.flops_per_second;
+    rates.float / rates.of(arithmetic(module, node))
+}
+
 /// Returns the amounts that a line weighs; `None` if extents are unknown.
 pub fn amounts(module: &Module, node: Node, machine: &Machine) -> Option<Amounts> {
     let rate = lookup(&module.node(node).operator).map_or(100, |info| u64::from(info.rate));
-    // A line is in operations on binary32: other types take as much longer as the machine states.
-    let rates = &machine.flops_per_second;
-    let width = rates.float / rates.of(arithmetic(module, node));
-    let flops = flops(module, node)? as f64 * 100.0 / rate as f64 * width
+    let flops = flops(module, node)? as f64 * 100.0 / rate as f64 * width(module, node, machine)
         + scalar_steps(module, node)? as f64 * VECTOR;
     Some(Amounts { flops, gathered: gathered(module, node)? as f64, ..machine.moved(traffic(module, node)?) })
 }

@@ -1,11 +1,12 @@
-//! Constants computed from constants beyond inference: reshaped, transposed, joined, negated and split
-//! weights.
+//! Constants computed from constants beyond inference: reshaped, transposed, joined, negated, sliced and
+//! split weights.
 
 use memc_edit::constant;
-use memc_ir::{ConstData, ConstOrigin, ElementType, Node, Payload, TensorType, Use, Value};
+use memc_ir::{ConstData, ConstOrigin, Dim, ElementType, Node, Payload, TensorType, Use, Value};
 use memc_ops::{View, lookup, normalize_axis};
 
 use super::{Walk, transpose};
+use crate::analysis::windows::slice_starts;
 use crate::fold::keeps_bits;
 
 /// Turns the result of a node with constant operands into a constant, if that does not enlarge the
@@ -31,6 +32,7 @@ pub(super) fn of_constants(walk: &mut Walk<'_, '_, '_>, node: Node) -> bool {
     let constant = match walk.name(node) {
         "Concat" => joined(walk, node, result),
         "Neg" => negated(walk, operand),
+        "Slice" => sliced(walk, node, operand, result),
         "Transpose" => transposed(walk, node, operand),
         _ if reshape => reshaped(walk, operand, result),
         _ => None,
@@ -132,6 +134,53 @@ fn negated(walk: &mut Walk<'_, '_, '_>, operand: Value) -> Option<ConstData> {
     Some(constant(ty, bytes))
 }
 
+/// Returns a box of a constant. The constant disappears if all its readers are slices; together, these may
+/// not be larger.
+fn sliced(walk: &mut Walk<'_, '_, '_>, node: Node, operand: Value, result: Value) -> Option<ConstData> {
+    let ty = walk.module().ty(result).tensor()?.clone();
+    let part = |site: &Use| {
+        let Use::Operand(reader, 0) = site else { return None };
+        let size = walk.module().ty(walk.maker.only_result(*reader)?).size();
+        size.filter(|_| walk.name(*reader) == "Slice")
+    };
+    let parts =
+        walk.maker.uses(operand).iter().map(part).try_fold(0u64, |sum, part| sum.checked_add(part?.0));
+    if parts.is_none_or(|parts| walk.module().ty(operand).size().is_none_or(|whole| parts > whole.0)) {
+        return None;
+    }
+    let dims = walk.module().ty(operand).tensor()?.shape.clone()?;
+    let starts = slice_starts(walk.module(), node, &dims, &walk.ctx.data)?;
+    let starts: Vec<u64> = starts.iter().map(Dim::known).collect::<Option<_>>()?;
+    if !walk.affordable(ty.size()?.0) {
+        return None;
+    }
+    let (whole, bytes) = walk.constant_bytes(operand)?;
+    let width = usize::try_from(whole.element.bits().filter(|bits| bits % 8 == 0)? / 8).ok()?;
+    let taken = taken(&bytes, width, &whole.known_dims()?, &starts, &ty.known_dims()?)?;
+    Some(constant(TensorType { element: whole.element, ..ty }, taken))
+}
+
+/// Takes a box from an array of elements of `width` bytes; `None` if the box exceeds the array.
+fn taken(bytes: &[u8], width: usize, whole: &[u64], starts: &[u64], extents: &[u64]) -> Option<Vec<u8>> {
+    let (Some((start, starts)), Some((extent, extents))) = (starts.split_first(), extents.split_first())
+    else {
+        return bytes.get(..width).map(<[u8]>::to_vec);
+    };
+    let (all, whole) = whole.split_first()?;
+    let end = start.checked_add(*extent).filter(|end| end <= all)?;
+    let block = whole.iter().try_fold(width as u64, |block, extent| block.checked_mul(*extent))?;
+    let at = |place: u64| usize::try_from(place.checked_mul(block)?).ok();
+    // Inner axes that are taken whole lie in one run.
+    if starts.iter().all(|start| *start == 0) && extents == whole {
+        return bytes.get(at(*start)?..at(end)?).map(<[u8]>::to_vec);
+    }
+    let mut found = Vec::new();
+    for place in *start..end {
+        found.extend(taken(bytes.get(at(place)?..at(place + 1)?)?, width, whole, starts, extents)?);
+    }
+    Some(found)
+}
+
 /// Turns all results of a Split of a constant into constants.
 fn parted(walk: &mut Walk<'_, '_, '_>, node: Node) -> Option<()> {
     let operand = walk.maker.operand(node, 0).filter(|value| walk.constant_id(*value).is_some())?;
@@ -207,7 +256,18 @@ fn permuted(bytes: &[u8], width: usize, dims: &[u64], axes: &[usize]) -> Option<
 
 #[cfg(test)]
 mod tests {
-    use super::permuted;
+    use super::{permuted, taken};
+
+    #[test]
+    fn boxes_are_taken_in_the_order_of_rows() {
+        let bytes: Vec<u8> = (0..24).collect();
+        assert_eq!(taken(&bytes, 1, &[2, 3, 4], &[0, 1, 2], &[2, 2, 1]), Some(vec![6, 10, 18, 22]));
+        assert_eq!(taken(&bytes, 2, &[4, 3], &[1, 0], &[2, 3]), Some((6..18).collect()));
+        assert_eq!(taken(&bytes, 4, &[6], &[5], &[1]), Some(vec![20, 21, 22, 23]));
+        assert_eq!(taken(&bytes, 1, &[2, 3, 4], &[1, 2, 3], &[1, 1, 2]), None);
+        assert_eq!(taken(&bytes, 1, &[4, 6], &[0, 5], &[0, 1]), Some(vec![]));
+        assert_eq!(taken(&[7], 1, &[], &[], &[]), Some(vec![7]));
+    }
 
     #[test]
     fn axes_change_places() {

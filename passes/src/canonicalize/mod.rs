@@ -8,6 +8,7 @@ mod chain;
 mod constant;
 mod extents;
 mod fresh;
+mod functions;
 mod pad;
 mod pool_mask;
 mod positions;
@@ -130,7 +131,8 @@ impl Walk<'_, '_, '_> {
             return;
         }
         transpose::apart(self, node);
-        if transpose::joined(self, node) || quantized::fused(self, node) {
+        if transpose::joined(self, node) || quantized::fused(self, node) || functions::taken_apart(self, node)
+        {
             return;
         }
         // The check follows nodes, not places of elements: without rewrites it proves all outputs.

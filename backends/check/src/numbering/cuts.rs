@@ -210,6 +210,7 @@ impl<'s> Numbering<'s> {
             "Concat" => {
                 let axis = normalize_axis(data.int("axis", 1), to.len())?;
                 self.joined(&part.operands, axis, extents)
+                    .or_else(|| self.joined_bytes(&part.operands, axis))
                     .or_else(|| self.joined_results(&part.operands, axis))
             }
             _ => None,

@@ -1,5 +1,5 @@
-//! Numbers of fused kernels: those of the nodes that the kernel computes one after the other. The list is the
-//! check's own; `tests/all/fused.rs` compares each kernel with its nodes, bit by bit.
+//! Numbers of fused kernels, and of functions: those of the nodes that are computed one after the other. The
+//! lists are the check's own; `tests/all/checked_plans.rs` compares each with its nodes, bit by bit.
 
 use memc_ir::{Attribute, NodeData, Operator, SecondaryMap, Value};
 use memc_ops::lookup;
@@ -32,6 +32,23 @@ impl<'s> Numbering<'s> {
             self.intern(Key::Result { head, operands: part.operands.clone(), result: 0, instance: None });
         let head = self.head_of(side, data, activation, &[])?;
         Some(self.intern(Key::Result { head, operands: vec![conv], result: 0, instance: None }))
+    }
+
+    /// Returns the number of a HardSwish, `x * HardSigmoid(x)` with these attributes; `None` for other
+    /// results.
+    pub(super) fn function(&mut self, side: &'s Side<'s>, row: usize, part: &Part) -> Option<u32> {
+        let data = side.module.node(side.rows[row].node);
+        let is_known = data.operator.domain.is_empty()
+            && &*data.operator.name == "HardSwish"
+            && data.attributes.is_empty();
+        let [operand] = part.operands.as_slice() else { return None };
+        let float = |name: &str, number: f32| (name.to_owned(), Attribute::Float(number));
+        let attributes = [float("alpha", 1.0 / 6.0), float("beta", 0.5)];
+        let gate = self.head_of(side, data, "HardSigmoid", &attributes).filter(|_| is_known)?;
+        let gate =
+            self.intern(Key::Result { head: gate, operands: vec![*operand], result: 0, instance: None });
+        let head = self.head_of(side, data, "Mul", &[])?;
+        Some(self.intern(Key::Result { head, operands: vec![*operand, gate], result: 0, instance: None }))
     }
 
     /// Returns the number of an ONNX operator in place of a node's own, with these attributes; `None` if the

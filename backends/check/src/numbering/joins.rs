@@ -98,7 +98,7 @@ impl<'s> Numbering<'s> {
     }
 
     /// Returns the number of constants joined along an axis before which all extents are 1.
-    fn joined_bytes(&mut self, numbers: &[u32], axis: usize) -> Option<u32> {
+    pub(super) fn joined_bytes(&mut self, numbers: &[u32], axis: usize) -> Option<u32> {
         let parts: Vec<&Raw> =
             numbers.iter().map(|number| self.cuts.made.get(number)?.raw.as_ref()).collect::<Option<_>>()?;
         let first = parts.first()?;

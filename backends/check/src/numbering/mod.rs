@@ -251,9 +251,8 @@ impl<'s> Numbering<'s> {
         if let Some(cut) = self.cut(side, row, value, part) {
             return Some(cut);
         }
-        if let Some(number) =
-            self.fused(side, row, value, part).or_else(|| self.requantized(side, row, value, part))
-        {
+        let kernel = self.fused(side, row, value, part).or_else(|| self.function(side, row, part));
+        if let Some(number) = kernel.or_else(|| self.requantized(side, row, value, part)) {
             return Some(number);
         }
         let info = side.rows[row].info?;

@@ -42,6 +42,7 @@ fn rust_session_options_compile() {
         quantized: true,
         transfers: true,
         recomputed: true,
+        sliced: false,
         convolves: false,
         peak: 4096,
         limit: None,

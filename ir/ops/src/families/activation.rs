@@ -69,7 +69,7 @@ pub const OPERATORS: &[OpInfo] = &[
     activation("Elu", 10, Algebra::KEEPS_ZERO),
     activation("Gelu", 26, Algebra::KEEPS_ZERO),
     activation("HardSigmoid", 3, Algebra::FINITE_AT_ZERO.nonnegative()).unit_scale(),
-    activation("HardSwish", 4, Algebra::KEEPS_ZERO),
+    activation("HardSwish", 4, Algebra::KEEPS_ZERO).kernels(&[(3, 1), (1, 2)]),
     activation("LeakyRelu", 2, Algebra::KEEPS_ZERO),
     activation("Mish", 20, Algebra::KEEPS_ZERO),
     OpInfo::onnx("Relu", relu)

@@ -87,6 +87,8 @@ pub struct SessionNeeds {
     pub transfers: bool,
     /// Whether the plan recomputes values.
     pub recomputed: bool,
+    /// Whether nodes take parts of values one by one.
+    pub sliced: bool,
     /// Whether the model has convolutions or pools, which run faster in blocks of channels.
     pub convolves: bool,
     /// Planned peak, in bytes.
@@ -264,7 +266,8 @@ fn remarks(language: Language, recipe: Recipe, choice: &Choice, needs: SessionNe
     }
     if !settings.without.is_empty() {
         remarks.push(
-            "The optimizations that are off by name would merge or hold what the plan computes again."
+            "The optimizations that are off by name would merge or hold what the plan computes again or \
+             in parts."
                 .to_owned(),
         );
     }
@@ -367,6 +370,7 @@ mod tests {
         quantized: true,
         transfers: true,
         recomputed: true,
+        sliced: false,
         convolves: false,
         peak: 4096,
         limit: None,

@@ -45,6 +45,9 @@ const MERGES_EQUAL_NODES: &str = "CommonSubexpressionElimination";
 const MOVES_OPERANDS: [&str; 4] =
     ["MatMulAddFusion", "GemmTransposeFusion", "MatmulTransposeFusion", "ConstantFolding"];
 
+/// The session optimization that joins slices of one value into a Split, whose results exist all at once.
+const JOINS_SLICES: &str = "GatherSliceToSplitFusion";
+
 /// Settings of a session that decide its memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SessionSettings {
@@ -182,6 +185,10 @@ impl Recipe {
             Self::Smallest => vec![written.clone()],
         };
         all.extend([true, false].map(|order| SessionSettings::exact(Level::All, order, merging)));
+        if needs.sliced {
+            let apart: Vec<&str> = merging.iter().copied().chain([JOINS_SLICES]).collect();
+            all.extend([true, false].map(|order| SessionSettings::exact(Level::All, order, &apart)));
+        }
         if needs.recomputed {
             all.push(SessionSettings::exact(Level::All, true, &still));
         }
@@ -239,6 +246,7 @@ mod tests {
         quantized: true,
         transfers: false,
         recomputed: true,
+        sliced: true,
         convolves: false,
         peak: 4096,
         limit: None,

@@ -1,8 +1,9 @@
 //! Work and traffic of single nodes.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use memc_cost::{CostModel, UNKNOWN_NANOS, flops, gathered, scalar_steps, traffic};
+use memc_cost::{CostModel, Line, UNKNOWN_NANOS, flops, gathered, nanos, scalar_steps, traffic};
 use memc_ir::{Module, Nanos, text};
+use memc_ops::KernelKind;
 
 fn module(inputs: &[&str], node: &str, result: &str) -> Module {
     let mut module = String::from("mem 1\nir_version 10\nopset \"\" 21\n\ngraph @g {\n");
@@ -109,6 +110,30 @@ fn types_have_rates_of_their_own() {
         costs.nanos(&module, module.graph(module.main()).nodes[0]).0
     };
     assert!(time("f16[1000]") > 10.0 * time("f32[1000]"));
+}
+
+#[test]
+fn a_function_takes_the_time_of_its_kernels() {
+    let time = |nodes: &str, ty: &str, lines: bool| -> f64 {
+        let text = format!(
+            "mem 1\nir_version 10\nopset \"\" 21\n\ngraph @g {{\n  input %a : {ty}\n{}  return %y\n}}\n",
+            nodes.replace("TYPE", ty)
+        );
+        let module = text::parse(&text).unwrap();
+        let mut machine = CostModel::default().target.machine;
+        if lines {
+            let line = Line { costs: [300.0, 0.01, 0.25, 0.04, 0.125], error: 0.05 };
+            machine.lines.set(KernelKind::Elementwise, line);
+        }
+        module.graph(module.main()).nodes.iter().map(|node| nanos(&module, *node, &machine).0).sum()
+    };
+    let whole = "  %y = HardSwish(%a) : TYPE\n";
+    let parts = "  %g = HardSigmoid(%a) : TYPE\n  %y = Mul(%a, %g) : TYPE\n";
+    for ty in ["f32[7]", "f32[64,4096]", "f16[64,4096]", "f32[0,4096]"] {
+        for lines in [false, true] {
+            assert_eq!(time(whole, ty, lines), time(parts, ty, lines), "{ty}, lines {lines}");
+        }
+    }
 }
 
 #[test]
