@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 use memc::{Error, Model, Planned};
 use memc_ops::profile::SessionSettings;
@@ -90,10 +91,20 @@ pub fn counted(library: &Path, model: &Path, settings: &str) -> Option<u64> {
     serde_json::from_slice::<Value>(&output.stdout).ok()?["bytes"].as_u64()
 }
 
+/// The executable of this process, where that is the command under any name.
+static COMMAND: OnceLock<PathBuf> = OnceLock::new();
+
+/// Notes that the executable of this process is the command.
+pub fn set_command() {
+    if let Ok(path) = std::env::current_exe() {
+        // Only the first call counts, and all have one path.
+        let _ = COMMAND.set(path);
+    }
+}
+
 /// The words that start this program: the executable, or the module in its Python.
 fn program() -> Vec<OsString> {
-    let own = std::env::current_exe().ok().filter(|path| path.file_stem().is_some_and(|stem| stem == "memc"));
-    match own {
+    match COMMAND.get() {
         Some(path) => vec![path.into()],
         None => {
             let python = std::env::var_os("MEMC_PYTHON")

@@ -100,6 +100,7 @@ impl From<Error> for Failure {
 /// Runs the command with the arguments of the process.
 pub fn main() -> ExitCode {
     signals::watch();
+    counting::set_command();
     run(std::env::args_os())
 }
 

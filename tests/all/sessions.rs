@@ -126,6 +126,21 @@ fn stated(err: &str, recipe: &str) -> (String, u64) {
 }
 
 #[test]
+fn a_command_of_another_name_counts_as_well() {
+    let folder = with_model("named", &chain(4096));
+    let own = folder.path("memc-of-yesterday");
+    std::fs::copy(env!("CARGO_BIN_EXE_memc"), &own).unwrap();
+    let words = "optimize in.onnx -o out.onnx --runtime ort --session plain";
+    let output = Command::new(&own)
+        .current_dir(own.parent().unwrap())
+        .args(words.split(' '))
+        .env("MEMC_PYTHON", "nowhere")
+        .output()
+        .unwrap();
+    stated(&String::from_utf8(output.stderr).unwrap(), "plain");
+}
+
+#[test]
 fn counted_bytes_are_those_of_the_package() {
     let folder = with_model("counted", &chain(65536));
     for recipe in ["fast", "smallest", "plain"] {
