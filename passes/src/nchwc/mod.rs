@@ -30,8 +30,15 @@ pub const INFO: PassInfo = PassInfo {
 const DOMAIN: &str = "com.microsoft.nchwc";
 /// ReorderInput takes images whose number of channels is a multiple of this.
 const ENTERING: u64 = 4;
-/// Activations that a convolution can apply to its result, in all versions of the runtime.
-const ACTIVATIONS: &[&str] = &["HardSigmoid", "LeakyRelu", "Relu", "Sigmoid", "Tanh"];
+/// Activations that a convolution can apply to its result, in all versions of the runtime, and their
+/// attributes with what counts if these are absent.
+const ACTIVATIONS: &[(&str, &[(&str, f32)])] = &[
+    ("HardSigmoid", &[("alpha", 0.2), ("beta", 0.5)]),
+    ("LeakyRelu", &[("alpha", 0.01)]),
+    ("Relu", &[]),
+    ("Sigmoid", &[]),
+    ("Tanh", &[]),
+];
 const POOLS: &[&str] = &["AveragePool", "GlobalAveragePool", "GlobalMaxPool", "MaxPool"];
 
 /// Returns the channels of a block in ONNX Runtime's kernels on this processor; `None` if there are no
@@ -253,16 +260,9 @@ impl Walk<'_, '_, '_> {
             return self.replace(node, result, self.maker.node(blocked("Conv"), operands, attributes));
         };
         let reads = self.data(reader);
-        let parameters: &[(&str, f32)] = match &*reads.operator.name {
-            "HardSigmoid" => &[("alpha", 0.2), ("beta", 0.5)],
-            "LeakyRelu" => &[("alpha", 0.01)],
-            _ => &[],
-        };
+        let (name, parameters) = ACTIVATIONS.iter().find(|(name, _)| *name == &*reads.operator.name)?;
         let parameters: Vec<f32> = parameters.iter().map(|(name, usual)| reads.float(name, *usual)).collect();
-        attributes.push((
-            "activation".to_owned(),
-            Attribute::String(reads.operator.name.as_bytes().to_vec().into()),
-        ));
+        attributes.push(("activation".to_owned(), Attribute::String(name.as_bytes().to_vec().into())));
         if !parameters.is_empty() {
             attributes.push(("activation_params".to_owned(), Attribute::Floats(parameters)));
         }
@@ -280,7 +280,8 @@ impl Walk<'_, '_, '_> {
     /// value.
     fn activation(&self, value: Value) -> Option<(Node, Value)> {
         let [Use::Operand(reader, 0)] = self.maker.uses(value) else { return None };
-        let known = self.is_own(*reader, ACTIVATIONS) && !self.maker.is_pinned(value);
+        let known =
+            ACTIVATIONS.iter().any(|(name, _)| self.is_own(*reader, &[name])) && !self.maker.is_pinned(value);
         let here = self.data(*reader).graph == self.module().main();
         Some((*reader, self.maker.only_result(*reader).filter(|_| known && here)?))
     }
