@@ -57,9 +57,9 @@ struct Search<'a, F> {
 /// sub-views.
 ///
 /// `plan` plans `module` with the sub-views of the given numbers, unless its order needs at least
-/// `below` bytes. Each of the `candidates` must be legal on its own. The search starts from three sets:
-/// no sub-views, all of them, and the last operand of each Concat with all results. Then it adds and
-/// removes sub-views at the peak. The settings limit the number of plans and their total number of
+/// `below` bytes. Each of the `candidates` must be legal on its own. The search starts from the best of
+/// three sets: no sub-views, all of them, and the last operand of each Concat with all results. Then it
+/// adds and removes sub-views at the peak. The settings limit the number of plans and their total number of
 /// nodes.
 ///
 /// # Errors
@@ -81,15 +81,8 @@ pub(crate) fn search(
     for set in [Set::new(), all(candidates), last_operands(module, candidates)] {
         starts.extend(search.trial(set, u64::MAX)?);
     }
-    starts.sort_by_key(Trial::rank);
-    let mut best: Option<Trial> = None;
-    for start in starts {
-        let end = search.descend(start)?;
-        if best.as_ref().is_none_or(|best| end.rank() < best.rank()) {
-            best = Some(end);
-        }
-    }
-    Ok(best.map(|best| numbers(candidates, &best.set)).unwrap_or_default())
+    let Some(start) = starts.into_iter().min_by_key(Trial::rank) else { return Ok(BTreeSet::new()) };
+    Ok(numbers(candidates, &search.descend(start)?.set))
 }
 
 impl<F: FnMut(BTreeSet<usize>, u64) -> Result<Option<Module>, PipelineError>> Search<'_, F> {

@@ -79,12 +79,13 @@ pub(super) fn lower_is_worth(search: &Search<'_>) -> Result<(), &'static str> {
 
 /// Offers the plans of a fixed list of smaller limits, from the largest one down, until one has no plan
 /// though a larger one has: a search with less room can end in a faster plan, or be the only one that ends
-/// in a plan.
+/// in a plan. Leaves out limits that the best plan keeps: their searches end in that plan.
 pub(super) fn lower(search: &mut Search<'_>) -> Result<(), PipelineError> {
     let whole = need(&search.pool.file_order.module, search.model.options);
     for part in (1..LIMITS).rev() {
         let limit = Bytes((u128::from(whole.0) * part / LIMITS) as u64);
-        if limit >= search.limit() {
+        let is_kept = search.pool.best().is_some_and(|best| best.need(search.model.options) <= limit);
+        if limit >= search.limit() || is_kept {
             continue;
         }
         let name = format!("{part}/{LIMITS} of the file order");

@@ -187,7 +187,8 @@ fn all_stages(
         if count >= tuning.small {
             keep_best_of_rules(problem, normal, target, &mut best, budget);
         }
-        if best.height > target && !normal.is_plain() && repairable(normal) {
+        // Without nodes, only a quick answer is asked for.
+        if best.height > target && all_nodes > 0 && !normal.is_plain() && repairable(normal) {
             let neighbors = Neighbors::new(normal);
             let more =
                 if neighbors.are_listed() && count > tuning.small / 2 { tuning.more_looks.max(1) } else { 1 };
