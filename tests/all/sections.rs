@@ -352,7 +352,7 @@ fn each_damaged_manifest_is_refused_by_its_rule() {
         let files = files(&sections);
         assert_eq!(kinds(&file, &sections.manifest, &files), BTreeSet::new());
         for (kind, damage) in DAMAGES {
-            for number in 0..24 {
+            for number in 0..8 {
                 let mut damaged = sections.manifest.clone();
                 if damage(&mut damaged, number).is_none() || damaged == sections.manifest {
                     continue;
@@ -401,7 +401,7 @@ fn each_damaged_manifest_is_refused_by_its_rule() {
         }
     }
     for (kind, _) in DAMAGES.iter().chain(&[("deadlock", (|_, _| None) as Damage)]) {
-        assert!(found[kind] >= 20, "{kind}: {found:?}");
+        assert!(found[kind] >= 8, "{kind}: {found:?}");
     }
 }
 

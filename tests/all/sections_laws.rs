@@ -16,7 +16,7 @@ use crate::sections::request;
 
 /// Networks that are tried.
 fn seeds() -> std::ops::Range<u64> {
-    0..std::env::var("MEMC_SPLIT_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(12)
+    0..std::env::var("MEMC_SPLIT_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(6)
 }
 
 /// A generator of numbers: the same ones in every run.

@@ -226,23 +226,23 @@ fn a_step_is_planned_by_the_options_of_optimize() {
     let folder = Folder::new("train-planned");
     std::fs::copy(perceptron(), folder.path("in.onnx")).unwrap();
     let train = "train in.onnx -o out.onnx --loss cross-entropy --labels labels --optimizer adamw";
-    folder.memc(&format!("{train} --budget 80%")).done();
+    folder.memc(&format!("{train} --budget 80% --effort 100")).done();
     assert_eq!(folder.names(), ["in.onnx", "out.layout.json", "out.onnx", "out.step.onnx"]);
     folder.memc("check out.step.onnx out.onnx out.layout.json").checked();
     let layout: serde_json::Value = serde_json::from_str(&folder.read("out.layout.json")).unwrap();
     assert_eq!(layout["state"].as_array().unwrap().len(), 12, "all state is overwritten");
     // The plan is that of two commands.
     folder.memc("train in.onnx -o step.onnx --loss cross-entropy --labels labels --optimizer adamw").done();
-    folder.memc("optimize step.onnx -o two.onnx --alias-state --budget 80%").done();
+    folder.memc("optimize step.onnx -o two.onnx --alias-state --budget 80% --effort 100").done();
     assert!(
         std::fs::read(folder.path("two.onnx")).unwrap() == std::fs::read(folder.path("out.onnx")).unwrap()
     );
     // Without a plan nothing is written.
     let refused = Folder::new("train-too-small");
     std::fs::copy(perceptron(), refused.path("in.onnx")).unwrap();
-    refused.memc(&format!("{train} --budget 100")).code.filter(|code| *code == 3).unwrap();
+    refused.memc(&format!("{train} --budget 100 --effort 100")).code.filter(|code| *code == 3).unwrap();
     assert_eq!(refused.names(), ["in.onnx"]);
-    let nowhere = "train in.onnx --loss cross-entropy --labels labels --budget 80%";
+    let nowhere = "train in.onnx --loss cross-entropy --labels labels --budget 80% --effort 100";
     refused.memc(nowhere).refused(2, "E0306");
 }
 

@@ -11,7 +11,7 @@ use support::dynamic::{Random, dynamic};
 use support::runtime;
 
 /// Seeds of the models. `MEMC_SEEDS=0..4000` names others.
-const SEEDS: std::ops::Range<u64> = 0..60;
+const SEEDS: std::ops::Range<u64> = 0..24;
 
 /// Seeds whose plans were once wrong: a sum over a part that is aligned at the largest extents alone
 /// (12184), and a size with too many terms (25).
