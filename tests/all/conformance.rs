@@ -28,7 +28,7 @@ fn interpreter() -> Command {
     let mut command = Command::new(python);
     command
         .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance"))
-        .env("PYTHONDONTWRITEBYTECODE", "1");
+        .env("PYTHONPYCACHEPREFIX", concat!(env!("CARGO_TARGET_TMPDIR"), "/python"));
     command
 }
 

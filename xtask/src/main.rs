@@ -72,6 +72,7 @@ fn test(arguments: &[String]) -> Result<(), Failure> {
     let environment = setup::python()?;
     let mut variables =
         vec![("MEMC_PYTHON", environment.python.clone()), ("ORT_DYLIB_PATH", environment.library.clone())];
+    variables.extend(setup::compiled_once(root()?));
     let mut left_out = Vec::new();
     match browser::find() {
         Some(browser) => variables.push(("MEMC_CHROMIUM", browser)),

@@ -41,6 +41,11 @@ pub(crate) fn install(python: &Path) -> Command {
     command
 }
 
+/// Variables with which all processes of Python compile each module once, beside the sources of none.
+pub(crate) fn compiled_once(root: &Path) -> [(&'static str, PathBuf); 2] {
+    [("PYTHONPYCACHEPREFIX", root.join("target/tmp/python")), ("PYTHONDONTWRITEBYTECODE", PathBuf::new())]
+}
+
 /// Installs packages, after options of pip, into an environment of `.deps`, unless it already has them.
 /// Returns its folder.
 ///

@@ -72,8 +72,7 @@ pub(crate) fn test() -> Result<(), Failure> {
         let mut command = Command::new(&python);
         command.current_dir(&home).args(["-m", "unittest", "discover", "-s"]).arg(&tests).args(["-p", name]);
         command.env_remove("MEMC_PYTHON").env_remove("ORT_DYLIB_PATH");
-        // Imports are compiled once for all suites, beside the sources of none.
-        command.env("PYTHONPYCACHEPREFIX", home.join("compiled"));
+        command.envs(setup::compiled_once(root));
         command.env("MEMC_OLIVE", &olive).env("MEMC_MPI", root.join(".deps/mpi/bin"));
         command.env("MEMC_ROOT", root).env("MEMC_PIPELINES", pipelines.join("bin")).env("MEMC_CPP", &headers);
         let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
