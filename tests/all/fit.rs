@@ -57,8 +57,8 @@ fn a_larger_memory_never_holds_less() {
             .unwrap()
             .1
     };
-    let found = [26, 27, 29, 31, 32, 33].map(|ram| batch(ram * 1024, 500));
-    assert!(found.is_sorted() && found[0] < found[5], "{found:?}");
+    let found = [26, 27, 31, 33].map(|ram| batch(ram * 1024, 500));
+    assert!(found.is_sorted() && found[0] < found[3], "{found:?}");
     assert_eq!(batch(10_000_000, 17), 17, "no more than asked for");
 }
 

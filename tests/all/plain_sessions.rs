@@ -175,6 +175,6 @@ fn the_order_survives_all_optimizations() {
 #[test]
 fn a_budget_holds_in_a_plain_session() {
     // Twelve values of 1 MB live until the gradient has read them; the budget holds half of them.
-    let taken = taken("plain-budget-kept", &crate::sessions::chain(250_000), "--budget 9MiB");
+    let taken = taken("plain-budget-kept", &crate::sessions::chain(250_000), "--budget 9MiB --effort 100");
     assert!(taken.planned <= 9 * MIB && taken.planned < taken.given, "{} of {}", taken.planned, taken.given);
 }

@@ -177,7 +177,7 @@ fn counted_bytes_are_those_of_the_package() {
 #[test]
 fn a_budget_that_no_session_keeps_is_refused() {
     let folder = with_model("plain-budget", &chain(65536));
-    let plan = "optimize in.onnx -o out.onnx --runtime ort --budget 60% --no-rewrite";
+    let plan = "optimize in.onnx -o out.onnx --runtime ort --budget 60% --effort 100 --no-rewrite";
     // A plain session merges the copies, and its arena grows in powers of two.
     folder.memc(&format!("-q {plan} --session plain")).refused(3, "E0361");
     assert_eq!(folder.names(), ["in.onnx"]);
