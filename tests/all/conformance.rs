@@ -28,7 +28,7 @@ fn interpreter() -> Command {
     let mut command = Command::new(python);
     command
         .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance"))
-        .env("PYTHONPYCACHEPREFIX", concat!(env!("CARGO_TARGET_TMPDIR"), "/python"));
+        .env("PYTHONPYCACHEPREFIX", crate::command::COMPILED);
     command
 }
 
@@ -243,7 +243,7 @@ fn conformance_models_are_planned_and_keep_their_results() {
     memc::watch_panics();
     for (at, case) in all.iter().enumerate() {
         let name = case.strip_prefix(&root).unwrap();
-        // Each operator has several cases, of which every second one is disturbed.
+        // Most operators have several cases, one after another: every second one is disturbed.
         let is_disturbed = at % 2 == 0;
         if is_disturbed {
             failed

@@ -91,7 +91,7 @@ fn python(words: &[&str]) -> (bool, String) {
     let python = std::env::var_os("MEMC_PYTHON").unwrap_or_else(|| "python3".into());
     let output = Command::new(python)
         .current_dir(root())
-        .env("PYTHONPYCACHEPREFIX", concat!(env!("CARGO_TARGET_TMPDIR"), "/python"))
+        .env("PYTHONPYCACHEPREFIX", crate::command::COMPILED)
         .args(words)
         .output()
         .unwrap();

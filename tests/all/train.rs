@@ -36,10 +36,7 @@ fn script(name: &str, folder: &Folder, more: &[&Path]) -> String {
     let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/train");
     let mut command = Command::new(python);
     command.arg(scripts.join(name)).arg(env!("CARGO_BIN_EXE_memc")).arg(folder.path("")).args(more);
-    let output = command
-        .env("PYTHONPYCACHEPREFIX", concat!(env!("CARGO_TARGET_TMPDIR"), "/python"))
-        .output()
-        .expect("python starts");
+    let output = command.env("PYTHONPYCACHEPREFIX", command::COMPILED).output().expect("python starts");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
     text(&output.stdout)

@@ -9,6 +9,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Folders made in this process so far.
 static MADE: AtomicU32 = AtomicU32::new(0);
 
+/// Folder of compiled modules of Python, as `cargo xtask test` sets it: none lies beside the scripts.
+pub const COMPILED: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/python");
+
 /// Runs a program of Python with the packages of the tests; returns its output.
 pub fn python(program: &str, arguments: &[&str]) -> String {
     let python = std::env::var("MEMC_PYTHON").expect(
