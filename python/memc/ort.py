@@ -7,6 +7,7 @@ import warnings
 from memc import _memc
 from memc._models import Files, contents, is_path
 from memc._plans import layout_text, plan_of
+from memc._replay import Replay
 
 # The library of memc's own operators, as the set-up names it: plans with transfers need it.
 _LIBRARIES = ("libmemc_ort_ops.so", "libmemc_ort_ops.dylib", "memc_ort_ops.dll")
@@ -48,6 +49,80 @@ def session(
     options = _options(model, text, recipe, ops_library, count)
     source = os.fspath(model) if is_path(model) else contents(model)
     return onnxruntime.InferenceSession(source, options, providers=list(providers), **arguments)
+
+
+class Replayed:
+    """A session whose runs are served from one block of memory: `replay` is the `Replay` and `session` the session.
+
+    The first run with inputs of some extents is recorded, later ones are replayed. `block`, `peak` and `misses` are
+    those of the `Replay`. `close()` or the end of a `with` frees session and block.
+    """
+
+    def __init__(self, session, replay):
+        self.session = session
+        self.replay = replay
+
+    def run(self, names, inputs, options=None):
+        """Runs the session as `InferenceSession.run` does."""
+        key = tuple((name, tuple(value.shape), str(value.dtype)) for name, value in sorted(inputs.items()))
+        with self.replay.run(key):
+            return self.session.run(names, inputs, options)
+
+    @property
+    def block(self):
+        return self.replay.block
+
+    @property
+    def peak(self):
+        return self.replay.peak
+
+    @property
+    def misses(self):
+        return self.replay.misses
+
+    def close(self):
+        self.session = None
+        self.replay.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+def replay(planned, *, layout=None, recipe="smallest", device=0, library=None, options=None, **arguments):
+    """Returns a `Replayed` session of a planned model on a CUDA device.
+
+    The session takes all its memory from memc instead of its arena. The first run with inputs of some extents is
+    recorded: each value and each workspace of a kernel with its lifetime. They are placed in one block, from which the
+    n-th request of every later run gets the n-th place. So the block is what the plan promises, plus workspaces, without
+    the rounding and the fragments of an arena.
+
+    `library` is the path of CUDA's runtime library, `options` are further options of the provider, and `arguments` go
+    to `InferenceSession`. Needs the package onnxruntime-gpu. Runs one at a time; the session has one stream.
+    """
+    import onnxruntime
+
+    from memc._cuda import Device
+
+    if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
+        raise RuntimeError("this onnxruntime has no CUDA: install onnxruntime-gpu")
+    memory = Device(device, library)
+    block = Replay(memory.take, memory.give_back)
+    allocate, free = block.addresses()
+    # Algorithms of convolutions are chosen without trials, by the least workspace.
+    chosen = {
+        "cudnn_conv_algo_search": "HEURISTIC",
+        "cudnn_conv_use_max_workspace": "0",
+        **(options or {}),
+        "device_id": str(device),
+        "gpu_external_alloc": str(allocate),
+        "gpu_external_free": str(free),
+    }
+    providers = [("CUDAExecutionProvider", chosen), "CPUExecutionProvider"]
+    made = session(planned, recipe, layout=layout, providers=providers, count=False, **arguments)
+    return Replayed(made, block)
 
 
 def _counted(model, text, recipe):

@@ -7,6 +7,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use memc::memc_ops::profile::{Choice, Language, Recipe, SessionSettings};
+use memc::memc_solve::{Limit, place as placing};
 use memc::{Model, Weights, memc_layout, memc_report};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -20,7 +21,7 @@ mod _memc {
     use pyo3::prelude::*;
 
     #[pymodule_export]
-    use super::{check, identifiers, planning::Planned, planning::plan, render, run, session_recipe};
+    use super::{check, identifiers, place, planning::Planned, planning::plan, render, run, session_recipe};
 
     /// Makes panics exceptions that say where they happened.
     #[pymodule_init]
@@ -100,6 +101,20 @@ fn check(py: Python<'_>, given: Source, written: Source, layout: &str) -> PyResu
 fn render(py: Python<'_>, layout: &str, format: &str, title: &str) -> PyResult<String> {
     let layout = parsed(layout).map_err(|error| raised(py, &error.into(), None))?;
     planning::rendered(&layout, format, title)
+}
+
+/// Places buffers in one block: first step, step after the last, and bytes of each. Returns their offsets
+/// and the size of the block.
+#[pyfunction]
+fn place(py: Python<'_>, buffers: Vec<(u32, u32, u64)>, alignment: u64) -> PyResult<(Vec<u64>, u64)> {
+    let aligned =
+        |(start, end, size)| placing::Buffer { alignment, ..placing::Buffer::new(start, end, size) };
+    let problem = placing::Problem { buffers: buffers.into_iter().map(aligned).collect(), capacity: None };
+    let refused = |error: &dyn std::fmt::Display| PyValueError::new_err(error.to_string());
+    let outcome =
+        py.detach(|| placing::solve(&problem, &Limit::default())).map_err(|error| refused(&error))?;
+    let solution = outcome.solution.ok_or_else(|| refused(&"the buffers have no place"))?;
+    Ok((solution.offsets, solution.height))
 }
 
 /// Returns the identifiers of the C header of a layout: those of its arenas, and those of its tensors,
