@@ -75,7 +75,7 @@ def measure(options, path, device):
         planned = os.path.join(folder, "planned.onnx")
         words = [word for name, extent in dims.items() for word in ("--dim", f"{name}={extent}")]
         words += ["--budget", str(options["limit"])] if options["limit"] else []
-        done = subprocess.run([options["memc"], "optimize", path, "-o", planned, "--quiet", "--runtime", "ort", "--std-ops", *words],
+        done = subprocess.run([options["memc"], "optimize", path, "-o", planned, "--quiet", "--runtime", "cuda", *words],
                               capture_output=True, text=True, check=False)
         rows = [("given, stock arena", lambda: stock(path, options["limit"]))]
         if done.returncode == 0:

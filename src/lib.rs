@@ -29,6 +29,7 @@ mod buckets;
 mod caches;
 #[cfg(feature = "cli")]
 pub mod cli;
+mod device;
 mod encoded_weights;
 mod error;
 mod extent;

@@ -21,6 +21,7 @@ use memc_solve::Stop;
 use crate::anchor::anchor;
 use crate::baseline::baseline;
 use crate::buckets::buckets;
+use crate::device;
 use crate::error::Error;
 use crate::external::{ExternalFiles, Weights};
 use crate::interface::{added_nodes, extended, interface};
@@ -165,6 +166,7 @@ fn planned(
     diagnostics.extend(planned.said.remarks);
     diagnostics.extend(undivided(&module, &options.plan.rewrite));
     diagnostics.extend(beside_the_peak(&module, options.plan.profile));
+    diagnostics.extend(device::remarks(&module, &options.plan));
     if !request.plain.apart {
         diagnostics.extend(merged_by_sessions(&module, options.plan.profile));
     }

@@ -34,14 +34,16 @@ pub(crate) type Known = SecondaryMap<Value, Option<Arc<Data>>>;
 
 /// The runtime that executes the planned model.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum Runtime {
-    /// A runtime that obeys the layout: generated code, firmware, a runtime of the caller's own.
+    /// A runtime that obeys the layout: generated code, firmware, the caller's own
     #[default]
     Arena,
-    /// A stock session of ONNX Runtime, which places tensors itself.
+    /// A stock session of ONNX Runtime on the CPU, which places tensors itself
     Ort,
-    /// The player of `memc run`: obeys the layout and uses ONNX Runtime's kernels, whose workspace the
-    /// plan counts.
+    /// A session of ONNX Runtime on a CUDA device, by `memc.ort.replay` in one block
+    Cuda,
+    /// `memc run`: obeys the layout, with ONNX Runtime's kernels
     Player,
 }
 
@@ -51,17 +53,14 @@ impl Runtime {
         match self {
             Self::Arena => &Profile::ARENA,
             Self::Ort => &Profile::ORT,
+            Self::Cuda => &Profile::CUDA,
             Self::Player => &Profile::PLAYER,
         }
     }
 
     /// Name in options and in the layout file.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Arena => "arena",
-            Self::Ort => "ort",
-            Self::Player => "player",
-        }
+        self.profile().name
     }
 }
 
@@ -535,7 +534,7 @@ impl Request {
         if self.shares_state() && self.chosen_io() != Io::External {
             return Err(RequestError::StateInArena.into());
         }
-        if self.rewrite.nchwc.is_some() && self.runtime == Runtime::Arena {
+        if self.rewrite.nchwc.is_some() && matches!(self.runtime, Runtime::Arena | Runtime::Cuda) {
             return Err(RequestError::BlocksWithoutKernels.into());
         }
         if self.rewrite.exact
@@ -553,7 +552,7 @@ impl Request {
         }
         self.validate_engines()?;
         extent::validate(&self.buckets)?;
-        if self.scratch.is_some() && self.runtime != Runtime::Arena {
+        if self.scratch.is_some() && matches!(self.runtime, Runtime::Ort | Runtime::Player) {
             return Err(RequestError::ScratchOfSession { runtime: self.runtime.name() }.into());
         }
         if let Some(bytes) = self.alignment.filter(|bytes| !bytes.is_power_of_two() || *bytes > MAX_ALIGNMENT)
@@ -561,6 +560,11 @@ impl Request {
             return Err(RequestError::Alignment { bytes }.into());
         }
         let mut target = self.target.clone();
+        if self.runtime == Runtime::Cuda {
+            self.validate_device()?;
+            target.spaces.truncate(1);
+            target.links.clear();
+        }
         for link in &self.links {
             link.add_to(&mut target).map_err(RequestError::from)?;
         }
@@ -593,6 +597,15 @@ impl Request {
         })
     }
 
+    /// Checks that no option moves values out of the space of a device.
+    fn validate_device(&self) -> Result<(), RequestError> {
+        let moving = [("--link", !self.links.is_empty()), ("--weights", self.weights.is_some())];
+        match moving.into_iter().find(|(_, is_given)| *is_given) {
+            Some((option, _)) => Err(RequestError::MovesOfDevice { option }),
+            None => Ok(()),
+        }
+    }
+
     /// Checks the number of engines, and that no other option excludes several.
     fn validate_engines(&self) -> Result<(), RequestError> {
         let engines = self.engines;
@@ -605,6 +618,7 @@ impl Request {
                 self.runtime == Runtime::Ort,
                 "a session of ONNX Runtime runs one node after another",
             ),
+            ("--runtime cuda", self.runtime == Runtime::Cuda, "a session on a device has one stream"),
             (
                 "--dim NAME=A..B",
                 !self.import.ranges.is_empty(),

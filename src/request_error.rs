@@ -48,6 +48,12 @@ pub enum RequestError {
     /// Blocks of channels for a runtime without kernels for them.
     #[error("`--nchwc` makes operators that only ONNX Runtime has kernels for")]
     BlocksWithoutKernels,
+    /// Values in other spaces for a session on a device.
+    #[error("`{option}` moves values between spaces, and a session on a CUDA device moves none")]
+    MovesOfDevice {
+        /// The option.
+        option: &'static str,
+    },
     /// Scratch of kernels for a runtime whose kernels memc knows.
     #[error(
         "`--scratch` states the workspace of a runtime's own kernels, and `--runtime {runtime}` runs those of ONNX Runtime"
@@ -111,6 +117,7 @@ impl RequestError {
             }
             Self::Engines { option, .. } => format!("leave out `--engines`, or `{option}`"),
             Self::BlocksWithoutKernels => "add `--runtime ort` or `--runtime player`".to_owned(),
+            Self::MovesOfDevice { option } => format!("leave out `{option}`, or `--runtime cuda`"),
             Self::ScratchOfSession { .. } => {
                 "leave out `--runtime`; measured workspace of ONNX Runtime comes from `--profile`".to_owned()
             }

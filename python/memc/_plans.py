@@ -189,8 +189,8 @@ def optimize(
     - `budget`: upper limit of the arena: 524288, "512KiB", "60%" of the peak in file order, or a dictionary by
       space. A limit that no plan keeps raises `BudgetError`.
     - `dims`: extents of symbolic dimensions by name: one, a range or an expression, {"batch": 1, "seq": "1..512"}.
-    - `runtime`: "ort" for a stock session of ONNX Runtime, "arena" for a runtime that obeys the layout, "player" for
-      `memc run`.
+    - `runtime`: "ort" for a stock session of ONNX Runtime, "cuda" for `memc.ort.replay` on a CUDA device, "arena" for
+      a runtime that obeys the layout, "player" for `memc run`.
     - `exact`: allow only rewrites that keep every bit of the results.
     - `slowdown`: extra time allowed for less memory, in percent.
     - `target`: name of a target that comes with memc, or the path of a file.

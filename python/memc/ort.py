@@ -92,7 +92,7 @@ class Replayed:
 
 
 def replay(planned, *, layout=None, recipe="smallest", device=0, library=None, options=None, **arguments):
-    """Returns a `Replayed` session of a planned model on a CUDA device.
+    """Returns a `Replayed` session of a planned model on a CUDA device. Plan with `runtime="cuda"`.
 
     The session takes all its memory from memc instead of its arena. The first run with inputs of some extents is
     recorded: each value and each workspace of a kernel with its lifetime. They are placed in one block, from which the
@@ -146,7 +146,7 @@ def _options(model, text, recipe, ops_library, count):
 
     plan = json.loads(text)
     runtime = plan["options"].get("runtime")
-    if runtime != "ort":
+    if runtime not in ("ort", "cuda"):
         warnings.warn(
             f"the plan is for the runtime `{runtime}`: a session may take more; plan with `runtime=\"ort\"`",
             stacklevel=3,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use memc::{Budget, Extent, ExternalData, LinkOption, Size, Slo};
+use memc::{Budget, Extent, ExternalData, LinkOption, Runtime, Size, Slo};
 use memc_ir::Limit;
 use memc_ops::Assumption;
 #[cfg(feature = "ort")]
@@ -69,7 +69,7 @@ pub struct Planning {
 pub struct Machine {
     /// Runtime that executes the result: one that obeys the layout, or a stock ONNX Runtime session
     #[arg(long, value_enum, default_value = "arena", help_heading = heading::USUAL)]
-    pub runtime: RuntimeArg,
+    pub runtime: Runtime,
     /// Machine: a target that comes with memc (`memc targets`), a file, or `auto` for this machine
     #[arg(long, value_name = "NAME|auto|FILE.toml", default_value = "cpu", help_heading = heading::USUAL)]
     pub target: String,
@@ -111,17 +111,6 @@ pub struct Machine {
     /// Passes to run instead of the planner, as `--log-plans` prints them
     #[arg(long, value_name = "TEXT", help_heading = heading::DIAGNOSTICS, hide_short_help = true)]
     pub passes: Option<String>,
-}
-
-/// Runtimes that execute a plan.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum RuntimeArg {
-    /// A runtime that obeys the layout
-    Arena,
-    /// A stock ONNX Runtime session
-    Ort,
-    /// `memc run`: obeys the layout, with ONNX Runtime's kernels
-    Player,
 }
 
 /// Graph tensors that the arena holds.

@@ -2,9 +2,10 @@
 
 use clap::Parser as _;
 
-use super::args::{IoArg, Optimize, RuntimeArg};
+use super::args::{IoArg, Optimize};
 use super::command::{Cli, Command};
 use super::{Failure, optimize, usage};
+use memc::Runtime;
 
 /// Returns the command that repeats a plan.
 pub fn of(arguments: &Optimize) -> String {
@@ -63,12 +64,8 @@ fn words(arguments: &Optimize) -> Vec<String> {
     option("engines", some((arguments.engines > 1).then(|| arguments.engines.to_string())));
     option("profile", some(arguments.profile.as_ref().map(|path| path.display().to_string())));
     option("layout", arguments.layout.iter().map(|path| path.display().to_string()).collect());
-    let runtime = match machine.runtime {
-        RuntimeArg::Arena => None,
-        RuntimeArg::Ort => Some("ort"),
-        RuntimeArg::Player => Some("player"),
-    };
-    option("runtime", some(runtime.map(str::to_owned)));
+    let runtime = Some(machine.runtime).filter(|runtime| *runtime != Runtime::default());
+    option("runtime", some(runtime.map(|runtime| runtime.name().to_owned())));
     option("target", some((machine.target != "cpu").then(|| machine.target.clone())));
     option(
         "effort",

@@ -65,7 +65,7 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 
 use clap::{CommandFactory as _, Parser as _};
-use memc::{Error, Extent, Model, Request, Runtime, ScratchFile, read};
+use memc::{Error, Extent, Model, Request, ScratchFile, read};
 use memc_cost::target::{self, Target};
 use memc_ir::{Bytes, Diagnostic, Severity};
 use memc_passes::Io;
@@ -73,7 +73,7 @@ use memc_passes::Io;
 pub use exit::ExitCode;
 pub use options::Options;
 
-use args::{Inputs, IoArg, Machine, Planning, RuntimeArg};
+use args::{Inputs, IoArg, Machine, Planning};
 use command::{Cli, Command};
 
 /// Exit code of defects of memc.
@@ -295,11 +295,7 @@ impl Machine {
         Ok(Request {
             import: given.import,
             buckets: given.buckets,
-            runtime: match self.runtime {
-                RuntimeArg::Arena => Runtime::Arena,
-                RuntimeArg::Ort => Runtime::Ort,
-                RuntimeArg::Player => Runtime::Player,
-            },
+            runtime: self.runtime,
             target: target(&self.target)?,
             links: self.links.clone(),
             io: self.io.map(|io| match io {

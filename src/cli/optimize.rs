@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use memc::{Error, Measurements, Model, Outputs, Planned, Request, known_extension, read};
+use memc::{Error, Measurements, Model, Outputs, Planned, Request, Runtime, known_extension, read};
 use memc_ir::{Bytes, Diagnostic, text};
 use memc_layout as layout;
 use memc_ops::Rounding;
 use memc_passes::{Encoding, PipelineError, Rewriting};
 
-use super::args::{Codes, Optimize, RuntimeArg};
+use super::args::{Codes, Optimize};
 use super::knowledge;
 use super::observe::Watch;
 use super::progress::Progress;
@@ -97,10 +97,13 @@ pub fn check(arguments: &Optimize) -> Result<(), Failure> {
     for path in &arguments.report {
         known_extension(path, memc::REPORTS)?;
     }
-    if arguments.session.is_some() && !matches!(arguments.machine.runtime, RuntimeArg::Ort) {
+    if arguments.session.is_some() && arguments.machine.runtime != Runtime::Ort {
         return Err(usage(
             "`--session` sets up ONNX Runtime sessions, which need `--runtime ort`".to_owned(),
-            "add `--runtime ort`",
+            match arguments.machine.runtime {
+                Runtime::Cuda => "in Python, `memc.ort.replay` sets up a session on the device",
+                _ => "add `--runtime ort`",
+            },
         ));
     }
     if (arguments.json || arguments.session.is_some()) && arguments.output.as_deref().is_some_and(is_stream) {
@@ -278,7 +281,10 @@ fn curve(layout: &layout::Layout) -> String {
 
 /// Names the session options that a plan for stock ONNX Runtime needs, unless `--session` prints them.
 fn recipes(arguments: &Optimize, layout: &layout::Layout) -> Option<&'static str> {
-    let is_open = matches!(arguments.machine.runtime, RuntimeArg::Ort) && arguments.session.is_none();
+    if arguments.machine.runtime == Runtime::Cuda {
+        return Some("to run the plan on the device in one block, use `memc.ort.replay` in Python");
+    }
+    let is_open = arguments.machine.runtime == Runtime::Ort && arguments.session.is_none();
     let text = match layout.cost.recomputed_nodes {
         0 => {
             "to keep the peak, set up the session with `--session python=smallest` (or cpp, csharp, rust); `fast` keeps a session's optimizations"

@@ -9,12 +9,10 @@ use memc_ir::{Bytes, Nanos};
 use memc_layout::devices::{self, Crossing, Event, Manifest, Order, Schedule};
 use memc_passes::Rewriting;
 
-use super::args::RuntimeArg;
 use super::cluster::{self, Cluster};
 use super::split_args::{Rewrites, ScheduleArg, Split, SumsArg};
 use super::weights::Elsewhere;
 use super::{ExitCode, Failure, Outcome, Voice, open, target, usage};
-use memc::Runtime;
 
 /// Divides, plans and writes.
 pub fn run(arguments: &Split, voice: &Voice) -> Outcome {
@@ -25,11 +23,7 @@ pub fn run(arguments: &Split, voice: &Voice) -> Outcome {
     }
     let file = open(&arguments.input)?;
     let mut request = arguments.inputs.request()?;
-    request.runtime = match arguments.runtime {
-        RuntimeArg::Arena => Runtime::Arena,
-        RuntimeArg::Ort => Runtime::Ort,
-        RuntimeArg::Player => Runtime::Player,
-    };
+    request.runtime = arguments.runtime;
     let cluster = cluster(arguments)?;
     request.target = target(cluster.target.as_deref().unwrap_or(&arguments.target))?;
     request.effort = arguments.effort;

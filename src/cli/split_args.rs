@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use memc::{DevicePath, ExternalData, Size};
+use memc::{DevicePath, ExternalData, Runtime, Size};
 use memc_passes::StateNames;
 
-use super::args::{Inputs, RuntimeArg, heading, state};
+use super::args::{Inputs, heading, state};
 use super::solve_args::effort;
 
 /// `memc split`.
@@ -46,7 +46,7 @@ pub struct Split {
     pub sums: SumsArg,
     /// Runtime that executes the sections
     #[arg(long, value_enum, default_value = "player", help_heading = heading::MACHINE)]
-    pub runtime: RuntimeArg,
+    pub runtime: Runtime,
     /// Machine of each device: a target that comes with memc, a file, or `auto` for this machine. The file of
     /// a cluster states the devices, their budgets, links and machine
     #[arg(long, value_name = "NAME|auto|FILE.toml", default_value = "cpu", help_heading = heading::MACHINE)]

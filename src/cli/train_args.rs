@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use memc::{Clip, Lora, Loss, Optimizer};
+use memc::{Clip, Lora, Loss, Optimizer, Runtime};
 
-use super::args::{Optimize, RuntimeArg, heading};
+use super::args::{Optimize, heading};
 
 /// `memc train`.
 #[derive(Args, Debug)]
@@ -95,7 +95,7 @@ impl Train {
             || plan.no_rewrite;
         let files =
             plan.profile.is_some() || plan.external_data.is_some() || plan.session.is_some() || plan.json;
-        let is_for = !matches!(plan.machine.runtime, RuntimeArg::Arena)
+        let is_for = !matches!(plan.machine.runtime, Runtime::Arena)
             || plan.machine.io.is_some()
             || plan.machine.weights.is_some();
         lists.into_iter().any(|count| count > 0)

@@ -14,7 +14,7 @@ use memc_ort as play;
 use play::{Array, Runtime, SessionOptions, Whole};
 use serde_json::{Value, json};
 
-use super::args::{Blocks, Optimize, RuntimeArg};
+use super::args::{Blocks, Optimize};
 use super::optimize;
 use super::playing::{given, load, processor_nanoseconds, refuse};
 use super::profile::written;
@@ -157,7 +157,7 @@ fn candidates(planning: &Optimize, file: &Model, voice: &Voice) -> Result<Vec<Ca
     let may_change = !own.exact && !own.std_ops && !own.no_rewrite;
     if may_change
         && own.nchwc.is_none()
-        && !matches!(own.machine.runtime, RuntimeArg::Arena)
+        && matches!(own.machine.runtime, memc::Runtime::Ort | memc::Runtime::Player)
         && (has("Conv") || has("FusedConv"))
         && let Some(block) = memc_passes::nchwc::native_block()
     {

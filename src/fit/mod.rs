@@ -218,7 +218,8 @@ impl Search<'_> {
         let short = |need, search: &Self| {
             Error::from(FitError::Short { ram: search.ram, need, smallest: search.stated(0) })
         };
-        let may_move = self.request.weights.is_none() && self.request.runtime != Runtime::Ort;
+        let may_move =
+            self.request.weights.is_none() && !matches!(self.request.runtime, Runtime::Ort | Runtime::Cuda);
         if !may_move || need.weights <= self.ram / 2 {
             return Err(short(need, self));
         }

@@ -413,7 +413,7 @@ fn wrong_arguments_are_refused() {
         "optimize in.onnx -o out.onnx --budget 12apples",
         "optimize in.onnx -o out.onnx --dim N",
         "optimize in.onnx -o out.onnx --dim N=-1",
-        "optimize in.onnx -o out.onnx --runtime cuda",
+        "optimize in.onnx -o out.onnx --runtime rocm",
         "optimize in.onnx -o out.onnx --io none",
         "optimize in.onnx -o out.onnx --effort much",
         "optimize in.onnx -o out.onnx --max-fold-bytes x",

@@ -12,6 +12,7 @@ mod cli;
 mod codes;
 mod command;
 mod conformance;
+mod device;
 mod diff;
 mod door;
 mod dropout;

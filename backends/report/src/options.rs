@@ -25,6 +25,7 @@ fn phrase(key: &str, value: &str) -> Option<String> {
         ("anchors" | "exact" | "std_ops" | "integer_kernels" | "alias_state", "false") => return None,
         ("runtime", "arena") => "for a runtime that obeys the layout".to_owned(),
         ("runtime", "ort") => "for sessions of ONNX Runtime".to_owned(),
+        ("runtime", "cuda") => "for sessions of ONNX Runtime on a CUDA device".to_owned(),
         ("runtime", "player") => "for memc run".to_owned(),
         ("anchors", _) if is_on => "order pinned by anchors".to_owned(),
         ("exact", _) if is_on => "exact results, bit for bit".to_owned(),

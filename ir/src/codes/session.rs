@@ -1,4 +1,4 @@
-//! Codes of counted sessions and of limits that runtimes and memories set: E0361 to E0368, W0361 to W0364.
+//! Codes of counted sessions and of limits that runtimes and memories set: E0361 to E0368, W0361 to W0366.
 
 use super::{CodeInfo, Fault};
 
@@ -100,5 +100,24 @@ pub(super) const WARNINGS: &[CodeInfo] = &[
             layout states it in `last_rows`, and `memc check` proves the row against the given model.",
         example: "memc optimize decoder.onnx -o out.onnx --last-token",
         action: "Read the row at position 0. A caller that needs all rows leaves out `--last-token`.",
+    },
+    CodeInfo {
+        code: "W0365",
+        title: "nodes run on the CPU, between copies",
+        fault: Fault::Nobody,
+        meaning: "With `--runtime cuda`, ONNX Runtime has no kernel on the device for some operators or element types. It runs these nodes on the CPU \
+            and copies their operands and results, which takes time. The plan counts their values as if they were on the device.",
+        example: "memc optimize model.onnx -o out.onnx --runtime cuda for a model with a DFT",
+        action: "No action is needed. Where such nodes are many, replace their operators before the export.",
+    },
+    CodeInfo {
+        code: "W0366",
+        title: "the device chooses the workspace of kernels",
+        fault: Fault::Nobody,
+        meaning: "With `--runtime cuda`, the workspace of convolutions, reductions, recurrences and attention is chosen by libraries of the device, so \
+            no plan can count it.",
+        example: "memc optimize model.onnx -o out.onnx --runtime cuda for a model with convolutions",
+        action: "Run the plan with `memc.ort.replay` in Python, which records the workspace and places it beside the values, or state it in \
+            a file: `--scratch FILE.json`.",
     },
 ];

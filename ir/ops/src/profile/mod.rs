@@ -5,6 +5,7 @@
 //! about runtimes are in the files of this folder.
 
 pub mod arena;
+pub mod cuda;
 mod fusion;
 pub mod ort;
 mod ort_empty;
@@ -31,7 +32,7 @@ use crate::repeat::may_train;
 use crate::size::{Counted, Size};
 use crate::table::lookup;
 
-/// The set of kernels that write in place.
+/// The kernels of a runtime, by which of them write in place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kernels {
     /// All kernels that their table entry allows.
@@ -41,6 +42,8 @@ pub(crate) enum Kernels {
     AllButReadingAgain,
     /// ONNX Runtime's kernels that ran in place in measurements.
     Measured,
+    /// Kernels of ONNX Runtime's CUDA provider that say that they may.
+    Cuda,
 }
 
 /// Prints the session options in a language, by the choices of recipes.
@@ -94,10 +97,12 @@ impl Profile {
     pub const ARENA_WITHOUT_WORKSPACE: Self = Self { takes_workspace: false, ..arena::PROFILE };
     /// A stock ONNX Runtime session on the CPU.
     pub const ORT: Self = ort::PROFILE;
+    /// A session of ONNX Runtime on a CUDA device.
+    pub const CUDA: Self = cuda::PROFILE;
     /// memc's player: it obeys the layout and runs ONNX Runtime's kernels.
     pub const PLAYER: Self = player::PROFILE;
     /// All profiles, sorted by name.
-    pub const ALL: [&'static Self; 3] = [&Self::ARENA, &Self::ORT, &Self::PLAYER];
+    pub const ALL: [&'static Self; 4] = [&Self::ARENA, &Self::CUDA, &Self::ORT, &Self::PLAYER];
 
     /// Returns the profile with this name, or `None`.
     pub fn named(name: &str) -> Option<&'static Self> {
@@ -145,6 +150,7 @@ impl Profile {
         }
         let does = |position: &usize| match self.kernels {
             Kernels::All => true,
+            Kernels::Cuda => *position == 0 && cuda::is_in_place(info.domain, info.name),
             Kernels::AllButReadingAgain => row.is_none_or(|kernel| !kernel.reads_again),
             Kernels::Measured => row.and_then(|kernel| kernel.in_place).is_some_and(|overwrites| {
                 let fits = |ty: &TensorType| {
@@ -200,12 +206,18 @@ impl Profile {
     /// Whether the runtime replaces nodes of this operator by several nodes of its own. It runs these
     /// when no other node is ready rather than in file order, so other ready nodes overtake them.
     pub fn expands(&self, operator: &Operator) -> bool {
-        self.expands_operators && row(operator).is_some_and(|kernel| kernel.expanded)
+        let is_native = self.is_cuda() && cuda::may_have(operator);
+        self.expands_operators && !is_native && row(operator).is_some_and(|kernel| kernel.expanded)
+    }
+
+    /// Whether nodes run on a CUDA device.
+    fn is_cuda(&self) -> bool {
+        self.kernels == Kernels::Cuda
     }
 
     /// Whether this operator is outside the ONNX standard and the runtime has it.
     pub fn is_own(&self, operator: &Operator) -> bool {
-        extension(operator).is_some()
+        extension(operator).is_some() && (!self.is_cuda() || cuda::may_make(operator))
     }
 
     /// Whether the runtime may have a kernel for this operator, for some element types.
@@ -217,21 +229,33 @@ impl Profile {
     /// ONNX operators count as available.
     pub fn has_kernel(&self, operator: &Operator, element: ElementType) -> bool {
         match extension(operator) {
+            Some(_) if self.is_cuda() => cuda::may_make(operator) && cuda::has_kernel(operator, element),
             Some(elements) => elements.contains(&element),
             None => operator.domain.is_empty(),
         }
+    }
+
+    /// Whether the runtime has no kernel for a node on its device, and runs it on the CPU, between copies.
+    pub fn runs_beside(&self, typed: &Typed<'_>) -> bool {
+        let element = typed.input(0).map_or(ElementType::Undefined, |ty| ty.element);
+        self.is_cuda() && !cuda::has_kernel(&typed.data().operator, element)
+    }
+
+    /// Whether a library of the device chooses the workspace of a node's kernel, so that no plan counts it.
+    pub fn chooses_workspace(&self, typed: &Typed<'_>) -> bool {
+        self.is_cuda() && cuda::is_chosen(typed)
     }
 
     /// Whether the kernel of an operator takes operands without elements along an axis of its result, as a
     /// part has them if the axis has fewer positions than there are parts, and makes a result without
     /// elements.
     pub fn takes_empty(&self, operator: &Operator) -> bool {
-        ort_empty::has(TAKE_EMPTY, operator)
+        !self.is_cuda() && ort_empty::has(TAKE_EMPTY, operator)
     }
 
     /// Whether the kernel of an operator adds nothing if the axis that it sums over has no elements.
     pub fn adds_nothing(&self, operator: &Operator) -> bool {
-        ort_empty::has(ADD_NOTHING, operator)
+        !self.is_cuda() && ort_empty::has(ADD_NOTHING, operator)
     }
 
     /// Returns the workspace of the node's kernel, in addition to operands and results; `None` if it is
@@ -248,6 +272,9 @@ impl Profile {
 
     /// Returns the workspace by the formulas of both tables.
     fn counted(&self, node: &Counted<'_>) -> Option<Size> {
+        if self.is_cuda() {
+            return cuda::workspace(node).map(|bytes| bytes.multiple_of(self.rounding));
+        }
         let formula = node.info()?.workspace.filter(|_| self.takes_workspace);
         let bytes = formula.map_or(Some(Size::from(0)), |formula| formula(node))?.multiple_of(self.rounding);
         Some(if self.takes_temporaries { bytes + ort_temporaries::temporaries(node)? } else { bytes })

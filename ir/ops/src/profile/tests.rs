@@ -102,7 +102,7 @@ fn profiles_have_names() {
     for profile in Profile::ALL {
         assert_eq!(Profile::named(profile.name).unwrap().name, profile.name);
     }
-    assert!(Profile::named("cuda").is_none());
+    assert!(Profile::named("rocm").is_none());
 }
 
 #[test]
