@@ -214,6 +214,10 @@ pub struct BudgetTuning {
     /// an order, short searches, annealing of a large model after ruin and recreate. With 4, searches
     /// take 1.6 times the time; with 16, extra times rise by 6 percentage points in sum.
     pub trial: Share,
+    /// Share of the effort for the exact search of a small problem, before annealing: where it ends, nothing
+    /// else is searched. With 2 and 32, plans of random nets within their own arenas take 1.9 and 7 times the
+    /// time.
+    pub exact: Share,
     /// Share of the effort for a large model if only annealing keeps the capacity. 2 and 8 change
     /// nothing.
     pub unfit: Share,
@@ -272,6 +276,7 @@ impl BudgetTuning {
         steps: 200,
         large: 600,
         trial: Share(8),
+        exact: Share(8),
         unfit: Share(4),
         much: Share(8),
         little: Share(64),

@@ -1,6 +1,8 @@
 //! The budget solver: returns the given order if it fits; otherwise runs reordering, recomputation,
 //! hidden transfers, ruin and recreate, and annealing, and returns the fastest plan.
 
+use super::check::measure;
+use super::exact::{self, Exact};
 use super::problem::{BudgetError, Origin, Plan, Problem};
 use super::search::anneal::{Annealer, Best, Schedule};
 use super::search::ruin::Ruin;
@@ -35,9 +37,10 @@ type Reduce = fn(&mut State, i64, u64) -> bool;
 /// Returns the fastest plan found that keeps the near space within `capacity` bytes.
 ///
 /// [`Outcome::value`] and [`Outcome::lower_bound`] are times: the makespan, and the sum of all costs,
-/// which no plan can beat. If the given order keeps the capacity, it is the answer. Without a solution
-/// nothing is proven: the outcome is [`crate::Status::Unknown`]. Without effort only the heuristics run:
-/// reordering, greedy recomputation, hidden transfers, descent.
+/// which no plan can beat; an exact search of a small problem ([`exact::takes`]) may raise that bound. If the
+/// given order keeps the capacity, it is the answer. Without a solution nothing is proven, and the outcome is
+/// [`crate::Status::Unknown`], unless the exact search proves that there is none. Without effort only the
+/// heuristics run: reordering, greedy recomputation, hidden transfers, descent.
 ///
 /// A unit of effort is 200 annealing steps, plus one for every two operations, up to 700 more; each step
 /// is O(operands log n). The default effort is 5 million steps for 100 operations, 18 million from 1,400
@@ -113,6 +116,8 @@ struct Search<'m> {
     starts: Vec<Start>,
     /// Number of this search among the searches from equal starts.
     turn: u64,
+    /// Whether it is proven that no plan exists.
+    is_impossible: bool,
 }
 
 impl<'m> Search<'m> {
@@ -129,16 +134,18 @@ impl<'m> Search<'m> {
             best: None,
             starts: Vec::new(),
             turn: 0,
+            is_impossible: false,
         }
     }
 
     /// Converts the search to its outcome.
     fn outcome(self, limit: Limit) -> Outcome<Plan> {
         let effort = if self.is_done() { 0 } else { limit.nodes };
-        let Self { best: solution, lower_bound, .. } = self;
+        let Self { best: solution, lower_bound, is_impossible, .. } = self;
         let value = solution.as_ref().map(|plan| plan.makespan);
         let stop = match value {
             Some(value) if value <= lower_bound => StopReason::BoundReached,
+            None if is_impossible => StopReason::Exhausted,
             _ if limit.nodes == 0 => StopReason::HeuristicsOnly,
             _ => StopReason::NodeLimit,
         };
@@ -220,6 +227,7 @@ impl<'m> Search<'m> {
                 self.gap_starts(order, limit);
             }
         }
+        self.settle(limit);
         // A run that makes room by running late may do so for moved values, too.
         let late = self.best_start(false).map(|start| first_runs(self.model, &start.sequence));
         orders.extend(late.filter(|late| !orders.contains(late)));
@@ -320,9 +328,26 @@ impl<'m> Search<'m> {
         self.best.as_ref().map_or(u64::MAX, |best| polish::dearest(self.lower_bound, best.makespan))
     }
 
-    /// Whether the best plan is proven optimal.
+    /// Whether the best plan is proven optimal, or it is proven that there is none.
     fn is_done(&self) -> bool {
-        self.best.as_ref().is_some_and(|best| best.makespan <= self.lower_bound)
+        self.is_impossible || self.best.as_ref().is_some_and(|best| best.makespan <= self.lower_bound)
+    }
+
+    /// Searches a small problem exactly, with a part of the effort: for the best plan, a proof that there is
+    /// none, or a higher bound.
+    fn settle(&mut self, limit: Limit) {
+        if self.is_done() || limit.nodes == 0 || !exact::takes(self.problem) {
+            return;
+        }
+        match exact::solve(self.problem, self.capacity, self.model.tuning.exact.of(limit.nodes)) {
+            Exact::Plan(events) => {
+                let found = measure(self.problem, &events).ok();
+                self.lower_bound = found.as_ref().map_or(self.lower_bound, |plan| plan.makespan);
+                self.best = found.into_iter().chain(self.best.take()).min_by_key(|plan| plan.makespan);
+            }
+            Exact::Impossible => self.is_impossible = self.best.is_none(),
+            Exact::AtLeast(extra) => self.lower_bound = self.lower_bound.saturating_add(extra),
+        }
     }
 
     /// Makes an order fit: by hidden transfers if a score for them is given, then by recomputation.

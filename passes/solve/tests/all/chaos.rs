@@ -98,6 +98,7 @@ fn budget_tuning(draw: &mut Draws) -> BudgetTuning {
         steps: draw.number(400),
         large: draw.size(100_000),
         trial: draw.share(),
+        exact: draw.share(),
         unfit: draw.share(),
         much: draw.share(),
         little: draw.share(),
