@@ -9,6 +9,7 @@ use memc_ir::{Bytes, Diagnostic, text};
 use memc_layout as layout;
 use memc_ops::Rounding;
 use memc_passes::{Encoding, PipelineError, Rewriting};
+use memc_plan::{Entry, Verdict};
 
 use super::args::{Codes, Optimize};
 use super::knowledge;
@@ -29,9 +30,21 @@ pub fn run(arguments: &Optimize, voice: &Voice) -> Outcome {
     let mut watch =
         Watch::new(arguments.print_ir_after.clone(), arguments.dump_dir.clone(), arguments.time_passes);
     let mut progress = Progress::new(voice, file.graph().node.len());
-    let planned = memc::plan_watched(&file, &request, &mut watch, &mut |entry| progress.tell(entry));
+    let mut seen = Vec::new();
+    let planned = memc::plan_watched(&file, &request, &mut watch, &mut |entry| {
+        progress.tell(entry);
+        seen.extend(Some(entry).filter(|entry| entry.verdict != Verdict::Searching).cloned());
+    });
     progress.end();
-    let optimized = planned.map_err(|error| reproduce(error, &file, &request, arguments))?;
+    let optimized = match planned {
+        Ok(optimized) => optimized,
+        Err(error) => {
+            if arguments.log_plans && !seen.is_empty() {
+                voice.say(candidates(&seen).trim_end());
+            }
+            return Err(reproduce(error, &file, &request, arguments));
+        }
+    };
     let files = |arguments: &Optimize, file: &Model, planned: &Planned| {
         write(arguments, file, &self::layouts(arguments), planned).map(drop)
     };
@@ -232,6 +245,12 @@ fn log(optimized: &Planned) -> String {
     if optimized.log.is_empty() {
         return format!("the plan repeats with --passes '{}'", optimized.trace);
     }
+    let text = candidates(&optimized.log);
+    text + &format!("the plan of `{}` repeats with --passes '{}'", optimized.strategy, optimized.trace)
+}
+
+/// Returns the candidates of a search as a table, a line each.
+fn candidates(entries: &[Entry]) -> String {
     let bytes = |bytes: Option<Bytes>| bytes.map_or_else(String::new, |bytes| bytes.exact());
     let time =
         |nanos: Option<u64>| nanos.map_or_else(String::new, |nanos| format!("{:.3} ms", nanos as f64 / 1e6));
@@ -239,11 +258,11 @@ fn log(optimized: &Planned) -> String {
         "{:<28} {:>16} {:>14} {:>8}  {:<32} {}\n",
         "strategy", "bytes", "time", "effort", "verdict", "candidate"
     );
-    let mut without = optimized.log.first().map_or("", |entry| &entry.without);
+    let mut without = entries.first().map_or("", |entry| &entry.without);
     if !without.is_empty() {
         text += &format!("without {without}:\n");
     }
-    for entry in &optimized.log {
+    for entry in entries {
         if entry.without != without {
             without = &entry.without;
             text += &if without.is_empty() {
@@ -258,7 +277,7 @@ fn log(optimized: &Planned) -> String {
             entry.strategy, entry.effort, entry.candidate
         );
     }
-    text + &format!("the plan of `{}` repeats with --passes '{}'", optimized.strategy, optimized.trace)
+    text
 }
 
 /// Formats budgets with arena and extra time of their plans, in percent of the given model's time, as a

@@ -337,6 +337,16 @@ fn passes_can_be_printed_timed_and_dumped() {
 }
 
 #[test]
+fn a_refusal_lists_its_candidates() {
+    let folder = with_model("refused", "ort_mlp_tiny");
+    let ran = folder.memc("optimize in.onnx -o out.onnx --budget 1000 --log-plans").refused(3, "E0301");
+    let table = ran.err.split("error[").next().unwrap();
+    assert!(table.lines().any(|line| line.starts_with("order ")), "{ran:#?}");
+    assert!(table.contains("exceeds the limit") && !table.contains("searching"), "{ran:#?}");
+    assert!(!folder.memc("optimize in.onnx -o out.onnx --budget 1000").err.contains("strategy "));
+}
+
+#[test]
 fn a_plan_says_how_it_was_found_and_is_repeated_by_its_trace() {
     let folder = with_model("trace", "ort_mlp_tiny");
     let ran = folder.memc("optimize in.onnx -o out.onnx --budget 250000 --log-plans").done();
