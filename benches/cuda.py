@@ -4,7 +4,7 @@
 
 Needs a CUDA device, and the packages memc[ort], onnxruntime-gpu and numpy. `--limit` bounds the session's arena (`gpu_mem_limit`), and is the budget of the
 plan. Prints a line of JSON for each row: `at_rest` is what session and weights took, `grown` what runs took beyond it, both of the whole device, so use one that
-nothing else uses; `promised` is the arena of the plan, `block` and `live` are the replayed block and what it holds at once. `difference` is the largest one from
+nothing else uses; `promised` is the arena of the plan, `reserve` what a session's arena was predicted to take, `block` and `live` are the replayed block and what it holds at once. `difference` is the largest one from
 the given model's results, over the largest result. No row is in `results`: none was measured yet.
 """
 import json
@@ -88,6 +88,7 @@ def measure(options, path, device):
             if name != "given, stock arena":
                 with open(planned[:-5] + ".layout.json", encoding="utf-8") as file:
                     found["promised"] = json.load(file)["arenas"][0]["size"]
+                found["reserve"] = memc.ort.reserve(planned, doubling=False)
             print(json.dumps({"model": os.path.basename(path), **found}), flush=True)
         if done.returncode:
             print(json.dumps({"model": os.path.basename(path), "row": "planned", "failed": done.stderr.splitlines()[0]}), flush=True)

@@ -8,6 +8,7 @@ from memc import _memc
 from memc._models import Files, contents, is_path
 from memc._plans import layout_text, plan_of
 from memc._replay import Replay
+from memc._reserve import reserved
 
 # The library of memc's own operators, as the set-up names it: plans with transfers need it.
 _LIBRARIES = ("libmemc_ort_ops.so", "libmemc_ort_ops.dylib", "memc_ort_ops.dll")
@@ -123,6 +124,20 @@ def replay(planned, *, layout=None, recipe="smallest", device=0, library=None, o
     providers = [("CUDAExecutionProvider", chosen), "CPUExecutionProvider"]
     made = session(planned, recipe, layout=layout, providers=providers, count=False, **arguments)
     return Replayed(made, block)
+
+
+def reserve(planned, *, layout=None, doubling=True):
+    """Returns the bytes that the arena of a stock session reserves for a plan, without running it.
+
+    Holds for the settings of `smallest` with an arena: nodes in the order of the plan, no reuse of buffers, and no
+    memory pattern. With `doubling`, as by default, regions are powers of two (`kNextPowerOfTwo`); without, they are as
+    large as requests (`kSameAsRequested`). On a CUDA device the copies of inputs count, and workspace that the device
+    chooses does not. `memc.ort.replay` takes one block instead.
+    """
+    import json
+
+    _, text = plan_of(planned, layout)
+    return reserved(json.loads(text), doubling)
 
 
 def _counted(model, text, recipe):

@@ -65,3 +65,6 @@ def replay(
     options: Optional[Mapping[str, str]] = None,
     **arguments: Any,
 ) -> Replayed: ...
+def reserve(
+    planned: object, *, layout: Union[object, Mapping[str, Any], _Path, None] = None, doubling: bool = True
+) -> int: ...

@@ -12,6 +12,7 @@ import unittest
 
 import memc
 import numpy
+import onnx
 from models import wide
 from memc._cuda import Device
 from memc.ort import Replay, Replayed
@@ -19,11 +20,28 @@ from memc.ort import Replay, Replayed
 HERE = pathlib.Path(__file__).parent / "replay"
 
 
-def built(folder, name):
-    """Compiles a library of the tests. Returns its path."""
-    path = pathlib.Path(folder) / f"lib{name}.so"
-    subprocess.run(["cc", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", path, HERE / f"{name}.c", "-ldl"], check=True)
+def built(folder, source):
+    """Compiles a library. Returns its path."""
+    path = pathlib.Path(folder) / f"lib{source.stem}.so"
+    flags = ["-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
+    subprocess.run(["cc", *flags, "-o", path, source, "-ldl", "-lpthread"], check=True)
     return path
+
+
+def images():
+    """Returns a network of convolutions with a branch that lives long."""
+    helper, numbers = onnx.helper, numpy.random.default_rng(0)
+    nodes, weights, last = [], [], "x"
+    for layer, (channels, before) in enumerate([(12, 3), (24, 12), (8, 24), (12, 8)]):
+        kernel = numbers.standard_normal((channels, before, 3, 3)).astype(numpy.float32) / 8
+        weights.append(onnx.numpy_helper.from_array(kernel, f"k{layer}"))
+        nodes.append(helper.make_node("Conv", [last, f"k{layer}"], [f"c{layer}"], pads=[1, 1, 1, 1]))
+        nodes.append(helper.make_node("Exp" if layer % 2 else "Relu", [f"c{layer}"], [f"a{layer}"]))
+        last = f"a{layer}"
+    nodes.append(helper.make_node("Add", ["a0", last], ["y"]))
+    values = [helper.make_tensor_value_info(name, 1, [1, channels, 40, 40]) for name, channels in [("x", 3), ("y", 12)]]
+    graph = helper.make_graph(nodes, "images", values[:1], values[1:], weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
 class Memory:
@@ -206,8 +224,9 @@ class Devices(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls._folder = tempfile.TemporaryDirectory()
-        cls.library = built(cls._folder.name, "cudart")
-        cls.hooks = built(cls._folder.name, "hooks")
+        cls.library = built(cls._folder.name, HERE / "cudart.c")
+        cls.hooks = built(cls._folder.name, HERE / "hooks.c")
+        cls.counter = built(cls._folder.name, HERE.parents[2] / "benches/count_allocations.c")
         cls.driver = ctypes.CDLL(cls.library)
         cls.driver.set_limit.argtypes = [ctypes.c_size_t]
         cls.driver.highest_bytes.restype = ctypes.c_size_t
@@ -252,18 +271,21 @@ class Devices(unittest.TestCase):
         with self.assertRaisesRegex(RuntimeError, "install onnxruntime-gpu"):
             memc.ort.replay(result)
 
+    def run_beside(self, program, words, preloaded):
+        """Runs a program of the tests with a library preloaded. Returns what it prints."""
+        environment = {**os.environ, "LD_PRELOAD": str(preloaded)}
+        command = [sys.executable, HERE / program, *map(str, words)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
     def run_session(self, options, runs):
         """Plans a model, and runs it in a session whose memory a replay serves."""
         with tempfile.TemporaryDirectory() as folder:
             given, out = pathlib.Path(folder) / "in.onnx", pathlib.Path(folder) / "out.onnx"
             given.write_bytes(wide(("batch", 64)).SerializeToString())
             result = memc.optimize(given, out, runtime="ort", **options)
-            environment = {**os.environ, "LD_PRELOAD": str(self.hooks)}
-            done = subprocess.run(
-                [sys.executable, HERE / "session.py", out, runs], env=environment, capture_output=True, text=True
-            )
-            self.assertEqual(done.returncode, 0, done.stderr)
-            return result.summary, json.loads(done.stdout)
+            return result.summary, self.run_beside("session.py", [out, runs], self.hooks)
 
     def test_a_session_runs_in_the_planned_bytes(self):
         summary, found = self.run_session({"dims": {"batch": 16}}, "16,16,16")
@@ -278,6 +300,23 @@ class Devices(unittest.TestCase):
         self.assertTrue(all(run["same"] for run in found["runs"]), found)
         self.assertEqual({run["misses"] for run in found["runs"]}, {0})
         self.assertTrue(0 < found["runs"][-1]["block"] <= summary.arena, (summary.arena, found))
+
+
+    def test_an_arena_reserves_what_was_predicted(self):
+        for name, model, options in [
+            ("small", wide((16, 64)), {}),
+            ("large", wide((2048, 64)), {}),
+            ("in parts", wide((2048, 64)), {"budget": "60%"}),
+            ("convolutions", images(), {}),
+        ]:
+            with tempfile.TemporaryDirectory() as folder:
+                given, out = pathlib.Path(folder) / "in.onnx", pathlib.Path(folder) / "out.onnx"
+                given.write_bytes(model.SerializeToString())
+                result = memc.optimize(given, out, runtime="ort", **options)
+                for doubling in [False, True]:
+                    counted = self.run_beside("arena.py", [out, doubling], self.counter)
+                    self.assertEqual(memc.ort.reserve(result, doubling=doubling), counted, (name, doubling))
+                    self.assertGreaterEqual(counted, result.summary.arena)
 
 
 if __name__ == "__main__":
