@@ -10,6 +10,8 @@ from memc._plans import layout_text, plan_of
 from memc._replay import Replay
 from memc._reserve import reserved
 
+__all__ = ["Replay", "Replayed", "recipe", "replay", "reserve", "session", "session_options"]
+
 # The library of memc's own operators, as the set-up names it: plans with transfers need it.
 _LIBRARIES = ("libmemc_ort_ops.so", "libmemc_ort_ops.dylib", "memc_ort_ops.dll")
 

@@ -28,18 +28,26 @@ def built(folder, source):
     return path
 
 
-def images():
-    """Returns a network of convolutions with a branch that lives long."""
-    helper, numbers = onnx.helper, numpy.random.default_rng(0)
-    nodes, weights, last = [], [], "x"
-    for layer, (channels, before) in enumerate([(12, 3), (24, 12), (8, 24), (12, 8)]):
+def images(seed):
+    """Returns a random network of convolutions, activations and sums, with branches that live long."""
+    helper, numbers, generator = onnx.helper, numpy.random.default_rng(seed), random.Random(seed)
+    nodes, weights, made = [], [], [("x", 3)]
+    for layer in range(24):
+        last, before = made[-1] if generator.random() < 0.7 else generator.choice(made)
+        equal = [name for name, channels in made if channels == before and name != last]
+        if equal and generator.random() < 0.4:
+            nodes.append(helper.make_node("Add", [last, generator.choice(equal)], [f"v{layer}"]))
+            made.append((f"v{layer}", before))
+            continue
+        channels = generator.choice([2, 5, 9, 16, 31])
         kernel = numbers.standard_normal((channels, before, 3, 3)).astype(numpy.float32) / 8
         weights.append(onnx.numpy_helper.from_array(kernel, f"k{layer}"))
         nodes.append(helper.make_node("Conv", [last, f"k{layer}"], [f"c{layer}"], pads=[1, 1, 1, 1]))
-        nodes.append(helper.make_node("Exp" if layer % 2 else "Relu", [f"c{layer}"], [f"a{layer}"]))
-        last = f"a{layer}"
-    nodes.append(helper.make_node("Add", ["a0", last], ["y"]))
-    values = [helper.make_tensor_value_info(name, 1, [1, channels, 40, 40]) for name, channels in [("x", 3), ("y", 12)]]
+        nodes.append(helper.make_node(generator.choice(["Relu", "Exp", "Sigmoid"]), [f"c{layer}"], [f"v{layer}"]))
+        made.append((f"v{layer}", channels))
+    read = {name for node in nodes for name in node.input}
+    results = [(name, channels) for name, channels in made if name not in read]
+    values = [helper.make_tensor_value_info(name, 1, [1, channels, 30, 30]) for name, channels in [("x", 3), *results]]
     graph = helper.make_graph(nodes, "images", values[:1], values[1:], weights)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
@@ -307,7 +315,7 @@ class Devices(unittest.TestCase):
             ("small", wide((16, 64)), {}),
             ("large", wide((2048, 64)), {}),
             ("in parts", wide((2048, 64)), {"budget": "60%"}),
-            ("convolutions", images(), {}),
+            *((f"images {seed}", images(seed), {}) for seed in range(6)),
         ]:
             with tempfile.TemporaryDirectory() as folder:
                 given, out = pathlib.Path(folder) / "in.onnx", pathlib.Path(folder) / "out.onnx"
