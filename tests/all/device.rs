@@ -19,7 +19,7 @@ fn model(batch: i64) -> Vec<u8> {
         stated(node("Softmax", &["l"], &["s"]), vec![int("axis", -1)]),
         node("Add", &["s", "x"], &["y"]),
     ];
-    let shape = [batch, 4, 10, 10];
+    let shape = [batch, 4, 8, 8];
     bytes(&with(nodes, |graph| {
         graph.input = vec![fixed("x", &shape)];
         graph.output = vec![fixed("y", &shape)];
