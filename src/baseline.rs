@@ -55,6 +55,7 @@ pub(crate) fn baseline(
     Ok(Baseline {
         file_order_peak: memc_plan::own_peak(&module, &options.plan, &Profile::ARENA, named, plain).0,
         own_peak: memc_plan::own_peak(&module, &options.plan, options.plan.profile, |_| true, counts),
+        own_need: memc_plan::own_need(&module, &options.plan, counts),
     })
 }
 
@@ -78,4 +79,6 @@ pub(crate) struct Baseline {
     pub(crate) file_order_peak: u64,
     /// Bytes with all workspace and with values that the runtime keeps longer than it reads them.
     pub(crate) own_peak: Bytes,
+    /// Peak with each buffer in units of the space: 100 % of a size in percent.
+    pub(crate) own_need: Bytes,
 }

@@ -89,7 +89,8 @@ impl Source<'_> {
         Ok(Chosen { planned, limits, pareto, log, without })
     }
 
-    /// Peak in file order without values that cleaning makes constant: 100 % of sizes in percent.
+    /// Peak in file order, in units of the space, without values that cleaning makes constant: 100 % of sizes
+    /// in percent.
     fn whole(&self, options: &Resolved<'_>) -> Result<Bytes, Error> {
         let mut cleaned = self.given.clone();
         let mut ctx = PassContext {
@@ -97,7 +98,7 @@ impl Source<'_> {
             ..PassContext::new(&options.plan, self.data.clone())
         };
         Pipeline::parse(CLEANED, cleaned.stage, REGISTRY)?.run(&mut cleaned, &mut ctx, false, &mut Silent)?;
-        Ok(baseline(self.file, self.given, &cleaned, options)?.own_peak)
+        Ok(baseline(self.file, self.given, &cleaned, options)?.own_need)
     }
 }
 

@@ -10,7 +10,7 @@ use memc_ir::Bytes;
 pub enum Size {
     /// Number of bytes.
     Bytes(u64),
-    /// Percentage of the peak in file order.
+    /// Percentage of the peak in file order, with each value in units of its space.
     Percent(f64),
 }
 

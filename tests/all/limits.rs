@@ -79,6 +79,20 @@ fn an_input_that_nothing_reads_takes_no_place_in_the_arena() {
 }
 
 #[test]
+fn the_whole_of_the_file_order_is_room_enough() {
+    // No size is a multiple of an alignment, and nothing runs in place.
+    let nodes = vec![node("Sin", &["x"], &["a"]), node("Exp", &["a"], &["b"]), node("Cos", &["b"], &["y"])];
+    let model = with(nodes, |graph| {
+        graph.input = vec![fixed("x", &[3, 7, 11])];
+        graph.output = vec![fixed("y", &[3, 7, 11])];
+    });
+    for runtime in [Runtime::Arena, Runtime::Ort, Runtime::Cuda, Runtime::Player] {
+        let planned = planned_by(&model, &Request::new().runtime(runtime).budget(Size::Percent(100.0)));
+        assert!(planned.is_ok(), "{runtime:?}: {}", planned.err().unwrap());
+    }
+}
+
+#[test]
 fn values_that_a_runtime_keeps_longer_count_in_both_peaks() {
     // A session keeps the second half to the end, though no node reads it.
     let halves =

@@ -32,7 +32,7 @@ use memc_passes::{LeaveOut, Options, PassError, PipelineError, Shortage};
 
 pub use goal::{Goal, slowdown, slowed};
 pub use model::{Model, Planned};
-pub use peak::{own_peak, planned_peak};
+pub use peak::{own_need, own_peak, planned_peak};
 pub use pool::{Entry, Verdict};
 pub use score::Score;
 pub use search::Wish;

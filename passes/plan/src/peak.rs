@@ -39,6 +39,23 @@ pub fn own_peak(
     nodes: impl Fn(Node) -> bool,
     owners: impl Fn(Value) -> bool,
 ) -> Bytes {
+    own(module, options, runtime, (nodes, owners), |bytes| bytes)
+}
+
+/// Returns the peak of a module as [`own_peak`] does, with each buffer in units of the first space's
+/// alignment: an arena of about this size holds the module's own order.
+pub fn own_need(module: &Module, options: &Options, owners: impl Fn(Value) -> bool) -> Bytes {
+    own(module, options, options.profile, (|_| true, owners), |bytes| options.aligned(bytes))
+}
+
+/// Returns the peak of a module in its own order, as [`own_peak`] does, with changed sizes of buffers.
+fn own(
+    module: &Module,
+    options: &Options,
+    runtime: &Profile,
+    (nodes, owners): (impl Fn(Node) -> bool, impl Fn(Value) -> bool),
+    sized: impl Fn(Bytes) -> Bytes,
+) -> Bytes {
     let mut module = module.clone();
     module.plan.scratch = scratch(&module, options);
     module.plan.scratch.retain(|scratch| nodes(scratch.node));
@@ -54,5 +71,6 @@ pub fn own_peak(
     }
     let mut memory = Memory::under(&module, runtime, options.io);
     memory.buffers.retain(|buffer| owners(buffer.owner));
+    memory.buffers.iter_mut().for_each(|buffer| buffer.bytes = sized(buffer.bytes));
     memory.peak(&module).0
 }
