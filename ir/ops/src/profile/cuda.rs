@@ -18,6 +18,7 @@ use memc_ir::ElementType::{
 };
 use memc_ir::{ElementType, Operator};
 
+use super::ort_empty::has;
 use super::{Kernels, Profile};
 use crate::info::Typed;
 use crate::size::{Counted, Formula, Size};
@@ -136,10 +137,6 @@ const CHOSEN: &[(&str, &str)] = &[
 
 fn names(list: &str, name: &str) -> bool {
     list.split(' ').any(|known| known == name)
-}
-
-fn has(table: &[(&str, &str)], domain: &str, name: &str) -> bool {
-    table.iter().any(|(known, list)| *known == domain && names(list, name))
 }
 
 /// Whether the device has a kernel for an operator, for this element type of its first operand.

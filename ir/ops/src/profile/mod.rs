@@ -250,12 +250,12 @@ impl Profile {
     /// part has them if the axis has fewer positions than there are parts, and makes a result without
     /// elements.
     pub fn takes_empty(&self, operator: &Operator) -> bool {
-        !self.is_cuda() && ort_empty::has(TAKE_EMPTY, operator)
+        !self.is_cuda() && ort_empty::has(TAKE_EMPTY, &operator.domain, &operator.name)
     }
 
     /// Whether the kernel of an operator adds nothing if the axis that it sums over has no elements.
     pub fn adds_nothing(&self, operator: &Operator) -> bool {
-        !self.is_cuda() && ort_empty::has(ADD_NOTHING, operator)
+        !self.is_cuda() && ort_empty::has(ADD_NOTHING, &operator.domain, &operator.name)
     }
 
     /// Returns the workspace of the node's kernel, in addition to operands and results; `None` if it is
