@@ -80,8 +80,8 @@ impl<'g> Division<'g> {
         let units: Vec<usize> = graph.order.iter().copied().filter(is_divided).collect();
         let place: BTreeMap<usize, u32> = units.iter().zip(0..).map(|(unit, node)| (*unit, node)).collect();
         let mut problem = Problem { arrangement: Arrangement::Given, ..Problem::default() };
-        for rank in 0..devices.count {
-            let link = devices.slowest(rank).map(|path| Link {
+        for slowest in devices.slowest() {
+            let link = slowest.map(|path| Link {
                 latency: path.latency.0.ceil() as u64,
                 amount: (path.bytes_per_second / 1e3).max(1.0) as u64,
                 time: 1_000_000,

@@ -272,7 +272,7 @@ impl Job<'_> {
 /// Modelled time of the slowest device: of its sections, once each, and of the values that it sends and
 /// receives over its slowest link, in nanoseconds.
 fn slowest(sections: &Sections, devices: &Devices) -> u64 {
-    let manifest = &sections.manifest;
+    let (manifest, links) = (&sections.manifest, devices.slowest());
     let mut times = vec![0.0; devices.count];
     for (section, planned) in manifest.sections.iter().zip(&sections.planned) {
         let Some(rank) = manifest.devices.iter().position(|device| device.name == section.device) else {
@@ -284,7 +284,7 @@ fn slowest(sections: &Sections, devices: &Devices) -> u64 {
             makes || value.from.is_some() && value.to.iter().any(|to| to == name)
         };
         times[rank] += planned.layout.cost.modelled_ns_after;
-        let Some(link) = devices.slowest(rank) else { continue };
+        let Some(link) = links[rank] else { continue };
         let sent = manifest
             .values
             .iter()

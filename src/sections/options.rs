@@ -38,7 +38,7 @@ pub struct Devices {
 }
 
 /// A link between two devices: `d0-d1=10GB/s,20us`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Path {
     /// One rank.
     pub from: usize,
@@ -127,11 +127,19 @@ impl Devices {
         pairs.map(|(from, to)| Path { from, to, bytes_per_second: DEFAULT_RATE, latency }).collect()
     }
 
-    /// The slowest link of a device; `None` if it has none.
+    /// The slowest link of each device; `None` for a device without one.
     #[must_use]
-    pub fn slowest(&self, rank: usize) -> Option<Path> {
-        let own = self.paths().into_iter().filter(|path| path.from == rank || path.to == rank);
-        own.min_by(|one, other| one.bytes_per_second.total_cmp(&other.bytes_per_second))
+    pub fn slowest(&self) -> Vec<Option<Path>> {
+        let mut slowest: Vec<Option<Path>> = vec![None; self.count];
+        for path in self.paths() {
+            for rank in [path.from, path.to] {
+                let own = &mut slowest[rank];
+                if own.is_none_or(|own| path.bytes_per_second < own.bytes_per_second) {
+                    *own = Some(path);
+                }
+            }
+        }
+        slowest
     }
 
     /// Rejects options that contradict each other.
