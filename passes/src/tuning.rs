@@ -63,12 +63,12 @@ pub struct SplitTuning {
     /// Maximum number of rounds for one target peak. Each round starts from the peak that the previous
     /// round reached.
     pub max_rounds: usize,
-    /// Total number of nodes in all trials for one target peak. A trial orders the whole module, so a
-    /// larger module gets fewer trials, and a module with more nodes than this gets none.
+    /// Total number of nodes in all trials of one search. A trial orders the whole module, so a larger
+    /// module gets fewer trials.
     pub trial_nodes: usize,
-    /// Total number of nodes in the trials of the final target, the least memory. This target runs only
-    /// if no region was worth its time.
-    pub last_trial_nodes: usize,
+    /// Number of trials that a larger module gets nevertheless. Modules with more than
+    /// `few_trials * trial_nodes` nodes get none.
+    pub few_trials: usize,
     /// Number of targets tried without a limit, taken from the front of `peaks`.
     pub free_aims: usize,
     /// Within a limit, the search ends once all regions together cost less than this fraction of the
@@ -113,8 +113,8 @@ impl Default for SplitTuning {
             peaks: [97, 90, 75, 50, 35, 22],
             peaks_in_limit: [100, 75, 50],
             max_rounds: 8,
-            trial_nodes: 40_000,
-            last_trial_nodes: 10_000,
+            trial_nodes: 10_000,
+            few_trials: 4,
             free_aims: 2,
             small_overhead: Part(200),
             overhead_at_least: Part(20),

@@ -43,9 +43,7 @@ const AIMS: [Aim; 5] = [
 /// Chooses the regions of a module to split: the best result of rounds with several aims. If the module has
 /// symbols, regions found at the largest extents are tried as well, as far as they hold for all extents.
 pub(super) fn regions(module: &Module, ctx: &PassContext<'_>) -> Vec<Region> {
-    if module.graph(module.main()).nodes.len() > ctx.options.tuning.split.trial_nodes
-        || !are_computable(module)
-    {
+    if trial_nodes(module, ctx.options) == 0 || !are_computable(module) {
         return Vec::new();
     }
     let both = ctx.memo.own::<Remembered>();
@@ -66,6 +64,13 @@ pub(super) fn regions(module: &Module, ctx: &PassContext<'_>) -> Vec<Region> {
         (own, found) => own.or(found),
     };
     best.map(|(_, regions)| regions).unwrap_or_default()
+}
+
+/// Returns the total number of nodes in all trials of one search in a module.
+fn trial_nodes(module: &Module, options: &Options) -> usize {
+    let (nodes, tuning) = (module.graph(module.main()).nodes.len(), &options.tuning.split);
+    let most = tuning.few_trials.max(1) * tuning.trial_nodes;
+    if nodes > most { 0 } else { (tuning.few_trials * nodes).clamp(tuning.trial_nodes, most) }
 }
 
 /// A search for regions in one module, with all aims.
@@ -145,7 +150,7 @@ impl<'h, 'c, 'o> Hunt<'h, 'c, 'o> {
             // A search with more time may end in a larger plan, so the search without it is repeated.
             searches.extend(aims().map(|aim| (Goal::price(options, bytes, nanos), aim)));
         }
-        let search = |(sought, aim): &(Goal, Aim)| self.run(*sought, *aim, tuning.trial_nodes);
+        let search = |(sought, aim): &(Goal, Aim)| self.run(*sought, *aim, trial_nodes(module, options));
         let mut consider = |found: (State, Vec<Region>)| {
             if best.as_ref().is_none_or(|(best, _)| found.0.score < best.score) {
                 best = Some(found);
@@ -165,7 +170,7 @@ impl<'h, 'c, 'o> Hunt<'h, 'c, 'o> {
         }
         if room.is_none() && best.as_ref().is_none_or(|(_, regions)| regions.is_empty()) {
             // With bytes before time, rounds get past regions that are worthless by themselves.
-            let found = aims().next().map(|aim| self.run(Goal::Least, aim, tuning.last_trial_nodes));
+            let found = aims().next().map(|aim| self.run(Goal::Least, aim, tuning.trial_nodes));
             best = best.into_iter().chain(found).min_by_key(|(state, _)| state.score);
         }
         best
@@ -178,7 +183,7 @@ impl<'h, 'c, 'o> Hunt<'h, 'c, 'o> {
         let (prover, options) = (Prover::of(self.module, self.ctx.options), self.ctx.options);
         let before = AtLeast::of(&self.judged.module, options);
         let aim = AIMS.first().copied()?;
-        let mut rounds = self.rounds(self.goal, aim, options.tuning.split.trial_nodes);
+        let mut rounds = self.rounds(self.goal, aim, trial_nodes(self.module, options));
         let mut most = u64::MAX;
         loop {
             let proven: Vec<Region> = found.iter().filter_map(|region| prover.proven(region, most)).collect();
