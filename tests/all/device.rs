@@ -5,10 +5,12 @@ use crate::command;
 use crate::models_made;
 
 use command::Folder;
+use memc_onnx_proto::onnx::ModelProto;
 use models_made::{bytes, fixed, floats, int, ints, node, stated, with};
+use prost::Message;
 use serde_json::Value;
 
-/// A convolution whose result goes through activations, a branch that the device runs in part, and a sum.
+/// Convolutions whose results go through activations, nodes that the device runs in part, and a sum.
 fn model(batch: i64) -> Vec<u8> {
     let nodes = vec![
         stated(node("Conv", &["x", "k"], &["c"]), vec![ints("pads", &[1, 1, 1, 1])]),
@@ -17,7 +19,9 @@ fn model(batch: i64) -> Vec<u8> {
         node("Celu", &["e"], &["d"]),
         node("LeakyRelu", &["d"], &["l"]),
         stated(node("Softmax", &["l"], &["s"]), vec![int("axis", -1)]),
-        node("Add", &["s", "x"], &["y"]),
+        stated(node("Conv", &["s", "k"], &["t"]), vec![ints("pads", &[1, 1, 1, 1])]),
+        node("Tanh", &["t"], &["u"]),
+        node("Add", &["u", "x"], &["y"]),
     ];
     let shape = [batch, 4, 8, 8];
     bytes(&with(nodes, |graph| {
@@ -37,12 +41,15 @@ fn a_plan_for_a_device_has_its_units_and_its_kernels() {
     folder.write("in.onnx", model(2));
     let ran = folder.memc("optimize in.onnx -o out.onnx --runtime cuda").done();
     assert!(ran.err.contains("W0365") && ran.err.contains(": 1 Celu"), "{}", ran.err);
-    assert!(ran.err.contains("W0366") && ran.err.contains(": 1 Conv"), "{}", ran.err);
+    assert!(ran.err.contains("W0366") && ran.err.contains(": 1 Conv, 1 FusedConv"), "{}", ran.err);
     folder.memc("check in.onnx out.onnx out.layout.json").done();
     let layout = layout(&folder);
-    let rows = layout["schedule"].as_array().unwrap();
-    // No kernel of the device takes a convolution with another activation than Relu.
-    assert!(rows.iter().all(|row| row["op"] != "FusedConv"), "{layout:#}");
+    // The device's kernel of FusedConv takes Relu alone.
+    let written = ModelProto::decode(std::fs::read(folder.path("out.onnx")).unwrap().as_slice()).unwrap();
+    let nodes = written.graph.unwrap().node;
+    let fused: Vec<_> = nodes.iter().filter(|node| node.op_type() == "FusedConv").collect();
+    assert!(fused.len() == 1 && nodes.iter().any(|node| node.op_type() == "Tanh"), "{layout:#}");
+    assert!(fused[0].attribute.iter().any(|given| given.name() == "activation" && given.s() == b"Relu"));
     let tensors = layout["tensors"].as_array().unwrap();
     let offsets: Vec<u64> = tensors.iter().filter_map(|row| row["offset"].as_u64()).collect();
     assert!(offsets.len() > 2 && offsets.iter().all(|offset| offset % 256 == 0), "{offsets:?}");
@@ -50,7 +57,7 @@ fn a_plan_for_a_device_has_its_units_and_its_kernels() {
         let row = tensors.iter().find(|row| row["name"] == name).unwrap();
         row.get("alias").is_some_and(|alias| alias["kind"] == "in_place")
     };
-    assert!(overwrites("r") && overwrites("l") && !overwrites("e") && !overwrites("y"), "{layout:#}");
+    assert!(overwrites("u") && overwrites("l") && !overwrites("e") && !overwrites("y"), "{layout:#}");
     // Stated workspace is placed, and no longer open.
     folder.write(
         "kernels.json",

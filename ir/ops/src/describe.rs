@@ -8,7 +8,7 @@ use crate::algebra::{Algebra, AtZero, Neutral};
 use crate::gradient::{Gradient, gradient_named};
 use crate::info::{Gathers, InPlace, Linear, OpInfo, Reads, Repeat, Rounding, Scalar, SplitAxes, View, Work};
 use crate::inverse::{Inverse, inverse_named};
-use crate::profile::{Kernels, Overwrites, Profile, cuda, ort_kernel};
+use crate::profile::{Kernels, Overwrites, Profile, ort_kernel};
 use crate::table::all;
 
 /// Column headings of [`table_text`].
@@ -341,7 +341,9 @@ fn runtime_words(profile: &Profile, info: &OpInfo) -> String {
         Kernels::Measured => {
             kernel.and_then(|kernel| kernel.in_place).map_or_else(|| "-".to_owned(), measured)
         }
-        Kernels::Cuda => if cuda::is_in_place(info.domain, info.name) { "0" } else { "-" }.to_owned(),
+        Kernels::Device(device) => {
+            if device.is_in_place(info.domain, info.name) { "0" } else { "-" }.to_owned()
+        }
     };
     let shares = match info.view {
         View::Reshape => true,

@@ -203,7 +203,8 @@ impl Maker<'_, '_> {
             children.pop();
         }
         let element = self.graph[*children.first()?].data.tensor().map(|ty| ty.element);
-        if !self.setting.profile.has_kernel(operator, element.unwrap_or(ElementType::Undefined)) {
+        let element = element.unwrap_or(ElementType::Undefined);
+        if !self.setting.profile.has_kernel(operator, &attributes, element) {
             return None;
         }
         let results = result.map_or(1, |(_, count)| count);

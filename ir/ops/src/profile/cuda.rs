@@ -13,14 +13,13 @@
 //!
 //! Kernels for empty tensors were not tried on a device, so no part may be empty.
 
+use memc_ir::ElementType;
 use memc_ir::ElementType::{
     Bfloat16, Bool, Double, Float, Float16, Int8, Int32, Int64, Uint8, Uint32, Uint64,
 };
-use memc_ir::{ElementType, Operator};
 
-use super::ort_empty::has;
+use super::device::Device;
 use super::{Kernels, Profile};
-use crate::info::Typed;
 use crate::size::{Counted, Formula, Size};
 
 /// The profile.
@@ -35,13 +34,23 @@ pub(crate) const PROFILE: Profile = Profile {
     widens_halves: false,
     takes_workspace: true,
     max_scratch_threads: 1,
-    kernels: Kernels::Cuda,
+    kernels: Kernels::Device(&DEVICE),
     same_type_views: false,
     takes_temporaries: false,
     expands_operators: true,
     multiplies_codes: false,
     keeps_buffers: false,
     sessions: None,
+};
+
+/// The kernels of the provider.
+const DEVICE: Device = Device {
+    registered: REGISTERED,
+    not_made: NOT_MADE,
+    asks: ASKS,
+    in_place: IN_PLACE,
+    workspace: WORKSPACE,
+    chosen: CHOSEN,
 };
 
 const ANY: &[ElementType] = &[];
@@ -56,8 +65,6 @@ const NUMBERS: &[ElementType] = &[Float, Float16, Bfloat16, Double, Int32, Int64
 const WIDE: &[ElementType] = &[Float, Float16, Double, Int64, Uint64];
 const SIGNED: &[ElementType] = &[Float, Float16, Bfloat16, Double, Int32, Int64];
 
-/// Kernels by domain and by the element types of their first operand; no types stand for all. Names are
-/// separated by spaces.
 const REGISTERED: &[(&str, &[ElementType], &str)] = &[
     (
         "",
@@ -100,12 +107,11 @@ const REGISTERED: &[(&str, &[ElementType], &str)] = &[
     ("com.microsoft", FLOATS, "BiasDropout BiasGelu FastGelu FusedMatMul Gelu QuickGelu Trilu"),
 ];
 
-/// Operators that no rule makes for the device: the kernel of FusedConv takes Relu alone and fails at other
-/// activations when it runs, and those of attention take what the device's own libraries take.
-const NOT_MADE: &[(&str, &str)] =
-    &[("com.microsoft", "Attention FusedConv MultiHeadAttention RotaryEmbedding")];
+/// The kernels of attention take what the device's own libraries take.
+const NOT_MADE: &[(&str, &str)] = &[("com.microsoft", "Attention MultiHeadAttention RotaryEmbedding")];
 
-/// Operators whose kernel may write result 0 over operand 0.
+const ASKS: &[(&str, &str, &str, &str)] = &[("com.microsoft", "FusedConv", "activation", "Relu")];
+
 const IN_PLACE: &[(&str, &str)] = &[
     (
         "",
@@ -115,7 +121,6 @@ const IN_PLACE: &[(&str, &str)] = &[
     ("com.microsoft", "Gelu QuickGelu"),
 ];
 
-/// Workspace that follows from shapes, by operator.
 const WORKSPACE: &[(&str, &str, Formula)] = &[
     ("", "BatchNormalization", |node| Some(when_half(node, full_channels(node) * 4))),
     ("", "Dropout", dropped),
@@ -124,7 +129,6 @@ const WORKSPACE: &[(&str, &str, Formula)] = &[
     ("", "MatMulInteger", multiplied),
 ];
 
-/// Operators whose workspace a library of the device chooses.
 const CHOSEN: &[(&str, &str)] = &[
     (
         "",
@@ -134,54 +138,6 @@ const CHOSEN: &[(&str, &str)] = &[
     ),
     ("com.microsoft", "Attention FusedConv MatMulNBits MultiHeadAttention"),
 ];
-
-fn names(list: &str, name: &str) -> bool {
-    list.split(' ').any(|known| known == name)
-}
-
-/// Whether the device has a kernel for an operator, for this element type of its first operand.
-pub(super) fn has_kernel(operator: &Operator, element: ElementType) -> bool {
-    REGISTERED.iter().any(|(domain, elements, list)| {
-        let fits = elements.is_empty() || elements.contains(&element);
-        **domain == *operator.domain && fits && names(list, &operator.name)
-    })
-}
-
-/// Whether the device has a kernel for an operator, for some element type.
-pub(super) fn may_have(operator: &Operator) -> bool {
-    let is_it =
-        |(domain, _, list): &(&str, _, &str)| **domain == *operator.domain && names(list, &operator.name);
-    REGISTERED.iter().any(is_it)
-}
-
-/// Whether rules may make an operator for the device.
-pub(super) fn may_make(operator: &Operator) -> bool {
-    may_have(operator) && !has(NOT_MADE, &operator.domain, &operator.name)
-}
-
-/// Whether the kernel of an operator may write result 0 over operand 0.
-pub(crate) fn is_in_place(domain: &str, name: &str) -> bool {
-    has(IN_PLACE, domain, name)
-}
-
-/// Returns the workspace of a node's kernel; `None` if a library of the device chooses it.
-pub(super) fn workspace(node: &Counted<'_>) -> Option<Size> {
-    let operator = &node.data().operator;
-    let formula = WORKSPACE
-        .iter()
-        .find(|(domain, name, _)| **domain == *operator.domain && **name == *operator.name)
-        .map(|(_, _, formula)| formula);
-    match formula {
-        Some(formula) => formula(node),
-        None => (!has(CHOSEN, &operator.domain, &operator.name)).then_some(Size::from(0)),
-    }
-}
-
-/// Whether a library of the device chooses the workspace of a node's kernel.
-pub(super) fn is_chosen(typed: &Typed<'_>) -> bool {
-    let operator = &typed.data().operator;
-    has(CHOSEN, &operator.domain, &operator.name)
-}
 
 /// Bytes of one number for each channel, in full precision.
 fn full_channels(node: &Counted<'_>) -> Size {
@@ -227,10 +183,11 @@ fn multiplied(node: &Counted<'_>) -> Option<Size> {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use memc_ir::Bytes;
+    use memc_ir::{Attribute, Bytes, Operator};
 
     use super::super::tests::graph_with;
     use super::*;
+    use crate::info::Typed;
     use crate::profile::registered;
 
     fn operator(domain: &str, name: &str) -> Operator {
@@ -256,15 +213,15 @@ mod tests {
             assert!(names.is_sorted() && names.iter().all(|name| !name.is_empty()), "{list}");
             for name in names {
                 assert!(registered(domain, name, 27), "{name}");
-                assert!(may_have(&operator(domain, name)), "{name} has no kernel");
+                assert!(DEVICE.may_have(&operator(domain, name)), "{name} has no kernel");
             }
         }
         for (domain, name) in
             CHOSEN.iter().flat_map(|(domain, list)| list.split(' ').map(|name| (*domain, name)))
         {
-            assert!(may_have(&operator(domain, name)), "{name} has no kernel");
+            assert!(DEVICE.may_have(&operator(domain, name)), "{name} has no kernel");
         }
-        assert!(WORKSPACE.iter().all(|(domain, name, _)| may_have(&operator(domain, name))));
+        assert!(WORKSPACE.iter().all(|(domain, name, _)| DEVICE.may_have(&operator(domain, name))));
     }
 
     #[test]
@@ -308,7 +265,7 @@ mod tests {
 
     #[test]
     fn rules_make_operators_of_the_device() {
-        let made = |domain: &str, name: &str| PROFILE.has_kernel(&operator(domain, name), Float16);
+        let made = |domain: &str, name: &str| PROFILE.has_kernel(&operator(domain, name), &[], Float16);
         assert!(
             made("com.microsoft", "QuickGelu") && made("com.microsoft", "FusedMatMul") && made("", "Celu")
         );
@@ -319,5 +276,16 @@ mod tests {
         assert!(
             !PROFILE.takes_empty(&operator("", "Relu")) && !PROFILE.adds_nothing(&operator("", "MatMul"))
         );
+    }
+
+    #[test]
+    fn a_fused_convolution_has_a_kernel_with_relu_alone() {
+        let fused = operator("com.microsoft", "FusedConv");
+        let with = |activation: &'static str, element| {
+            let value = Attribute::String(activation.into());
+            PROFILE.has_kernel(&fused, &[("activation".to_owned(), value)], element)
+        };
+        assert!(with("Relu", Float) && !with("Relu", Float16) && !with("Tanh", Float));
+        assert!(!PROFILE.has_kernel(&fused, &[], Float) && PROFILE.may_have(&fused));
     }
 }

@@ -6,6 +6,7 @@
 
 pub mod arena;
 pub mod cuda;
+mod device;
 mod fusion;
 pub mod ort;
 mod ort_empty;
@@ -25,15 +26,16 @@ pub use ort_regions::{LEAST_REGION, begins, region};
 pub use ort_session::{Language, Recipe, SessionNeeds};
 pub use ort_settings::{Choice, Level, SessionSettings};
 
-use memc_ir::{Bytes, Definition, DimExpr, ElementType, Module, Operator, TensorType, Value};
+use memc_ir::{Attribute, Bytes, Definition, DimExpr, ElementType, Module, Operator, TensorType, Value};
 
+use self::device::Device;
 use crate::info::{InPlace, Typed, View};
 use crate::repeat::may_train;
 use crate::size::{Counted, Size};
 use crate::table::lookup;
 
 /// The kernels of a runtime, by which of them write in place.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Kernels {
     /// All kernels that their table entry allows.
     All,
@@ -42,8 +44,8 @@ pub(crate) enum Kernels {
     AllButReadingAgain,
     /// ONNX Runtime's kernels that ran in place in measurements.
     Measured,
-    /// Kernels of ONNX Runtime's CUDA provider that say that they may.
-    Cuda,
+    /// Kernels of a device that say that they may; facts about its kernels are in tables of their own.
+    Device(&'static Device),
 }
 
 /// Prints the session options in a language, by the choices of recipes.
@@ -150,7 +152,7 @@ impl Profile {
         }
         let does = |position: &usize| match self.kernels {
             Kernels::All => true,
-            Kernels::Cuda => *position == 0 && cuda::is_in_place(info.domain, info.name),
+            Kernels::Device(device) => *position == 0 && device.is_in_place(info.domain, info.name),
             Kernels::AllButReadingAgain => row.is_none_or(|kernel| !kernel.reads_again),
             Kernels::Measured => row.and_then(|kernel| kernel.in_place).is_some_and(|overwrites| {
                 let fits = |ty: &TensorType| {
@@ -206,18 +208,21 @@ impl Profile {
     /// Whether the runtime replaces nodes of this operator by several nodes of its own. It runs these
     /// when no other node is ready rather than in file order, so other ready nodes overtake them.
     pub fn expands(&self, operator: &Operator) -> bool {
-        let is_native = self.is_cuda() && cuda::may_have(operator);
+        let is_native = self.device().is_some_and(|device| device.may_have(operator));
         self.expands_operators && !is_native && row(operator).is_some_and(|kernel| kernel.expanded)
     }
 
-    /// Whether nodes run on a CUDA device.
-    fn is_cuda(&self) -> bool {
-        self.kernels == Kernels::Cuda
+    /// Returns the kernels of the device that runs the nodes; `None` if the CPU runs them.
+    fn device(&self) -> Option<&'static Device> {
+        match self.kernels {
+            Kernels::Device(device) => Some(device),
+            Kernels::All | Kernels::AllButReadingAgain | Kernels::Measured => None,
+        }
     }
 
     /// Whether this operator is outside the ONNX standard and the runtime has it.
     pub fn is_own(&self, operator: &Operator) -> bool {
-        extension(operator).is_some() && (!self.is_cuda() || cuda::may_make(operator))
+        extension(operator).is_some() && self.device().is_none_or(|device| device.may_make(operator))
     }
 
     /// Whether the runtime may have a kernel for this operator, for some element types.
@@ -225,37 +230,46 @@ impl Profile {
         operator.domain.is_empty() || self.is_own(operator)
     }
 
-    /// Whether the runtime has a kernel for this operator and this element type of the first operand.
-    /// ONNX operators count as available.
-    pub fn has_kernel(&self, operator: &Operator, element: ElementType) -> bool {
-        match extension(operator) {
-            Some(_) if self.is_cuda() => cuda::may_make(operator) && cuda::has_kernel(operator, element),
-            Some(elements) => elements.contains(&element),
-            None => operator.domain.is_empty(),
+    /// Whether the runtime has a kernel for this operator with these attributes, for this element type of
+    /// the first operand. ONNX operators count as available.
+    pub fn has_kernel(
+        &self,
+        operator: &Operator,
+        attributes: &[(String, Attribute)],
+        element: ElementType,
+    ) -> bool {
+        match (extension(operator), self.device()) {
+            (Some(_), Some(device)) => {
+                device.may_make(operator)
+                    && device.has_kernel(operator, element)
+                    && device.runs_with(operator, attributes)
+            }
+            (Some(elements), None) => elements.contains(&element),
+            (None, _) => operator.domain.is_empty(),
         }
     }
 
     /// Whether the runtime has no kernel for a node on its device, and runs it on the CPU, between copies.
     pub fn runs_beside(&self, typed: &Typed<'_>) -> bool {
         let element = typed.input(0).map_or(ElementType::Undefined, |ty| ty.element);
-        self.is_cuda() && !cuda::has_kernel(&typed.data().operator, element)
+        self.device().is_some_and(|device| !device.has_kernel(&typed.data().operator, element))
     }
 
     /// Whether a library of the device chooses the workspace of a node's kernel, so that no plan counts it.
     pub fn chooses_workspace(&self, typed: &Typed<'_>) -> bool {
-        self.is_cuda() && cuda::is_chosen(typed)
+        self.device().is_some_and(|device| device.chooses(&typed.data().operator))
     }
 
     /// Whether the kernel of an operator takes operands without elements along an axis of its result, as a
     /// part has them if the axis has fewer positions than there are parts, and makes a result without
     /// elements.
     pub fn takes_empty(&self, operator: &Operator) -> bool {
-        !self.is_cuda() && ort_empty::has(TAKE_EMPTY, &operator.domain, &operator.name)
+        self.device().is_none() && ort_empty::has(TAKE_EMPTY, &operator.domain, &operator.name)
     }
 
     /// Whether the kernel of an operator adds nothing if the axis that it sums over has no elements.
     pub fn adds_nothing(&self, operator: &Operator) -> bool {
-        !self.is_cuda() && ort_empty::has(ADD_NOTHING, &operator.domain, &operator.name)
+        self.device().is_none() && ort_empty::has(ADD_NOTHING, &operator.domain, &operator.name)
     }
 
     /// Returns the workspace of the node's kernel, in addition to operands and results; `None` if it is
@@ -272,8 +286,8 @@ impl Profile {
 
     /// Returns the workspace by the formulas of both tables.
     fn counted(&self, node: &Counted<'_>) -> Option<Size> {
-        if self.is_cuda() {
-            return cuda::workspace(node).map(|bytes| bytes.multiple_of(self.rounding));
+        if let Some(device) = self.device() {
+            return device.workspace(node).map(|bytes| bytes.multiple_of(self.rounding));
         }
         let formula = node.info()?.workspace.filter(|_| self.takes_workspace);
         let bytes = formula.map_or(Some(Size::from(0)), |formula| formula(node))?.multiple_of(self.rounding);

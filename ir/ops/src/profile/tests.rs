@@ -269,7 +269,7 @@ fn expanded_operators_are_known_by_name_and_domain() {
 fn own_operators_take_the_elements_that_they_are_declared_for() {
     let takes = |domain: &str, name: &str, element: &str| {
         let operator = Operator { domain: domain.into(), ..Operator::onnx(name, 1) };
-        Profile::ARENA.has_kernel(&operator, tensor(&format!("{element}[2]")).element)
+        Profile::ARENA.has_kernel(&operator, &[], tensor(&format!("{element}[2]")).element)
     };
     for name in ["SkipLayerNormalization", "SkipSimplifiedLayerNormalization"] {
         assert!(takes("com.microsoft", name, "f32") && takes("com.microsoft", name, "f16"));

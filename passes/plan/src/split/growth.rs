@@ -599,11 +599,21 @@ pub(super) fn found(
         Kind::Of(extent) => pieces_between(node, operands, extent),
     };
     let element = node.input(0).map(|ty| ty.element);
+    let data = node.data();
     let may = |operator: &Operator| {
         let options = adders.filter(|options| !options.rewrite.standard);
-        options.zip(element).is_some_and(|(options, element)| options.profile.has_kernel(operator, element))
+        options
+            .zip(element)
+            .is_some_and(|(options, element)| options.profile.has_kernel(operator, &data.attributes, element))
     };
     let found = found?.added_by_kernel(may);
+    if !found.in_last.is_empty() {
+        // All nodes but the last lack these attributes.
+        let rest = data.attributes.iter().filter(|(name, _)| !found.in_last.contains(&name.as_str()));
+        let rest: Vec<_> = rest.cloned().collect();
+        let profile = adders?.profile;
+        profile.has_kernel(&data.operator, &rest, element?).then_some(())?;
+    }
     let is_possible = |piece: &Piece| match piece {
         Piece::Accumulated => adders.is_some(),
         // Shares that leave a region are joined by a Concat.
