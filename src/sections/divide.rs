@@ -80,7 +80,7 @@ impl<'g> Division<'g> {
         let units: Vec<usize> = graph.order.iter().copied().filter(is_divided).collect();
         let place: BTreeMap<usize, u32> = units.iter().zip(0..).map(|(unit, node)| (*unit, node)).collect();
         let mut problem = Problem { arrangement: Arrangement::Given, ..Problem::default() };
-        for slowest in devices.slowest() {
+        for slowest in devices.slowest_paths() {
             let link = slowest.map(|path| Link {
                 latency: path.latency.0.ceil() as u64,
                 amount: (path.bytes_per_second / 1e3).max(1.0) as u64,

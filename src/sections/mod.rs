@@ -272,7 +272,7 @@ impl Job<'_> {
 /// Modelled time of the slowest device: of its sections, once each, and of the values that it sends and
 /// receives over its slowest link, in nanoseconds.
 fn slowest(sections: &Sections, devices: &Devices) -> u64 {
-    let (manifest, links) = (&sections.manifest, devices.slowest());
+    let (manifest, links) = (&sections.manifest, devices.slowest_paths());
     let mut times = vec![0.0; devices.count];
     for (section, planned) in manifest.sections.iter().zip(&sections.planned) {
         let Some(rank) = manifest.devices.iter().position(|device| device.name == section.device) else {

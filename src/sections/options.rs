@@ -129,7 +129,7 @@ impl Devices {
 
     /// The slowest link of each device; `None` for a device without one.
     #[must_use]
-    pub fn slowest(&self) -> Vec<Option<Path>> {
+    pub fn slowest_paths(&self) -> Vec<Option<Path>> {
         let mut slowest: Vec<Option<Path>> = vec![None; self.count];
         for path in self.paths() {
             for rank in [path.from, path.to] {
@@ -194,5 +194,24 @@ impl Devices {
             Some((_, option)) => Err(SplitError::Unsupported { option }),
             None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn each_device_has_its_slowest_link() {
+        let ends = |devices: &Devices| -> Vec<Option<(usize, usize)>> {
+            devices.slowest_paths().into_iter().map(|path| path.map(|path| (path.from, path.to))).collect()
+        };
+        let links = ["d0-d1=10GB/s", "d1-d2=1GB/s", "d2-d3=5GB/s"].map(|link| link.parse().unwrap());
+        let stated = Devices { links: links.to_vec(), ..Devices::new(5) };
+        assert_eq!(ends(&stated), [Some((0, 1)), Some((1, 2)), Some((1, 2)), Some((2, 3)), None]);
+        // Of equal links, the first one.
+        assert_eq!(ends(&Devices::new(3)), [Some((0, 1)), Some((0, 1)), Some((0, 2))]);
+        assert_eq!(ends(&Devices::new(1)), [None]);
     }
 }
