@@ -10,7 +10,7 @@ use memc_layout as file;
 use memc_onnx_export::{Exported, is_anchor, written};
 use memc_ops::families::memory::{Transfer, part_of_constant, transfer_of};
 use memc_passes::analysis::open::largest_peak;
-use memc_passes::analysis::scratch::kernel_expr;
+use memc_passes::analysis::scratch::scratch_expr;
 use memc_passes::analysis::state::{Reason, StatePair, shared, unpaired};
 use memc_passes::analysis::windows::{KnownData, SubView, first_byte, windows};
 use memc_passes::analysis::{self, Liveness, Memory, StorageClass};
@@ -354,7 +354,7 @@ impl<'a> Writer<'a> {
             *index += usize::from(!scratch.body);
             let step = self.position[scratch.node];
             let (space, offset) = self.place(scratch.storage);
-            let bytes_expr = kernel_expr(self.module, scratch, self.context.options).map(|of| of.quoted());
+            let bytes_expr = scratch_expr(self.module, scratch, self.context.options).map(|of| of.quoted());
             tensors.push(file::Tensor {
                 name,
                 dtype: "uint8".to_owned(),

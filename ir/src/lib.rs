@@ -44,7 +44,8 @@ pub mod verify;
 pub use attribute::Attribute;
 pub use diagnostic::{Diagnostic, Severity};
 pub use dim::{
-    Atom, Comparison, Dim, DimExpr, Domain, Factor, Interval, Limit, LimitError, Range, RangeError, Ranges,
+    Atom, Comparison, Dim, DimExpr, Domain, Envelope, Factor, Interval, Limit, LimitError, Polynomial, Range,
+    RangeError, Ranges,
 };
 pub use element::ElementType;
 pub use entity::{ConstId, EntityId, GraphId, Node, PrimaryMap, SecondaryMap, Space, Value};

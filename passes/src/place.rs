@@ -7,7 +7,7 @@ use memc_solve::{Limit, Outcome, Status, place};
 
 use crate::analysis::memory::Memory;
 use crate::analysis::open::has_open;
-use crate::analysis::scratch::{kernel_expr, scratch};
+use crate::analysis::scratch::{scratch, scratch_expr};
 use crate::options::Options;
 use crate::pass::{Changed, PassContext, PassError, PassInfo, SCHEDULE, SolverReport};
 use crate::placement::Placement;
@@ -65,8 +65,9 @@ fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassEr
     Ok(Changed::edits(edits))
 }
 
-/// Keeps workspace that does not follow free dimensions as large as in an earlier plan of these nodes: a
-/// layout states one number for it, which holds for narrower ranges, too.
+/// Keeps workspace as large as in an earlier plan of these nodes: a layout states one number for it, which
+/// holds for narrower ranges, too. Kernels whose workspace follows free dimensions need no more than that.
+/// Bodies may, as the bound of their bytes over symbols is that of the earlier plan.
 fn keep_fixed(module: &mut Module, before: &Plan, options: &Options) {
     if module.domain().is_empty() {
         return;
@@ -75,7 +76,8 @@ fn keep_fixed(module: &mut Module, before: &Plan, options: &Options) {
         before.scratch.iter().map(|scratch| ((scratch.node, scratch.body), scratch.bytes)).collect();
     let mut rows = std::mem::take(&mut module.plan.scratch);
     for row in &mut rows {
-        let kept = known.get(&(row.node, row.body)).filter(|_| kernel_expr(module, row, options).is_none());
+        let is_followed = !row.body && scratch_expr(module, row, options).is_some();
+        let kept = known.get(&(row.node, row.body)).filter(|_| !is_followed);
         row.bytes = kept.map_or(row.bytes, |kept| row.bytes.max(*kept));
     }
     module.plan.scratch = rows;

@@ -4,7 +4,7 @@ use memc_ir::{Bytes, DimExpr, Module, Node, SecondaryMap, Space, Step, Storage, 
 use memc_solve::place;
 
 use crate::analysis::buffers::Buffer;
-use crate::analysis::scratch::kernel_expr;
+use crate::analysis::scratch::scratch_expr;
 use crate::options::Options;
 
 /// Rows of a placement problem with their owners: buffers first, then workspace.
@@ -43,7 +43,7 @@ impl Placement {
         });
         let workspace = module.plan.scratch.iter();
         buffers
-            .chain(workspace.map(|scratch| (scratch.bytes.0, kernel_expr(module, scratch, options))))
+            .chain(workspace.map(|scratch| (scratch.bytes.0, scratch_expr(module, scratch, options))))
             .collect()
     }
 

@@ -6,7 +6,10 @@ use crate::command;
 use crate::models_made;
 
 use command::Folder;
+use memc_ir::DimExpr;
 use memc_onnx_proto::onnx::{ModelProto, NodeProto, TensorProto};
+use serde_json::Value;
+
 use models_made::{bytes, floats, int, integers, node, numbers, raw, stated, symbolic, text, with};
 
 /// Passes of a plan in a Scan.
@@ -104,6 +107,33 @@ fn images_are_apart_in_operators_that_join_their_channels() {
     folder.memc(&format!("optimize in.onnx -o out.onnx {dims} --passes {PASSES}")).done();
     assert!(folder.read("out.layout.json").contains("\"op\": \"Scan\""));
     assert!(is_proven_for(&folder, &images()));
+}
+
+#[test]
+fn the_bytes_of_a_body_follow_the_extents() {
+    let folder = Folder::new("scan-bytes");
+    folder.write("in.onnx", bytes(&images()));
+    let dims = "--dim n=1..6 --dim c=4 --dim h=2..64 --dim w=2..64";
+    folder.memc(&format!("optimize in.onnx -o out.onnx {dims} --passes {PASSES}")).done();
+    folder.memc("check in.onnx out.onnx out.layout.json").checked();
+    let layout: Value = serde_json::from_str(&folder.read("out.layout.json")).unwrap();
+    let is_body = |row: &Value| row["name"].as_str().unwrap().ends_with(":body");
+    let at = layout["tensors"].as_array().unwrap().iter().position(is_body).unwrap();
+    let (most, of) = (layout["tensors"][at]["bytes"].as_u64(), layout["tensors"][at]["bytes_expr"].as_str());
+    let bound = |h: u64| {
+        let point = [("h", h), ("w", h)].map(|(name, extent)| (name.to_owned(), extent)).into();
+        DimExpr::parse(of.unwrap()).unwrap().bind(&point).unwrap().as_constant().unwrap() as u64
+    };
+    assert!(bound(4) * 64 < most.unwrap() && Some(bound(64)) == most, "{of:?}");
+    // Fewer bytes are too few at some extents.
+    for less in ["min(h*w,1)", "h*w"] {
+        let mut layout = layout.clone();
+        let tensor = &mut layout["tensors"][at];
+        (tensor["bytes_expr"], tensor["shape_expr"]) = (less.into(), vec![less].into());
+        folder.write("out.layout.json", layout.to_string());
+        let ran = folder.memc("check in.onnx out.onnx out.layout.json");
+        assert!(ran.code == Some(1) && ran.err.contains("E0521"), "{less}: {ran:#?}");
+    }
 }
 
 #[test]

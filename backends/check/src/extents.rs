@@ -189,6 +189,13 @@ impl Extents {
         ends
     }
 
+    /// Returns the smallest and the largest extents, and some between them.
+    pub(crate) fn points(&self) -> Vec<BTreeMap<String, u64>> {
+        let mut points = self.ends();
+        points.extend(self.domain().probes());
+        points
+    }
+
     /// Returns the least upper bound that is provable; `None` if a symbol has no range.
     pub(crate) fn most(&self, of: &DimExpr) -> Option<i128> {
         let (mut low, mut high) = (self.reached(of), self.highest(of)?);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use memc_ir::{DimExpr, TensorType};
+use memc_ir::{DimExpr, NodeData, TensorType};
 use memc_layout::{Class, Tensor};
 
 use crate::bodies;
@@ -49,11 +49,8 @@ fn kernels(ctx: &Ctx<'_>, findings: &mut Findings) {
         let rows = rows.get(ctx.node_at(step)).unwrap_or(&none);
         for extents in &ends {
             let Some(least) = kernels::least(&ctx.out.module, node, extents, kernels) else { continue };
-            let bytes = |tensor: &&Tensor| {
-                tensor.bytes_expr.as_deref().map_or(Some(tensor.bytes), |text| bound(text, extents))
-            };
-            let has =
-                rows.iter().map(bytes).try_fold(0u64, |sum, bytes| sum.checked_add(bytes?)).unwrap_or(0);
+            let mut bytes = rows.iter().map(|tensor| bytes_at(tensor, extents));
+            let has = bytes.try_fold(0u64, |sum, bytes| sum.checked_add(bytes?)).unwrap_or(0);
             if has < least {
                 let (name, has, least) = (ctx.node_at(step), exact(has), exact(least));
                 let message = format!(
@@ -64,6 +61,11 @@ fn kernels(ctx: &Ctx<'_>, findings: &mut Findings) {
             }
         }
     }
+}
+
+/// Returns the bytes of a tensor at some extents.
+fn bytes_at(tensor: &Tensor, extents: &BTreeMap<String, u64>) -> Option<u64> {
+    tensor.bytes_expr.as_deref().map_or(Some(tensor.bytes), |text| bound(text, extents))
 }
 
 /// Returns the number that an expression has at some extents.
@@ -135,6 +137,18 @@ fn over_extents(ctx: &Ctx<'_>, tensor: &Tensor, at: At<'_>, findings: &mut Findi
     }
 }
 
+/// Returns what is wrong if the workspace of bodies holds less at some extents than one of their steps needs.
+fn short(ctx: &Ctx<'_>, row: &Tensor, data: &NodeData, extents: &BTreeMap<String, u64>) -> Option<String> {
+    let kernels = Kernels::of(ctx.layout);
+    let all = data.bodies().map(|(_, body)| bodies::least(&ctx.out.module, body, extents, kernels));
+    let (least, has) = (all.max()?, bytes_at(row, extents).unwrap_or(0));
+    let stated: Vec<String> = extents.iter().map(|(name, extent)| format!("{name} = {extent}")).collect();
+    (has < least).then(|| {
+        let (name, at, has, least) = (&row.name, stated.join(", "), exact(has), exact(least));
+        format!("`{name}` holds {has} at {at}; {least} are live at one step of a body of `{}`", data.name)
+    })
+}
+
 fn bodies(ctx: &Ctx<'_>, step_of: &HashMap<&str, usize>, findings: &mut Findings) {
     let mut listed: BTreeMap<&str, BTreeMap<&str, u64>> = BTreeMap::new();
     for row in &ctx.layout.subgraphs {
@@ -190,14 +204,18 @@ fn bodies(ctx: &Ctx<'_>, step_of: &HashMap<&str, usize>, findings: &mut Findings
             }
             continue;
         }
-        let scratch = ctx
-            .named
-            .get(format!("scratch:{}:body", data.name).as_str())
-            .map(|index| ctx.tensor(*index).bytes);
-        if scratch.is_none_or(|bytes| bytes < largest) {
+        let name = format!("scratch:{}:body", data.name);
+        let row = ctx.named.get(name.as_str()).map(|index| ctx.tensor(*index));
+        if row.is_none_or(|row| row.bytes < largest) {
             let largest = exact(largest);
-            let message =
-                format!("`scratch:{}:body` must hold {largest} for the bodies of `{}`", data.name, data.name);
+            let message = format!("`{name}` must hold {largest} for the bodies of `{}`", data.name);
+            findings.add(Kind::Body, at, message);
+        }
+        let followed = row.filter(|row| row.bytes_expr.is_some());
+        let short = followed.and_then(|row| {
+            ctx.out.extents.points().into_iter().find_map(|point| short(ctx, row, data, &point))
+        });
+        if let Some(message) = short {
             findings.add(Kind::Body, at, message);
         }
     }

@@ -5,6 +5,7 @@ mod compare;
 mod domain;
 mod expr;
 mod parse;
+mod polynomial;
 mod print;
 mod range;
 
@@ -15,6 +16,7 @@ pub use atom::Atom;
 pub use compare::Comparison;
 pub use domain::{Domain, Limit, LimitError};
 pub use expr::{DimExpr, Factor};
+pub use polynomial::{Envelope, Polynomial};
 pub use range::{Interval, Range, RangeError, Ranges};
 
 /// One dimension of a shape.

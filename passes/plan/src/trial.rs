@@ -12,7 +12,7 @@ use memc_rewrite::Measure;
 use memc_solve::order;
 
 use memc_passes::Options;
-use memc_passes::analysis::scratch::{kernel_expr, scratch};
+use memc_passes::analysis::scratch::{scratch, scratch_expr};
 use memc_passes::analysis::{Memory, corners};
 use memc_passes::schedule::problem;
 use memc_passes::{PassContext, PassError};
@@ -70,7 +70,7 @@ pub(crate) fn at_small(module: &Module, options: &Options) -> u64 {
     };
     let mut all: Vec<_> = groups.iter().map(|group| (group.bytes.0, expr(group.owner))).collect();
     all.extend(
-        module.plan.scratch.iter().map(|scratch| (scratch.bytes.0, kernel_expr(module, scratch, options))),
+        module.plan.scratch.iter().map(|scratch| (scratch.bytes.0, scratch_expr(module, scratch, options))),
     );
     let mut problem = problem(module, options);
     let order: Vec<u32> = (0..problem.operations.len() as u32).collect();

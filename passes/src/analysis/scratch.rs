@@ -1,8 +1,9 @@
 //! Workspace of nodes: the needs of their kernels, and the arenas of their bodies.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
-use memc_ir::{Bytes, DimExpr, GraphId, Module, Node, Scratch, Step, Value};
+use memc_ir::{Bytes, DimExpr, Envelope, GraphId, Module, Node, Polynomial, Ranges, Scratch, Step, Value};
 use memc_ops::{Profile, Typed};
 use memc_solve::place;
 
@@ -45,13 +46,36 @@ fn kernel(module: &Module, node: Node, profile: &Profile) -> Option<Bytes> {
 
 /// Returns the bytes of a node's workspace over symbols; `None` if they do not depend on the extents, or only
 /// their upper bound is known.
-pub fn kernel_expr(module: &Module, scratch: &Scratch, options: &Options) -> Option<DimExpr> {
-    let is_fixed = scratch.body || options.cost.workspace(module, scratch.node).is_some();
-    let typed = Typed::of(module, scratch.node);
-    if is_fixed || options.profile.workspace(&typed).is_some() {
+pub fn scratch_expr(module: &Module, scratch: &Scratch, options: &Options) -> Option<DimExpr> {
+    let of = match scratch.body {
+        true => bodies_expr(module, scratch, options),
+        false if options.cost.workspace(module, scratch.node).is_some() => None,
+        false => kernel_expr(module, scratch.node, options.profile),
+    };
+    of.filter(|of| of.as_constant().is_none())
+}
+
+/// Returns the bytes of a kernel's workspace over symbols.
+fn kernel_expr(module: &Module, node: Node, profile: &Profile) -> Option<DimExpr> {
+    let typed = Typed::of(module, node);
+    if profile.workspace(&typed).is_some() { None } else { profile.workspace_over(&typed) }
+}
+
+/// Returns the bytes of the largest body of a node over symbols: an upper bound, and never above the bytes
+/// at the largest extents.
+fn bodies_expr(module: &Module, scratch: &Scratch, options: &Options) -> Option<DimExpr> {
+    if module.domain().is_empty() {
         return None;
     }
-    options.profile.workspace_over(&typed).filter(|of| of.as_constant().is_none())
+    let ranges = &module.domain().ranges;
+    let bodies = module.node(scratch.node).bodies();
+    let all = bodies.map(|(_, body)| Rows::of(module, body, options).over(ranges));
+    let of = all.reduce(|one, other| Some(one?.max(&other?, ranges))).flatten()?.expr()?;
+    let is_below = module.domain().most(&of).is_some_and(|most| most <= i128::from(scratch.bytes.0));
+    if is_below {
+        return Some(of);
+    }
+    DimExpr::min_of(vec![of, DimExpr::constant(i64::try_from(scratch.bytes.0).ok()?)])
 }
 
 /// Returns the arena of each body of a node, by the name of its attribute.
@@ -63,45 +87,131 @@ pub fn bodies(module: &Module, node: Node, options: &Options) -> Vec<(String, By
         .collect()
 }
 
-/// Returns the arena of a body planned by itself, in its own order: all values that it defines, and the
-/// arenas of nested bodies.
+/// Returns the arena of a body planned by itself.
+fn body_arena(module: &Module, body: GraphId, options: &Options) -> Bytes {
+    Rows::of(module, body, options).height()
+}
+
+/// Bytes that a body needs at some of its steps: a value, or the workspace of a node.
+struct Row {
+    start: Step,
+    end: Step,
+    bytes: Bytes,
+    /// Upper bound over symbols; `None` if there is none.
+    over: Option<Polynomial>,
+}
+
+/// All bytes of a body planned by itself, in its own order: of all values that it defines, and of nested
+/// bodies.
 ///
 /// Values of a body share bytes where the plan has aliases for them, which only bodies that memc wrote have.
 /// Rows that a Scan reads along the first axis have bytes of its operand. Values of unknown size are left
 /// out (the runtime allocates them).
-fn body_arena(module: &Module, body: GraphId, options: &Options) -> Bytes {
-    let liveness = Liveness::of(module, body, options.profile);
-    let data = module.graph(body);
-    let rows: &[Value] = if reads_rows_in_place(module, body) { &data.inputs } else { &[] };
-    let mut owners: BTreeMap<Value, (Step, Step, Bytes)> = BTreeMap::new();
-    let results = data.nodes.iter().flat_map(|node| module.node(*node).results());
-    for value in data.inputs.iter().copied().chain(results) {
-        let owner = module.plan.owner(value).0;
-        if let (Some(size), Some(range)) =
-            (module.size(value), liveness.range(value).filter(|_| !rows.contains(&owner)))
-        {
-            let (start, end, most) = owners.entry(owner).or_insert((range.start, range.end, size));
-            (*start, *end, *most) = ((*start).min(range.start), (*end).max(range.end), (*most).max(size));
+struct Rows {
+    all: Vec<Row>,
+    alignment: u64,
+}
+
+impl Rows {
+    fn of(module: &Module, body: GraphId, options: &Options) -> Self {
+        let liveness = Liveness::of(module, body, options.profile);
+        let data = module.graph(body);
+        let rows: &[Value] = if reads_rows_in_place(module, body) { &data.inputs } else { &[] };
+        let mut owners: BTreeMap<Value, Row> = BTreeMap::new();
+        let results = data.nodes.iter().flat_map(|node| module.node(*node).results());
+        for value in data.inputs.iter().copied().chain(results) {
+            let owner = module.plan.owner(value).0;
+            if let (Some(bytes), Some(range)) =
+                (module.size(value), liveness.range(value).filter(|_| !rows.contains(&owner)))
+            {
+                let own = Row { start: range.start, end: range.end, bytes, over: over_value(module, value) };
+                match owners.entry(owner) {
+                    Entry::Vacant(entry) => drop(entry.insert(own)),
+                    Entry::Occupied(mut entry) => entry.get_mut().join(own),
+                }
+            }
+        }
+        let mut all: Vec<Row> = owners.into_values().collect();
+        for (index, node) in data.nodes.iter().enumerate() {
+            let (start, end) = (Step(index as u32), Step(index as u32 + 1));
+            let declared = options.cost.declared(module, *node);
+            let of = || kernel_expr(module, *node, options.profile);
+            let over = if declared.is_some() { None } else { of().and_then(|of| above(module, &of)) };
+            let table = || kernel(module, *node, options.profile);
+            let bytes = declared.or_else(table).unwrap_or_default();
+            let inner = module.node(*node).bodies().map(|(_, inner)| Self::of(module, inner, options));
+            let largest = inner.max_by_key(Self::height);
+            let inner = largest.as_ref().map(Self::height).unwrap_or_default();
+            let over = if inner.0 == 0 { over } else { None };
+            all.push(Row { start, end, bytes: bytes.saturating_add(inner), over });
+        }
+        Self { all, alignment: options.space.alignment }
+    }
+
+    /// Places the rows by heuristics; `None` if they are too many.
+    fn placed(&self) -> Option<place::Solution> {
+        let buffer = |row: &Row| place::Buffer {
+            alignment: self.alignment,
+            ..place::Buffer::new(row.start.0, row.end.0, row.bytes.0)
+        };
+        let problem = place::Problem { buffers: self.all.iter().map(buffer).collect(), ..Default::default() };
+        place::solve(&problem, &memc_solve::Limit::nodes(0)).ok().and_then(|outcome| outcome.solution)
+    }
+
+    /// Returns the bytes of the arena. A body that is too large to be placed counts as the sum of its rows,
+    /// an upper bound.
+    fn height(&self) -> Bytes {
+        let sum = || self.all.iter().fold(Bytes(0), |sum, row| sum.saturating_add(row.bytes));
+        self.placed().map_or_else(sum, |solution| Bytes(solution.height))
+    }
+
+    /// Returns the bytes of the arena over symbols: an upper bound, since each row may begin above the rows
+    /// that it lies on at the largest extents. Quadratic in the number of rows.
+    fn over(&self, ranges: &Ranges) -> Option<Envelope> {
+        let offsets = self.placed()?.offsets;
+        let mut order: Vec<usize> = (0..self.all.len()).filter(|at| self.all[*at].bytes.0 > 0).collect();
+        order.sort_by_key(|at| (offsets[*at], *at));
+        let ground = Envelope::of(Polynomial::constant(0));
+        let mut ends: Vec<(&Row, Envelope)> = Vec::with_capacity(order.len());
+        for at in order {
+            let row = &self.all[at];
+            let under = ends.iter().filter(|(other, _)| other.start < row.end && row.start < other.end);
+            let base = under.fold(ground.clone(), |base, (_, end)| base.max(end, ranges));
+            ends.push((row, base.add(&row.padded(self.alignment)?)?));
+        }
+        Some(ends.iter().fold(ground, |top, (_, end)| top.max(end, ranges)))
+    }
+}
+
+impl Row {
+    /// Adds a value in the same bytes.
+    fn join(&mut self, other: Self) {
+        (self.start, self.end) = (self.start.min(other.start), self.end.max(other.end));
+        self.bytes = self.bytes.max(other.bytes);
+        self.over = self.over.take().zip(other.over).map(|(own, other)| own.max(&other));
+    }
+
+    /// Returns the bytes over symbols, rounded up to an alignment.
+    fn padded(&self, alignment: u64) -> Option<Polynomial> {
+        match &self.over {
+            Some(over) => over.add(&Polynomial::constant(alignment.saturating_sub(1))),
+            None => self.bytes.0.checked_next_multiple_of(alignment.max(1)).map(Polynomial::constant),
         }
     }
-    let mut problem = place::Problem::default();
-    problem.buffers.extend(owners.into_values().map(|(start, end, size)| buffer(start, end, size, options)));
-    for (index, node) in data.nodes.iter().enumerate() {
-        let table = || kernel(module, *node, options.profile);
-        let own = options.cost.declared(module, *node).or_else(table).unwrap_or_default();
-        let inner = module
-            .node(*node)
-            .bodies()
-            .map(|(_, body)| body_arena(module, body, options))
-            .max()
-            .unwrap_or_default();
-        let step = Step(index as u32);
-        problem.buffers.push(buffer(step, Step(step.0 + 1), own.saturating_add(inner), options));
-    }
-    let outcome = place::solve(&problem, &memc_solve::Limit::nodes(0));
-    // A body that is too large to be placed counts as the sum of its buffers, an upper bound.
-    let sum = problem.buffers.iter().fold(0u64, |sum, buffer| sum.saturating_add(buffer.size));
-    Bytes(outcome.ok().and_then(|outcome| outcome.value).unwrap_or(sum))
+}
+
+/// Returns an upper bound of the bytes of a value over symbols; `None` if they do not depend on the extents.
+fn over_value(module: &Module, value: Value) -> Option<Polynomial> {
+    let ty = module.ty(value).tensor().filter(|_| !module.assumed.contains_key(&value))?;
+    above(module, &ty.size_expr()?)
+}
+
+/// Returns a polynomial above an expression over the free dimensions of the model; `None` for a constant.
+fn above(module: &Module, of: &DimExpr) -> Option<Polynomial> {
+    let ranges = &module.domain().ranges;
+    let symbols = of.symbols();
+    let is_free = !symbols.is_empty() && symbols.iter().all(|symbol| ranges.contains_key(symbol.as_ref()));
+    if is_free { Polynomial::above(of, ranges) } else { None }
 }
 
 /// Returns whether a body is that of a Scan without state which reads all operands along their first axis.
@@ -111,8 +221,4 @@ fn reads_rows_in_place(module: &Module, body: GraphId) -> bool {
     is_scan
         && node.attribute("scan_input_axes").is_none()
         && usize::try_from(node.int("num_scan_inputs", 0)) == Ok(node.inputs.len())
-}
-
-fn buffer(start: Step, end: Step, size: Bytes, options: &Options) -> place::Buffer {
-    place::Buffer { alignment: options.space.alignment, ..place::Buffer::new(start.0, end.0, size.0) }
 }

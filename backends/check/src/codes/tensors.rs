@@ -73,7 +73,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         "E0521",
         "body",
         "a body has no workspace, or its workspace is too small",
-        "Every node with bodies has a workspace `scratch:<node>:body` of at least the largest arena of its bodies, and a row in `subgraphs` for each.",
+        "Every node with bodies has a workspace `scratch:<node>:body` of at least the largest arena of its bodies, and a row in `subgraphs` for each. If its size follows free dimensions, it holds what is live at each step of a body at all of them.",
         "an If without `scratch:choose:body`",
     ),
     entry(
