@@ -53,11 +53,11 @@ impl Race {
         }
     }
 
-    /// Whether more rounds tell nothing: one candidate is left, or all are equally fast for sure.
+    /// Whether more rounds tell nothing: one measured candidate is left, or all are equally fast for sure.
     pub fn is_over(&self) -> bool {
         let open = self.round();
         if open.len() <= 1 {
-            return true;
+            return self.rounds > 0;
         }
         let leader = self.leader();
         self.rounds >= FIRST
@@ -173,6 +173,12 @@ mod tests {
         let race = simulated(&[1e6, 3e6], 0.05, 1, 100);
         assert!(race.has_left(1) && !race.has_left(0) && race.is_over());
         assert_eq!((race.times(1).len(), race.fastest()), (FIRST, vec![0]));
+    }
+
+    #[test]
+    fn a_candidate_alone_is_measured_once() {
+        let race = simulated(&[1e6], 0.05, 1, 100);
+        assert_eq!((race.times(0).len(), race.fastest()), (1, vec![0]));
     }
 
     #[test]

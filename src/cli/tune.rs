@@ -248,6 +248,12 @@ fn race(
     for (index, one) in all.iter().enumerate().filter(|(_, one)| one.state == State::Finalist) {
         open.push((index, written(&one.planned)?));
     }
+    if open.len() > trials as usize {
+        return Err(usage(
+            format!("`--trials {trials}` allows fewer runs than there are candidates to measure"),
+            &format!("give at least `--trials {}`: one run for each", open.len()),
+        ));
+    }
     voice.say(&format!("measuring {} of {} candidates ...", open.len(), all.len()));
     let options = SessionOptions { arena: true, ..SessionOptions::PLAIN };
     let mut sessions = Vec::new();

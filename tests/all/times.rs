@@ -255,6 +255,7 @@ mod measured {
             ("tune in.onnx -o out.onnx --lossy f16", "E0306", 2),
             ("tune in.onnx -o out.onnx --slo 1ns --trials 8 --effort fast", "E0314", 3),
             ("tune in.onnx -o out.onnx --budget 1 --effort fast", "E0301", 3),
+            ("tune in.onnx -o out.onnx --trials 1 --effort fast", "E0306", 2),
         ] {
             let ran = folder.memc(words);
             let errors = ran.err.matches("error[").count();
