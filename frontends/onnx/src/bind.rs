@@ -7,8 +7,9 @@ use memc_ir::{Diagnostic, Dim, DimExpr, Module, Severity, TensorType, ValueType}
 use memc_ops::Inference;
 
 use crate::bindings::{Bindings, By, UNNAMED};
+use crate::domain::symbols;
 use crate::error::ImportError;
-use crate::{ImportOptions, domain, feed};
+use crate::{ImportOptions, domain, feed, points};
 
 /// Results of binding the dimensions of a module.
 pub(crate) struct Bound {
@@ -73,7 +74,7 @@ pub(crate) fn bind(module: &mut Module, options: &ImportOptions) -> Result<Bound
     open.retain(|symbol| !module.domain().ranges.contains_key(symbol));
     if !open.is_empty() && !options.allow_unbound {
         let names: Vec<String> = open.into_iter().collect();
-        let ranges = names.iter().map(|name| usual_range(module, name)).collect();
+        let ranges = proposed_ranges(module, &names);
         return Err(ImportError::Unbound { names, ranges });
     }
     let unranked =
@@ -86,6 +87,17 @@ pub(crate) fn bind(module: &mut Module, options: &ImportOptions) -> Result<Bound
         Diagnostic::new("W0103", Severity::Warning, message)
     }));
     Ok(Bound { bindings, tied, diagnostics })
+}
+
+/// Returns a range to propose for each open symbol, as an option states it.
+fn proposed_ranges(module: &Module, names: &[String]) -> Vec<String> {
+    let mut usual = module.domain().clone();
+    for name in names {
+        usual.ranges.extend(usual_range(module, name).parse().ok().map(|range| (name.clone(), range)));
+    }
+    let found = points::fitting(module, usual);
+    let range = |name: &String| found.ranges.get(name).map(points::shown).unwrap_or_default();
+    names.iter().map(range).collect()
 }
 
 /// Returns a range that models usually take for a symbol of a graph input: of a batch, if it is the first of
@@ -138,16 +150,6 @@ fn name_open_dims(module: &mut Module) -> BTreeSet<String> {
 pub(crate) fn open(mut module: Module) -> BTreeSet<String> {
     name_open_dims(&mut module);
     module.graph(module.main()).inputs.iter().flat_map(|input| symbols(module.ty(*input))).collect()
-}
-
-/// Returns the symbols of a tensor type.
-pub(crate) fn symbols(ty: &ValueType) -> Vec<String> {
-    let dims = ty.tensor().and_then(|tensor| tensor.shape.as_deref()).unwrap_or_default();
-    let all = dims.iter().filter_map(|dim| match dim {
-        Dim::Symbolic(expr) => Some(expr.symbols()),
-        _ => None,
-    });
-    all.flatten().map(|symbol| symbol.to_string()).collect()
 }
 
 /// Rejects bound dimensions with which an operator does not fit its operands, if it fits without them:

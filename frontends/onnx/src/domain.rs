@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use memc_ir::{DimExpr, Domain, Module, Value};
+use memc_ir::{Dim, DimExpr, Domain, Module, Value, ValueType};
 
 use crate::ImportOptions;
 use crate::bindings::{Bindings, By, UNNAMED};
@@ -133,4 +133,14 @@ pub(crate) fn domain(
         return Err(ImportError::NoExtents { limits });
     }
     Ok(domain)
+}
+
+/// Returns the symbols of a tensor type.
+pub(crate) fn symbols(ty: &ValueType) -> Vec<String> {
+    let dims = ty.tensor().and_then(|tensor| tensor.shape.as_deref()).unwrap_or_default();
+    let all = dims.iter().filter_map(|dim| match dim {
+        Dim::Symbolic(expr) => Some(expr.symbols()),
+        _ => None,
+    });
+    all.flatten().map(|symbol| symbol.to_string()).collect()
 }

@@ -134,8 +134,8 @@ pub enum ImportError {
     Unbound {
         /// The unbound symbols.
         names: Vec<String>,
-        /// A usual range of each symbol, by the axes that it stands at.
-        ranges: Vec<&'static str>,
+        /// A range of each symbol to propose: usual ones at which the model fits, if they were found.
+        ranges: Vec<String>,
     },
     /// `--dim` names a symbol that neither a graph input nor another value has (the request's fault).
     #[error("no tensor of the model has a dimension named `{name}`")]
@@ -334,11 +334,11 @@ impl ImportError {
             Self::Read(_) => "the file is damaged or incomplete: copy or export it again".to_owned(),
             Self::Version { .. } => "export with another version, or use a newer memc".to_owned(),
             Self::Unbound { names, ranges } => {
-                let options = |extents: &[&str]| {
+                let options = |extents: &[String]| {
                     let each = names.iter().zip(extents).map(|(name, extents)| format!("--dim {name}={extents}"));
                     each.collect::<Vec<_>>().join(" ")
                 };
-                let (fixed, ranged) = (options(&vec!["N"; names.len()]), options(ranges));
+                let (fixed, ranged) = (options(&vec!["N".to_owned(); names.len()]), options(ranges));
                 format!("bind them: `{fixed}`, or give ranges, as in `{ranged}`; or bind them from real inputs: `--dim-from feed.npz`")
             }
             Self::Equation { .. } => "write it over dimensions with ranges or extents of their own".to_owned(),

@@ -1,6 +1,6 @@
-//! Checks that a model fits at points of its domain; steps of ranges at which it does.
+//! Checks that a model fits at points of its domain; ranges near others at which it does.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use memc_ir::{Domain, Module, Range, TensorType};
 use memc_ops::Inference;
@@ -15,6 +15,32 @@ const MAX_POINTS: usize = 24;
 const STEPS: [u64; 6] = [2, 4, 8, 16, 32, 64];
 /// Numbers of extents that may be skipped: a frame of sound has 400 to 2,048 samples.
 const SKIPS: [u64; 12] = [2, 4, 8, 16, 32, 64, 128, 256, 384, 512, 1024, 4096];
+
+/// Single extents that may be proposed in place of a range, beside those that the model states: multiples of
+/// this number up to the largest, as images are high.
+const MULTIPLE: u64 = 16;
+const MAX_MULTIPLE: u64 = 512;
+/// Most nodes of models for which ranges are tried before they are proposed.
+const MAX_NODES: usize = 2000;
+
+/// Returns ranges for the open symbols of a module before inference: the usual ones, or those near them at
+/// which the model fits. Takes up to some hundred inferences; a large model gets the usual ones.
+pub(crate) fn fitting(stated: &Module, usual: Domain) -> Domain {
+    if stated.graph(stated.main()).nodes.len() > MAX_NODES {
+        return usual;
+    }
+    let mut stated = stated.clone();
+    stated.set_domain(usual.clone());
+    let mut module = stated.clone();
+    let inference = memc_ops::infer(&mut module);
+    let fits = |domain: &Domain| {
+        points(domain).iter().all(|point| check_at(point, &stated, &module, &inference).is_ok())
+    };
+    if fits(&usual) {
+        return usual;
+    }
+    near(&stated, &usual, &fits).unwrap_or(usual)
+}
 
 /// Checks that sizes are possible, and that every operator fits its operands, at corners of the domain and
 /// at points between them. `stated` is the module before inference. Takes up to 24 inferences of the
@@ -48,7 +74,8 @@ pub(crate) fn check(stated: &Module, module: &Module, inference: &Inference) -> 
             &mut error
             && proposal.is_empty()
         {
-            *proposal = narrowed(domain, &|domain| check(domain).is_ok());
+            let found = near(stated, domain, &|domain| check(domain).is_ok());
+            *proposal = found.map(|found| changed(domain, &found)).unwrap_or_default();
         }
         error
     })
@@ -118,9 +145,46 @@ fn points(domain: &Domain) -> Vec<BTreeMap<String, u64>> {
     points
 }
 
-/// Returns ranges, as options, at which the model fits: those that begin later or, if none does, that have a
-/// larger step. Few ranges change, and by little. Returns none if no such ranges are found.
-fn narrowed(domain: &Domain, fits: &dyn Fn(&Domain) -> bool) -> Vec<String> {
+/// Returns ranges at which the model fits: those that begin later or, if none does, that have a larger step,
+/// or one of them a single extent.
+fn near(stated: &Module, domain: &Domain, fits: &dyn Fn(&Domain) -> bool) -> Option<Domain> {
+    narrowed(domain, fits).or_else(|| with_one_extent(stated, domain, fits))
+}
+
+/// Returns the domain with a single extent in place of the range of one symbol.
+fn with_one_extent(stated: &Module, domain: &Domain, fits: &dyn Fn(&Domain) -> bool) -> Option<Domain> {
+    let constants = stated.graph(stated.main()).constants.iter();
+    let dims = constants.filter_map(|value| stated.ty(*value).tensor()?.known_dims());
+    let mut extents: BTreeSet<u64> = dims.flatten().collect();
+    extents.extend((MULTIPLE..=MAX_MULTIPLE).step_by(MULTIPLE as usize));
+    let of_one = |(name, range): (&String, &Range)| {
+        let inside = extents.iter().filter(|extent| {
+            range.count() != Some(1) && **extent >= range.min && range.max.is_none_or(|max| **extent <= max)
+        });
+        let (name, inside): (String, Vec<u64>) = (name.clone(), inside.copied().collect());
+        inside.into_iter().find_map(|extent| {
+            let mut other = domain.clone();
+            other.ranges.insert(name.clone(), Range::only(extent));
+            fits(&other).then_some(other)
+        })
+    };
+    domain.ranges.iter().find_map(of_one)
+}
+
+/// Returns the ranges that differ from those of another domain, as options.
+fn changed(domain: &Domain, found: &Domain) -> Vec<String> {
+    let changed = found.ranges.iter().filter(|(name, range)| domain.ranges.get(*name) != Some(range));
+    changed.map(|(name, range)| format!("`--dim {name}={}`", shown(range))).collect()
+}
+
+/// Returns a range as an option states it.
+pub(crate) fn shown(range: &Range) -> String {
+    if range.count() == Some(1) { range.min.to_string() } else { range.to_string() }
+}
+
+/// Returns ranges at which the model fits: those that begin later or, if none does, that have a larger step.
+/// Few ranges change, and by little.
+fn narrowed(domain: &Domain, fits: &dyn Fn(&Domain) -> bool) -> Option<Domain> {
     let each = |change: &dyn Fn(Range) -> Range| {
         let mut changed = domain.clone();
         changed.ranges.values_mut().for_each(|range| *range = change(*range));
@@ -128,9 +192,7 @@ fn narrowed(domain: &Domain, fits: &dyn Fn(&Domain) -> bool) -> Vec<String> {
     };
     let later = SKIPS.iter().map(|count| (*count, each(&|range| begun_later(range, *count))));
     let stepped = STEPS.iter().map(|step| (1, each(&|range| multiples(range, *step))));
-    let Some((most, mut found)) = later.chain(stepped).find(|(_, changed)| fits(changed)) else {
-        return Vec::new();
-    };
+    let (most, mut found) = later.chain(stepped).find(|(_, changed)| fits(changed))?;
     for (name, range) in &domain.ranges {
         let with = |range: Range, found: &Domain| {
             let mut other = found.clone();
@@ -147,8 +209,7 @@ fn narrowed(domain: &Domain, fits: &dyn Fn(&Domain) -> bool) -> Vec<String> {
             }
         }
     }
-    let changed = found.ranges.iter().filter(|(name, range)| domain.ranges.get(*name) != Some(range));
-    changed.map(|(name, range)| format!("`--dim {name}={range}`")).collect()
+    Some(found)
 }
 
 /// Returns a range without its first extents; a range with fewer of them comes back as it is.

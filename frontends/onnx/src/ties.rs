@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use memc_ir::{Diagnostic, Module, Node, Severity};
 use memc_ops::Inference;
 
-use crate::bind::symbols;
+use crate::domain::symbols;
 
 /// Most ties that are told. Each takes a few inferences of the module.
 const MAX_TIES: usize = 4;
