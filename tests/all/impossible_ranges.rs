@@ -2,12 +2,14 @@
 //! a next step, and nothing written.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use std::collections::BTreeSet;
+
 use crate::command;
 use crate::models_made;
 
 use command::Folder;
 use memc_onnx_proto::onnx::ModelProto;
-use models_made::{bytes, int, integers, ints, node, numbers, stated, symbolic, with};
+use models_made::{bytes, floats, int, integers, ints, node, numbers, stated, symbolic, with};
 
 /// Returns two joined inputs: `x` of `n,s` and `p` of `n,t`.
 fn joined() -> ModelProto {
@@ -177,6 +179,59 @@ fn a_range_with_extents_that_do_not_fit_is_refused_with_one_that_fits() {
         );
         assert!(!folder.names().iter().any(|name| name.starts_with("none")), "{refused:#?}");
         folder.memc(&format!("optimize in.onnx -o out.onnx {fixed}{}", dims(fitting))).done();
+    }
+}
+
+#[test]
+fn a_freed_dimension_is_free_in_all_values() {
+    let folder = Folder::new("impossible-ranges-freed");
+    // The file still states the two rows that it had before.
+    let nodes = vec![
+        node("Relu", &["x"], &["a"]),
+        node("Slice", &["a", "first", "end", "axis"], &["b"]),
+        node("Max", &["b", "w"], &["y"]),
+    ];
+    let model = with(nodes, |graph| {
+        graph.input = vec![symbolic("x", &["n", "8"])];
+        graph.output = vec![symbolic("y", &["2", "8"])];
+        graph.value_info = vec![symbolic("a", &["2", "8"])];
+        graph.initializer = vec![
+            integers("first", &[0]),
+            integers("end", &[2]),
+            integers("axis", &[0]),
+            floats("w", &[2, 1]),
+        ];
+    });
+    folder.write("in.onnx", bytes(&model));
+    let ran = folder.memc("optimize in.onnx -o out.onnx --dim n=2..5").done();
+    assert!(ran.err.contains("W0101") && ran.err.contains("its operator implies f32[n,8]"), "{ran:#?}");
+    folder.memc("check in.onnx out.onnx out.layout.json").checked();
+    #[cfg(feature = "ort")]
+    folder.memc("verify in.onnx out.onnx").done();
+}
+
+#[test]
+fn proposed_ranges_are_ones_at_which_the_model_fits() {
+    let folder = Folder::new("impossible-ranges-proposed");
+    // The table of positions has 24 rows, and no other length fits.
+    let placed = with(vec![node("Add", &["x", "table"], &["a"]), node("Relu", &["a"], &["y"])], |graph| {
+        graph.input = vec![symbolic("x", &["n", "s", "8"])];
+        graph.output = vec![symbolic("y", &["n", "s", "8"])];
+        graph.initializer = vec![floats("table", &[24, 8])];
+    });
+    let models = [
+        (halved(), "--dim n=1..8 --dim c=32..640/32 --dim h=32..640/32 --dim w=32..640/32"),
+        (five_largest(), "--dim c=1..8 --dim w=5..512"),
+        (placed, "--dim n=1..8 --dim s=24"),
+    ];
+    for (model, proposed) in models {
+        folder.write("in.onnx", bytes(&model));
+        let ran = folder.memc("optimize in.onnx -o none.onnx").refused(2, "E0114");
+        let stated = ran.err.split("as in `").nth(1).and_then(|rest| rest.split('`').next()).unwrap();
+        let sorted =
+            |text: &str| text.split("--dim ").map(str::trim).map(str::to_owned).collect::<BTreeSet<_>>();
+        assert_eq!(sorted(stated), sorted(proposed), "{ran:#?}");
+        folder.memc(&format!("optimize in.onnx -o out.onnx --force --effort fast {stated}")).done();
     }
 }
 

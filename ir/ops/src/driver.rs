@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use memc_ir::{
-    Definition, Diagnostic, Dim, GraphId, Module, Node, SecondaryMap, Severity, TensorType, Value, ValueType,
+    Definition, Diagnostic, Dim, Domain, GraphId, Module, Node, SecondaryMap, Severity, TensorType, Value,
+    ValueType,
 };
 
 use crate::assume::Assumption;
@@ -251,7 +252,7 @@ impl<'m> Driver<'m> {
     fn settle(&mut self, node: Node, value: Value, fact: Fact) {
         let stated = self.module.ty(value);
         let fact = fact.simplified(&self.module.domain().ranges);
-        let (ty, agrees) = join(&fact.ty, stated);
+        let (ty, agrees) = join(&fact.ty, stated, self.module.domain());
         if !agrees {
             let name = &self.module.value(value).name;
             let message =
@@ -289,7 +290,7 @@ impl Bodies for Driver<'_> {
         let graph = module.graph(body);
         for (position, input) in graph.inputs.iter().enumerate() {
             let given = inputs.get(position).cloned().unwrap_or_default();
-            let (ty, _) = join(&given.ty, module.ty(*input));
+            let (ty, _) = join(&given.ty, module.ty(*input), module.domain());
             self.facts.set(*input, Fact { ty, ..given });
         }
         self.visits = self.visits.saturating_add(graph.nodes.len() as u64);
@@ -324,28 +325,29 @@ impl Bodies for Driver<'_> {
     }
 }
 
-/// Joins two types and tells whether they agree. `implied` wins if both state something.
-fn join(implied: &ValueType, stated: &ValueType) -> (ValueType, bool) {
+/// Joins two types and tells whether they agree for all extents of a domain. `implied` wins if both state
+/// something.
+fn join(implied: &ValueType, stated: &ValueType, domain: &Domain) -> (ValueType, bool) {
     match (implied, stated) {
         (ValueType::Unknown, _) => (stated.clone(), true),
         (_, ValueType::Unknown) => (implied.clone(), true),
         (ValueType::Tensor(a), ValueType::Tensor(b)) => {
-            let (joined, agrees) = join_tensors(a, b);
+            let (joined, agrees) = join_tensors(a, b, domain);
             (ValueType::Tensor(joined), agrees)
         }
         (ValueType::Sequence(a), ValueType::Sequence(b)) => {
-            let (joined, agrees) = join(a, b);
+            let (joined, agrees) = join(a, b, domain);
             (ValueType::Sequence(Box::new(joined)), agrees)
         }
         (ValueType::Optional(a), ValueType::Optional(b)) => {
-            let (joined, agrees) = join(a, b);
+            let (joined, agrees) = join(a, b, domain);
             (ValueType::Optional(Box::new(joined)), agrees)
         }
         (a, b) => (a.clone(), a == b),
     }
 }
 
-fn join_tensors(implied: &TensorType, stated: &TensorType) -> (TensorType, bool) {
+fn join_tensors(implied: &TensorType, stated: &TensorType, domain: &Domain) -> (TensorType, bool) {
     use memc_ir::ElementType::Undefined;
     let element = if implied.element == Undefined { stated.element } else { implied.element };
     let mut agrees = element == stated.element || stated.element == Undefined;
@@ -356,13 +358,19 @@ fn join_tensors(implied: &TensorType, stated: &TensorType) -> (TensorType, bool)
             agrees = false;
             Some(a.clone())
         }
-        (Some(a), Some(b)) => Some(a.iter().zip(b).map(|(a, b)| join_dims(a, b, &mut agrees)).collect()),
+        (Some(a), Some(b)) => {
+            Some(a.iter().zip(b).map(|(a, b)| join_dims(a, b, domain, &mut agrees)).collect())
+        }
     };
     (TensorType { element, shape }, agrees)
 }
 
-fn join_dims(implied: &Dim, stated: &Dim, agrees: &mut bool) -> Dim {
+fn join_dims(implied: &Dim, stated: &Dim, domain: &Domain, agrees: &mut bool) -> Dim {
     match (implied, stated) {
+        (Dim::Symbolic(_) | Dim::Within(_), Dim::Known(extent)) if !may_be(implied, *extent, domain) => {
+            *agrees = false;
+            implied.clone()
+        }
         (Dim::Known(a), Dim::Known(b)) => {
             *agrees &= a == b;
             implied.clone()
@@ -376,6 +384,19 @@ fn join_dims(implied: &Dim, stated: &Dim, agrees: &mut bool) -> Dim {
         (Dim::Unknown, _) | (Dim::Symbolic(_) | Dim::Within(_), Dim::Known(_)) => stated.clone(),
         _ => implied.clone(),
     }
+}
+
+/// Whether an extent over free dimensions may be a number at all points of a domain that are tried: a file
+/// from which somebody freed a dimension still states what other values had before.
+fn may_be(dim: &Dim, extent: u64, domain: &Domain) -> bool {
+    let fits = |point: &BTreeMap<String, u64>| match dim.bind(point) {
+        Dim::Known(value) => value == extent,
+        Dim::AtMost(most) => extent <= most,
+        _ => true,
+    };
+    let least = domain.ranges.iter().map(|(name, range)| (name.clone(), range.min)).collect();
+    let points = std::iter::once(least).filter(|least| domain.contains(least)).chain(domain.probes());
+    domain.is_empty() || points.into_iter().all(|point| fits(&point))
 }
 
 #[cfg(test)]
@@ -425,6 +446,26 @@ mod tests {
         let inference = infer(&mut module);
         assert_eq!(module.ty(y), &float(&[2, 3]));
         assert_eq!(inference.diagnostics[0].code, "W0101");
+    }
+
+    #[test]
+    fn an_extent_that_a_range_leaves_free_wins_over_a_stated_number() {
+        let types = |lines: &str| {
+            let head = "mem 1\nir_version 10\nopset \"\" 21\nrange \"N\" from 1 to 8\ngraph @g {\n";
+            let mut module = memc_ir::text::parse(&format!("{head}{lines}return %y\n}}\n")).unwrap();
+            let found = infer(&mut module).diagnostics.iter().map(|found| found.code).collect::<Vec<_>>();
+            let y = module.graph(module.main()).outputs[0];
+            (module.ty(y).to_string(), found)
+        };
+        let relu = |stated: &str| types(&format!("input %x : f32[N,4]\n%y = Relu(%x) : f32[{stated}]\n"));
+        assert_eq!(relu("2,4"), ("f32[N,4]".to_owned(), vec!["W0101"]));
+        assert_eq!(relu("M,4"), ("f32[N,4]".to_owned(), vec![]));
+        // What only a run determines may be the number at some extents alone.
+        let rows = |extent: u64| {
+            let nodes = format!("%i = NonZero(%x) : i64[1,{extent}]\n%y = Relu(%x) : f32[N]\n");
+            types(&format!("input %x : f32[N]\n{nodes}")).1
+        };
+        assert_eq!([rows(1), rows(9)], [vec![], vec!["W0101"]]);
     }
 
     #[test]
