@@ -27,6 +27,19 @@ pub struct Outputs {
 }
 
 impl Outputs {
+    /// Checks that a file can have this path, so that long work before it is not lost.
+    ///
+    /// # Errors
+    /// Its folder does not exist, or a folder has the path.
+    pub fn check_path(path: &Path) -> Result<(), Error> {
+        let told = |source| Error::File { what: "write", path: path.to_owned(), source };
+        if path.is_dir() {
+            return Err(told(std::io::Error::new(std::io::ErrorKind::IsADirectory, "it is a folder")));
+        }
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        folder.map_or(Ok(()), |folder| fs::metadata(folder).map(drop)).map_err(told)
+    }
+
     /// Adds a file; `write` fills it.
     ///
     /// # Errors

@@ -146,6 +146,7 @@ pub fn check(arguments: &Optimize) -> Result<(), Failure> {
     for name in arguments.print_ir_after.iter().filter(|name| *name != "all") {
         knowledge::known_pass(name)?;
     }
+    outputs(arguments).try_for_each(Outputs::check_path)?;
     Ok(())
 }
 

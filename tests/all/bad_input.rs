@@ -327,6 +327,8 @@ fn files_that_the_system_refuses() {
     folder.memc("optimize nowhere.onnx -o out.onnx").refused(1, "E0116");
     folder.memc("optimize folder -o out.onnx").refused(1, "E0116");
     folder.memc("optimize in.onnx -o missing/out.onnx").refused(1, "E0401");
+    // Nothing is read or planned for a file that has no place.
+    folder.memc("optimize none.onnx -o missing/out.onnx").refused(1, "E0401");
     folder.memc("optimize in.onnx -o folder").refused(1, "E0401");
     // If memc cannot write one of several outputs, it writes none.
     folder.memc("optimize in.onnx -o out.onnx --layout missing/out.json").refused(1, "E0401");
