@@ -8,7 +8,7 @@ use memc_ops::profile::registered;
 
 use crate::error::ImportError;
 use crate::graph::{Importer, MAX_DEPTH};
-use crate::names::{Frame, Scopes, call_key, normal_domain};
+use crate::names::{Frame, FunctionKey, Scopes, call_key, normal_domain};
 use crate::order::has_bodies;
 use crate::repeated;
 
@@ -48,6 +48,29 @@ impl<'f> Importer<'f> {
         Ok(fits.then_some(function))
     }
 
+    /// Returns the number of nodes that a function makes, with those of the functions that it calls and the
+    /// calls themselves. Linear in the nodes of the functions that are counted for the first time.
+    fn expanded(
+        &mut self,
+        key: FunctionKey,
+        function: &'f FunctionProto,
+        depth: usize,
+    ) -> Result<usize, ImportError> {
+        if let Some(known) = self.expanded.get(&key) {
+            return Ok(*known);
+        }
+        // A function inside itself has no number; inlining refuses it.
+        self.expanded.insert(key.clone(), 0);
+        let mut count = function.node.len();
+        for node in function.node.iter().filter(|_| depth < MAX_DEPTH) {
+            if let Some(callee) = self.inlinable(node, None)? {
+                count = count.saturating_add(self.expanded(call_key(node), callee, depth + 1)?);
+            }
+        }
+        self.expanded.insert(key, count);
+        Ok(count)
+    }
+
     /// Appends the nodes of a function in place of a call.
     pub(crate) fn inline(
         &mut self,
@@ -58,10 +81,12 @@ impl<'f> Importer<'f> {
         stated: &HashMap<String, ValueType>,
         outer: Option<&Frame<'_>>,
     ) -> Result<(), ImportError> {
-        // Check the size limit and import the operator sets of the function.
-        self.inlined += function.node.len();
-        if self.inlined > MAX_INLINED {
-            return Err(ImportError::TooManyNodes { limit: MAX_INLINED });
+        // Before the first node, check how many all calls inside the function make.
+        if outer.is_none() {
+            self.inlined = self.inlined.saturating_add(self.expanded(call_key(call), function, 0)?);
+            if self.inlined > MAX_INLINED {
+                return Err(ImportError::TooManyNodes { limit: MAX_INLINED });
+            }
         }
         for import in &function.opset_import {
             let domain = normal_domain(import.domain.as_deref().unwrap_or_default()).to_owned();

@@ -52,6 +52,7 @@ pub(crate) fn build(file: &ModelFile) -> Result<Built, ImportError> {
         taken: HashSet::new(),
         opsets,
         inlined: 0,
+        expanded: HashMap::new(),
         diagnostics: Vec::new(),
     };
     importer.reserve_names(file.graph());
@@ -100,8 +101,10 @@ pub(crate) struct Importer<'f> {
     /// Names of existing values, which inlining must not reuse.
     pub(crate) taken: HashSet<String>,
     pub(crate) opsets: BTreeMap<String, i64>,
-    /// Number of nodes created by inlining so far.
+    /// Number of nodes that inlining has created, or is about to create.
     pub(crate) inlined: usize,
+    /// Number of nodes that each function makes, as far as counted.
+    pub(crate) expanded: HashMap<FunctionKey, usize>,
     pub(crate) diagnostics: Vec<Diagnostic>,
 }
 
