@@ -35,8 +35,8 @@ SETS = {
     "slowdown 5 %": (["--slowdown", "5%"], False),
     "budget 70 %": (["--budget", "70%", "--link", "host=16GB/s"], False),
     "range": ([], False),
-    "range, ort": (["--runtime", "ort"], False),
-    "range, budget 70 %": (["--budget", "70%"], False),
+    "range with ort": (["--runtime", "ort"], False),
+    "range within budget 70 %": (["--budget", "70%"], False),
 }
 # Sets of this name leave free dimensions free, up to this extent; models without one are left out of them.
 RANGE, MOST = "range", 5
