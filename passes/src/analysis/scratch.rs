@@ -135,8 +135,7 @@ impl Rows {
         for (index, node) in data.nodes.iter().enumerate() {
             let (start, end) = (Step(index as u32), Step(index as u32 + 1));
             let declared = options.cost.declared(module, *node);
-            let of = || kernel_expr(module, *node, options.profile);
-            let over = if declared.is_some() { None } else { of().and_then(|of| above(module, &of)) };
+            let over = if declared.is_some() { None } else { over_kernel(module, *node, options.profile) };
             let table = || kernel(module, *node, options.profile);
             let bytes = declared.or_else(table).unwrap_or_default();
             let inner = module.node(*node).bodies().map(|(_, inner)| Self::of(module, inner, options));
@@ -200,8 +199,17 @@ impl Row {
     }
 }
 
+/// Returns an upper bound of a kernel's workspace over symbols; `None` if it does not depend on the extents.
+fn over_kernel(module: &Module, node: Node, profile: &Profile) -> Option<Polynomial> {
+    let of = if module.domain().is_empty() { None } else { kernel_expr(module, node, profile) };
+    of.and_then(|of| above(module, &of))
+}
+
 /// Returns an upper bound of the bytes of a value over symbols; `None` if they do not depend on the extents.
 fn over_value(module: &Module, value: Value) -> Option<Polynomial> {
+    if module.domain().is_empty() {
+        return None;
+    }
     let ty = module.ty(value).tensor().filter(|_| !module.assumed.contains_key(&value))?;
     above(module, &ty.size_expr()?)
 }
