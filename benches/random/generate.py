@@ -153,7 +153,9 @@ class Generator:
             self.add("ReduceMean", [x], x.kind, shape, axes=[axis], keepdims=int(keep))
 
     def transpose(self):
-        x = self.pick()
+        x = self.pick(lambda v: len(v.shape) >= 1)
+        if x is None:
+            return
         order = list(range(len(x.shape)))
         self.draw.shuffle(order)
         self.add("Transpose", [x], x.kind, [x.shape[axis] for axis in order], perm=order)

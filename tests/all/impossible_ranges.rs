@@ -56,6 +56,15 @@ fn five_largest() -> ModelProto {
     })
 }
 
+/// Returns a model that takes row 3.
+fn fourth() -> ModelProto {
+    with(vec![stated(node("Gather", &["x", "row"], &["y"]), vec![int("axis", 1)])], |graph| {
+        graph.input = vec![symbolic("x", &["c", "r"])];
+        graph.output = vec![symbolic("y", &["c", "one"])];
+        graph.initializer = vec![integers("row", &[3])];
+    })
+}
+
 /// Options, the code of the error, and words of its message and its help.
 type Refusal = (&'static str, &'static str, &'static [&'static str]);
 
@@ -165,10 +174,15 @@ fn a_range_with_extents_that_do_not_fit_is_refused_with_one_that_fits() {
         ("w=1..64", ", as with `--dim w=5..64`", "w=5..64"),
         ("w=1..64/3", ", as with `--dim w=7..64/3`", "w=7..64/3"),
         ("w=1..4", "", "w=5"),
+        ("r=1..9", ", as with `--dim r=4..9`", "r=4..9"),
     ] {
-        folder.write("in.onnx", bytes(&if given.starts_with('h') { halved() } else { five_largest() }));
+        let (model, fixed) = match given.split_at(1).0 {
+            "h" => (halved(), "--dim n=1..2 --dim c=3"),
+            "w" => (five_largest(), "--dim c=1..2"),
+            _ => (fourth(), "--dim c=1..2"),
+        };
+        folder.write("in.onnx", bytes(&model));
         let dims = |text: &str| text.split(' ').map(|dim| format!(" --dim {dim}")).collect::<String>();
-        let fixed = if given.starts_with('h') { "--dim n=1..2 --dim c=3" } else { "--dim c=1..2" };
         let refused = folder.memc(&format!("optimize in.onnx -o none.onnx {fixed}{}", dims(given)));
         let refused = refused.refused(2, "E0123");
         assert!(

@@ -12,7 +12,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use memc_ir::{Module, Node, Value};
+use memc_ir::{DimExpr, Module, Node, Value};
 use memc_layout::{Class, Io, StatedBy, Tensor};
 use memc_ops::{Profile, Typed};
 
@@ -245,9 +245,17 @@ fn workspace(side: &Side<'_>) -> Vec<Held> {
         .collect()
 }
 
+/// Returns the most bytes that a kernel takes at any extents. Some take more at smaller ones: columns of a
+/// small image, but segments of a large one.
 fn kernel(module: &Module, node: Node) -> Option<u64> {
-    let bytes = Profile::ALL.iter().filter_map(|profile| profile.workspace(&Typed::largest(module, node)));
-    bytes.map(|bytes| bytes.0).max().filter(|bytes| *bytes > 0)
+    let has_free = !module.domain().is_empty();
+    let most = |of: &DimExpr| u64::try_from(module.domain().most(of)?).ok();
+    let of = |profile: &&Profile| {
+        let over = profile.workspace_over(&Typed::of(module, node)).filter(|_| has_free);
+        let largest = profile.workspace(&Typed::largest(module, node)).map(|bytes| bytes.0);
+        largest.max(over.and_then(|over| most(&over)))
+    };
+    Profile::ALL.iter().filter_map(of).max().filter(|bytes| *bytes > 0)
 }
 
 /// Returns the layout's workspace entries. `row_of` maps an entry to a row of the input model; entries

@@ -117,7 +117,7 @@ pub(crate) fn integer_convolution(node: &Counted<'_>) -> Option<Size> {
 /// Returns the bytes of a quantized convolution for one image at a time. Operand and result are stored
 /// with channels last. Weights that suit the direct kernel need a table of pointers into the operand;
 /// other weights need columns and a 32-bit product. Weights that were not reordered in advance need a
-/// reordered copy. Over symbols, the bytes suffice for any kernel.
+/// reordered copy. A batch over symbols counts as one with images.
 pub(crate) fn quantized_convolution(node: &Counted<'_>) -> Option<Size> {
     let data = node.data();
     let weights = node.input(3)?;
@@ -140,7 +140,7 @@ pub(crate) fn quantized_convolution(node: &Counted<'_>) -> Option<Size> {
     };
     let is_constant =
         data.inputs.get(3).copied().flatten().is_some_and(|value| node.module.constant_of(value).is_some());
-    let is_direct = !node.has_symbols() && is_constant && weights.element == ElementType::Int8 && in_blocks;
+    let is_direct = is_constant && weights.element == ElementType::Int8 && in_blocks;
     let each = if is_depthwise {
         8
     } else if conv_workspace::is_pointwise(data, window) {
@@ -149,8 +149,7 @@ pub(crate) fn quantized_convolution(node: &Counted<'_>) -> Option<Size> {
         8
     } else {
         // Columns of windows with three or more axes are created for all groups at once.
-        let columns = channels.checked_mul(if window.len() > 2 { groups } else { 1 })?;
-        if node.has_symbols() { columns.max(8) } else { columns }
+        channels.checked_mul(if window.len() > 2 { groups } else { 1 })?
     };
     let kernel = &positions * Size::product(window.iter().copied()) * each;
     let wide = if is_direct { Size::from(0) } else { positions * filters * 4 };

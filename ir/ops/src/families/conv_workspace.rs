@@ -65,8 +65,9 @@ pub(crate) fn conv(node: &Counted<'_>) -> Option<Size> {
     let positions = node.product_from(node.output(0), 2);
     let is_known = matches!(element, ElementType::Float | ElementType::Float16 | ElementType::Double);
     let is_segmented = element != ElementType::Double && (1..=3).contains(&window.len());
-    // Extents of an image matter to other windows than points, and only over numbers.
-    let image = if node.has_symbols() { Vec::new() } else { node.input_dims(0)?.get(2..)?.to_vec() };
+    // No window has extent 0: an extent over symbols counts as one that the window does not cover.
+    let image: Vec<u64> =
+        node.dims(node.input(0))?.iter().skip(2).map(|extent| extent.known().unwrap_or(0)).collect();
     let is_direct = if is_segmented {
         is_direct(node.data(), &weights, &image)
     } else {

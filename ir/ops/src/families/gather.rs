@@ -19,6 +19,24 @@ pub(crate) fn index_into(item: &Item, extent: u64) -> Option<usize> {
     usize::try_from(index).ok().filter(|_| index < extent)
 }
 
+/// Rejects a known index that lies outside the known extent of the axis that it picks from: kernels fail
+/// there. Indices pick from the axes in turn.
+///
+/// # Errors
+/// Returns [`InferError::BadOperand`].
+fn require_in_range(ctx: &Infer<'_>, axes: &[Dim]) -> Result<(), InferError> {
+    let Some(indices) = ctx.data(1) else { return Ok(()) };
+    for (item, axis) in indices.items.iter().zip(axes.iter().cycle()) {
+        if let (Some(index), Some(extent)) = (item.int(), axis.known())
+            && index_into(item, extent).is_none()
+        {
+            let why = format!("index {index} is out of range for an extent of {extent}");
+            return Err(InferError::BadOperand { operand: 1, why });
+        }
+    }
+    Ok(())
+}
+
 fn gathered_items(data: &Data, indices: &Data, axis: usize) -> Option<Vec<Item>> {
     let extent = *data.dims.get(axis)?;
     let (outer, inner) = (item_count(&data.dims[..axis])?, item_count(&data.dims[axis + 1..])?);
@@ -41,6 +59,9 @@ fn gathered_items(data: &Data, indices: &Data, axis: usize) -> Option<Vec<Item>>
 pub(crate) fn gather(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(1)?;
     let axis = axis_of(ctx, 0, 0)?;
+    if let Some((data, axis)) = ctx.dims(0).zip(axis) {
+        require_in_range(ctx, &data[axis..=axis])?;
+    }
     let element = ctx.element(0);
     let shape = match (ctx.dims(0), ctx.dims(1), axis) {
         (Some(data), Some(indices), Some(axis)) => Some([&data[..axis], indices, &data[axis + 1..]].concat()),
@@ -91,6 +112,9 @@ fn gather_elements(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     let axis = axis_of(ctx, 0, 0)?;
     if let Some((left, right)) = ctx.rank(0).zip(ctx.rank(1)).filter(|(left, right)| left != right) {
         return Err(InferError::Mismatch { what: "rank", left: left.to_string(), right: right.to_string() });
+    }
+    if let Some((data, axis)) = ctx.dims(0).zip(axis) {
+        require_in_range(ctx, &data[axis..=axis])?;
     }
     let items = match (ctx.data(0), ctx.data(1), axis) {
         (Some(data), Some(indices), Some(axis)) => gathered_element_items(data, indices, axis),
@@ -153,6 +177,9 @@ fn gathered_slices(data: &Data, indices: &Data, batch: usize, depth: usize) -> O
 fn gather_nd(ctx: &mut Infer<'_>) -> Result<(), InferError> {
     ctx.required(1)?;
     let depth = index_depth(ctx)?;
+    if let Some((data, (batch, depth))) = ctx.dims(0).zip(depth) {
+        require_in_range(ctx, &data[batch..batch + depth])?;
+    }
     let element = ctx.element(0);
     let shape = match (ctx.dims(0), ctx.dims(1), depth) {
         (Some(data), Some([indices @ .., _]), Some((batch, depth))) => {
@@ -242,9 +269,14 @@ mod tests {
         assert_eq!(of("f32[V,64]", "i64[2]", 2), "error: attribute `axis`: 2 is out of range for rank 2");
         assert_eq!(Case::new("Gather", 13).data("i64[3]", "N,?,3").data("i64[]", "0").show(), "i64[] = {N}");
         assert_eq!(
-            Case::new("Gather", 13).data("i64[3]", "N,?,3").ints_data(&[-1, 1, 3]).show(),
-            "i64[3] = {3,?,?}"
+            Case::new("Gather", 13).data("i64[3]", "N,?,3").ints_data(&[-1, 1, -3]).show(),
+            "i64[3] = {3,?,N}"
         );
+        assert_eq!(
+            Case::new("Gather", 13).input("f32[N,3]").ints_data(&[0, 3]).int("axis", 1).show(),
+            "error: operand 1: index 3 is out of range for an extent of 3"
+        );
+        assert_eq!(Case::new("Gather", 13).input("f32[N,3]").ints_data(&[0, 3]).show(), "f32[2,3]");
         let columns = Case::new("Gather", 13).data("i64[2,2]", "1,2,3,4").data("i64[1]", "1").int("axis", 1);
         assert_eq!(columns.show(), "i64[2,1] = {2,4}");
     }
@@ -257,8 +289,8 @@ mod tests {
             .data("i64[2,2]", "0,0,1,-2")
             .int("axis", 1);
         assert_eq!(rows.show(), "i64[2,2] = {1,1,4,3}");
-        let columns = Case::new("GatherElements", 13).data("i64[3,1]", "1,2,3").data("i64[2,1]", "2,5");
-        assert_eq!(columns.show(), "i64[2,1] = {3,?}");
+        let columns = Case::new("GatherElements", 13).data("i64[3,1]", "1,2,3").data("i64[2,1]", "2,-4");
+        assert_eq!(columns.show(), "error: operand 1: index -4 is out of range for an extent of 3");
         assert_eq!(
             Case::new("GatherElements", 13).input("f32[3]").input("i64[1,1]").show(),
             "error: rank: 1 and 2 do not agree"
@@ -277,6 +309,8 @@ mod tests {
         assert_eq!(of("f32[2,3]", "i64[4]", 1), "error: attribute `batch_dims`: must be less than the ranks");
         let slices = Case::new("GatherND", 13).data("i64[2,2]", "1,2,3,4").data("i64[2,1]", "1,0");
         assert_eq!(slices.show(), "i64[2,2] = {3,4,1,2}");
+        let outside = Case::new("GatherND", 13).input("f32[9,2]").data("i64[2,2]", "8,0,1,8");
+        assert_eq!(outside.show(), "error: operand 1: index 8 is out of range for an extent of 2");
         let batched = Case::new("GatherND", 13)
             .data("i64[2,2]", "1,2,3,4")
             .data("i64[2,1]", "1,0")

@@ -73,9 +73,9 @@ fn steps(node: &Counted<'_>, quarters: u64) -> Size {
     results(node, quarters).ceil_div(4) + GRANULARITY * 8
 }
 
-/// Returns the bytes of the steps of Gelu; over symbols, those of the longer approximation.
+/// Returns the bytes of the steps of Gelu.
 pub(super) fn gelu(node: &Counted<'_>) -> Option<Size> {
-    let is_long = node.has_symbols() || node.data().string("approximate") == Some("tanh");
+    let is_long = node.data().string("approximate") == Some("tanh");
     steps_in_half(node, if is_long { 6 } else { 4 })
 }
 
@@ -138,29 +138,26 @@ pub(super) fn moved_axis(node: &Counted<'_>) -> Option<Size> {
     if data.operator.version < 13 || last {
         return Some(Size::from(0));
     }
-    Some(results(node, if node.has_symbols() && is_half(node) { 4 } else { 2 }))
+    Some(results(node, 2))
 }
 
 /// Returns the bytes for moving the axis. In half precision, computed step by step, adds the maximum and
-/// the sum of each row: over symbols, at most as much again.
+/// the sum of each row.
 pub(super) fn softmax(node: &Counted<'_>) -> Option<Size> {
     let moved = moved_axis(node)?;
     if !is_half(node) || node.data().operator.version < 13 {
         return Some(moved);
     }
-    if node.has_symbols() {
-        return Some(results(node, 4));
-    }
-    let dims = node.dims(node.output(0))?;
+    let mut dims = node.dims(node.output(0))?;
     let axis = normalize_axis(node.data().int("axis", -1), dims.len())?;
-    let length = dims.get(axis)?.known()?;
-    let rows = if length == 0 { Size::from(0) } else { Size::product(dims).floor_div(length) };
+    let length = dims.remove(axis);
+    let rows = if length == Size::from(0) { length } else { Size::product(dims) };
     Some((rows * 4).rounded() * 2 + moved)
 }
 
 /// Returns the bytes of the mask that is added to the scores, if the kernel creates it, from positions
-/// or from booleans, or writes into a copy of it; over symbols, in any case. In half precision, adds the
-/// scores of one head in full precision.
+/// or from booleans, or writes into a copy of it. In half precision, adds the scores of one head in full
+/// precision.
 pub(super) fn attention(node: &Counted<'_>) -> Option<Size> {
     let positions = |operand: usize| {
         let dims = node.dims(node.input(operand))?;
@@ -171,7 +168,7 @@ pub(super) fn attention(node: &Counted<'_>) -> Option<Size> {
     let given = node.input(3);
     let is_written =
         node.data().int("is_causal", 0) != 0 || given.is_some_and(|mask| mask.element == ElementType::Bool);
-    let mask = if is_written || node.has_symbols() {
+    let mask = if is_written {
         given.map_or(Size::from(0), |mask| node.elements(Some(mask))).max(&pairs)
     } else {
         Size::from(0)
@@ -318,13 +315,12 @@ impl Labels {
     }
 }
 
-/// Returns the bytes of indices, weights and masks that are gathered for each label; over symbols, those with
-/// ignored labels.
+/// Returns the bytes of indices, weights and masks that are gathered for each label.
 pub(super) fn likelihood(node: &Counted<'_>) -> Option<Size> {
     let each = match Labels::of(node) {
-        Labels::Plain if !node.has_symbols() => 8,
-        Labels::Weighted if !node.has_symbols() => 12,
-        _ => 37,
+        Labels::Plain => 8,
+        Labels::Weighted => 12,
+        Labels::Masked => 37,
     };
     Some(node.elements(node.input(1)) * each + SMALL)
 }
