@@ -82,6 +82,9 @@ def is_raised(layout):
 
 def verdict(code, said):
     """The kind of finding that a failure of `verify` is."""
+    # A model that runs at its own extents may fail at others.
+    if first(said).startswith("error[E0706]"):
+        return "claims"
     if code != 1:
         return "crashed"
     return "claims" if first(said).startswith("error[E0712]") else "different"

@@ -12,7 +12,7 @@ use std::process::Command;
 
 use command::Folder;
 use memc_onnx_proto::onnx::{ModelProto, TensorProto, ValueInfoProto, type_proto};
-use models_made::{bytes, fixed, floats, int, node, stated, with};
+use models_made::{bytes, fixed, floats, int, integers, node, stated, with};
 use prost::Message as _;
 
 /// Rules without a case in `cases.py`, with the reason.
@@ -599,4 +599,43 @@ fn free_dimensions_stay_free() {
     folder.memc("train in.onnx -o step.onnx --loss mse --labels t --dim batch=1..8").done();
     folder.memc("optimize step.onnx -o planned.onnx --dim batch=1..8 --alias-state --effort fast").done();
     folder.memc("verify step.onnx planned.onnx -n 1").done();
+}
+
+#[test]
+fn rows_of_half_precision_are_added_up_in_full() {
+    let folder = Folder::new("train-half-rows");
+    let nodes = vec![
+        stated(node("Cast", &["w"], &["h"]), vec![int("to", 10)]),
+        node("Gather", &["h", "rows"], &["g"]),
+        stated(node("Cast", &["g"], &["f"]), vec![int("to", 1)]),
+        node("MatMul", &["x", "f"], &["y"]),
+    ];
+    let mut model = small(nodes);
+    model.graph.as_mut().unwrap().initializer.push(integers("rows", &[2, 0, 2]));
+    folder.write("in.onnx", bytes(&model));
+    folder.memc("train in.onnx -o step.onnx --loss mse --labels t").done();
+    // The runtime has no kernel that adds rows of half precision.
+    folder.memc("optimize step.onnx -o out.onnx").done();
+    folder.memc("verify step.onnx out.onnx").done();
+}
+
+#[test]
+fn tensors_without_elements_pass_no_gradient_on() {
+    let folder = Folder::new("train-no-rows");
+    let nodes = vec![
+        node("MatMul", &["x", "w"], &["a"]),
+        node("MatMul", &["k", "v"], &["b"]),
+        stated(node("Concat", &["a", "b"], &["y"]), vec![int("axis", 0)]),
+    ];
+    let model = with(nodes, |graph| {
+        graph.input = vec![fixed("x", &[0, 2, 3])];
+        graph.output = vec![fixed("y", &[1, 2, 3])];
+        graph.initializer = vec![floats("w", &[3, 3]), floats("v", &[3, 3]), floats("k", &[1, 2, 3])];
+    });
+    folder.write("in.onnx", bytes(&model));
+    folder.memc("train in.onnx -o step.onnx --loss mse --labels t --freeze k --emit gradients").done();
+    let step = read(&folder, "step.onnx");
+    assert_eq!(names(&step.graph.unwrap().output), ["loss", "grad.v"]);
+    // A parameter that was asked for by name has none.
+    folder.memc("train in.onnx -o none.onnx --loss mse --labels t --trainable w").refused(2, "E0331");
 }

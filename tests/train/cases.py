@@ -10,9 +10,11 @@ OPSET = 20
 class Case:
     """A model whose real-number initializers are all trainable."""
 
-    def __init__(self, name, nodes, weights, opset=OPSET, constants=None, bound=2e-5):
+    def __init__(self, name, nodes, weights, opset=OPSET, constants=None, bound=2e-5, present=None):
         self.name, self.nodes, self.weights, self.opset = name, nodes, weights, opset
         self.constants, self.bound = constants or {}, bound
+        # The case that means the same in a present operator set, if this one is of an old set.
+        self.present = present
 
     def model(self, kind=np.float32, weights=None):
         """The model with its numbers in one precision."""
@@ -322,6 +324,47 @@ def recurrent():
                 yield Case(f"{name} {attributes} {parts} {named}", [layer, *flat, joined], weights, constants={"flat": ints(-1)})
 
 
+def old_sets():
+    """Forms that operators had before set 13, each with its present form."""
+    x, image = numbers(201, 3, 5), numbers(202, 1, 2, 3, 3)
+
+    def old(opset, name, operands, weights, attributes, present, now, constants, shared=None):
+        shared = shared or {}
+        before = h.make_node(name, ["x", *operands], ["y"], **attributes)
+        after = Case(name, [h.make_node(present, ["x", *now], ["y"], **constants.pop("attributes", {}))], weights, constants={**shared, **constants})
+        return Case(f"{name} of set {opset} {attributes}", [before], weights, opset=opset, constants=shared, present=after)
+
+    number = lambda value: np.array(value, np.float32)
+    bounds = {"starts": [1, -3], "ends": [3, 9], "axes": [0, 1]}
+    yield old(9, "Slice", [], {"x": x}, bounds, "Slice", ["s", "e", "a"], {"s": ints(1, -3), "e": ints(3, 9), "a": ints(0, 1)})
+    yield old(9, "Slice", [], {"x": x}, {"starts": [1], "ends": [2]}, "Slice", ["s", "e"], {"s": ints(1), "e": ints(2)})
+    yield old(9, "Pad", [], {"x": x}, {"pads": [1, 0, 2, 1]}, "Pad", ["p"], {"p": ints(1, 0, 2, 1)})
+    yield old(9, "Clip", [], {"x": x}, {"min": -0.6, "max": 0.7}, "Clip", ["l", "m"], {"l": number(-0.6), "m": number(0.7)})
+    yield old(9, "Clip", [], {"x": x}, {"max": 0.7}, "Clip", ["", "m"], {"m": number(0.7)})
+    yield old(11, "Clip", ["l", "m"], {"x": x}, {}, "Clip", ["l", "m"], {}, {"l": number(-0.6), "m": number(0.7)})
+    yield old(11, "Slice", ["s", "e"], {"x": x}, {}, "Slice", ["s", "e"], {}, {"s": ints(1), "e": ints(2)})
+    yield old(9, "Scatter", ["i", "u"], {"x": x}, {"axis": 1}, "ScatterElements", ["i", "u"], {"attributes": {"axis": 1}},
+              {"i": np.array([[0, 2], [1, 4]], np.int64), "u": numbers(203, 2, 2)})
+    yield old(9, "Squeeze", [], {"x": numbers(204, 3, 1, 2)}, {"axes": [1]}, "Squeeze", ["a"], {"a": ints(1)})
+    yield old(11, "ReduceSum", [], {"x": x}, {"axes": [1], "keepdims": 0}, "ReduceSum", ["a"], {"a": ints(1), "attributes": {"keepdims": 0}})
+    for opset, name in [(9, "Upsample"), (10, "Resize")]:
+        for mode in ["nearest", "linear"]:
+            form = {"mode": mode, "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+            yield old(opset, name, ["f"], {"x": image}, {"mode": mode}, "Resize", ["", "f"], {"attributes": form},
+                      {"f": np.array([1, 1, 2, 3], np.float32)})
+    # Values and indices.
+    for opset, node, constants in [(9, h.make_node("TopK", ["x"], ["y", "i"], k=2), {}), (10, h.make_node("TopK", ["x", "k"], ["y", "i"]), {"k": ints(2)})]:
+        present = Case("TopK", [h.make_node("TopK", ["x", "k"], ["y", "i"])], {"x": x}, constants={"k": ints(2)})
+        yield Case(f"TopK of set {opset}", [node], {"x": x}, opset=opset, constants=constants, present=present)
+    # A body of an old set beside the path to the loss.
+    info = lambda name: h.make_tensor_value_info(name, T.FLOAT, [3, 5])
+    bodies = {f"{name}_branch": h.make_graph([h.make_node(op, ["d"], [f"{name}_y"])], name, [], [info(f"{name}_y")]) for name, op in [("then", "Neg"), ("else", "Abs")]}
+    choice, product = h.make_node("If", ["c"], ["b"], **bodies), h.make_node("Mul", ["x", "b"], ["y"])
+    constants = {"c": np.array(True), "d": numbers(205, 3, 5)}
+    present = Case("If", [choice, product], {"x": x}, constants=constants)
+    yield Case("If of set 9", [choice, product], {"x": x}, opset=9, constants=constants, present=present)
+
+
 def all_cases():
-    for family in [recurrent, unary, binary, products, reductions, softmaxes, losses, shapes, indexing, convolutions, pools, normalizations, resizes]:
+    for family in [old_sets, recurrent, unary, binary, products, reductions, softmaxes, losses, shapes, indexing, convolutions, pools, normalizations, resizes]:
         yield from family()

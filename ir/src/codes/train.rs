@@ -36,8 +36,8 @@ pub(super) const ERRORS: &[CodeInfo] = &[
         code: "E0333",
         title: "the operator set is too old for gradients",
         fault: Fault::Model,
-        meaning: "Gradients need operators of set 17, to which sets from 9 on are raised. Before set 13, some operators mean something else \
-            (Softmax over several axes, Clip, Pad and Slice with attributes); the message names the node. No file was written.",
+        meaning: "Gradients need operators of set 17, to which sets from 9 on are raised. Before set 13, Softmax over several \
+            axes means something else; the message names the node. No file was written.",
         example: "a model of operator set 8",
         action: "Convert the model with ONNX's version converter.",
     },

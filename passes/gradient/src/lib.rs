@@ -15,6 +15,7 @@ mod lora;
 mod loss;
 mod optimizer;
 mod prepare;
+mod raise;
 mod recurrent;
 mod rules;
 mod step;

@@ -174,23 +174,14 @@ impl Assembly<'_, '_> {
             return self.finish(trainable);
         }
         let paths = Paths::find(self.emit.module(), &values, built.source, &batch.statistics);
-        let (reached, unused): (Vec<&Trainable>, Vec<&Trainable>) =
-            trainable.iter().partition(|parameter| paths.reaches(parameter.value));
-        if reached.is_empty() || named && !unused.is_empty() {
-            let names = if named {
-                unused.iter().map(|parameter| parameter.name.clone()).collect()
-            } else {
-                Vec::new()
-            };
-            return Err(GradientError::Independent { names, stops: paths.stops(self.emit.module()) });
-        }
+        self.require_some(trainable, named, &paths, |parameter| paths.reaches(parameter.value))?;
         paths.check(self.emit.module())?;
-        self.step.unused = unused.iter().map(|parameter| parameter.name.clone()).collect();
         let gradients = paths.gradients(&mut self.emit, (built.source, built.seed), &batch.nodes)?;
-        let mut reached: Vec<(&Trainable, Value)> = reached
-            .into_iter()
-            .filter_map(|parameter| Some((parameter, gradients[parameter.value]?)))
-            .collect();
+        // Tensors without elements pass no gradient on, so fewer parameters have one than the loss reads.
+        self.step.unused =
+            self.require_some(trainable, named, &paths, |parameter| gradients[parameter.value].is_some())?;
+        let mut reached: Vec<(&Trainable, Value)> =
+            trainable.iter().filter_map(|parameter| Some((parameter, gradients[parameter.value]?))).collect();
         self.emit.set_place("update".to_owned(), "the update".to_owned());
         let is_finite = self.limit(&mut reached, scale)?;
         for (parameter, _) in reached.iter().filter(|(parameter, _)| !parameter.is_input) {
@@ -206,6 +197,26 @@ impl Assembly<'_, '_> {
         }
         self.running(&batch)?;
         self.finish(trainable)
+    }
+
+    /// Returns the names of the parameters that are not reached.
+    ///
+    /// # Errors
+    /// The loss depends on none of them, or not on one that the user named.
+    fn require_some(
+        &self,
+        trainable: &[Trainable],
+        named: bool,
+        paths: &Paths,
+        is_reached: impl Fn(&Trainable) -> bool,
+    ) -> Result<Vec<String>, GradientError> {
+        let unused = trainable.iter().filter(|parameter| !is_reached(parameter));
+        let unused: Vec<String> = unused.map(|parameter| parameter.name.clone()).collect();
+        if unused.len() < trainable.len() && (unused.is_empty() || !named) {
+            return Ok(unused);
+        }
+        let names = if named { unused } else { Vec::new() };
+        Err(GradientError::Independent { names, stops: paths.stops(self.emit.module()) })
     }
 
     /// Returns the factor of the loss's gradient, if it is not 1.

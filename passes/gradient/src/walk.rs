@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use memc_ir::{Module, Node, SecondaryMap, Value};
+use memc_ir::{Module, Node, SecondaryMap, TensorType, Value};
 use memc_ops::Gradient;
 
 use crate::emit::Emit;
@@ -131,13 +131,17 @@ impl Paths {
         let mut missing = Vec::new();
         for node in self.nodes.iter().rev() {
             let data = emit.module().node(*node).clone();
+            // A tensor without elements passes on nothing, in whatever form its rule has.
+            let has_elements = |value: &Value| emit.tensor(*value).and_then(TensorType::elements) != Some(0);
+            let gradient = |value: Value| pending[value].filter(|_| has_elements(&value));
             let gradients: Vec<Option<Value>> =
-                data.outputs.iter().map(|result| result.and_then(|value| pending[value])).collect();
+                data.outputs.iter().map(|result| result.and_then(gradient)).collect();
             if gradients.iter().all(Option::is_none) {
                 continue;
             }
+            let is_wanted = |value: Value| self.needs[value] && has_elements(&value);
             let wanted: Vec<bool> =
-                data.inputs.iter().map(|operand| operand.is_some_and(|value| self.needs[value])).collect();
+                data.inputs.iter().map(|operand| operand.is_some_and(is_wanted)).collect();
             let hint =
                 data.results().next().map(|value| format!("{}_grad", emit.name(value))).unwrap_or_default();
             emit.set_place(hint, label(emit.module(), *node));

@@ -17,9 +17,42 @@ pub(super) const RULES: &[CodeRule] = &[
     CodeRule::of("TopK", top_k).by_results(),
 ];
 
-/// Attribute of scatters that add. Indices may repeat.
-pub(super) fn adding() -> Attributes {
-    vec![("reduction".to_owned(), Attribute::String("add".into()))]
+/// Operator that writes elements at indices, and its attributes.
+pub(super) type Scatter = (&'static str, Attributes);
+
+/// Adds rows at indices to a value. Indices may repeat.
+///
+/// Half precision is added up in full precision: kernels have no half, and long sums would lose digits.
+pub(super) fn added_to(
+    emit: &mut Emit<'_>,
+    (operator, mut attributes): Scatter,
+    value: Value,
+    (indices, rows): (Value, Value),
+) -> Value {
+    let element = emit.element(rows);
+    let full = in_full(element);
+    let (value, rows) = (emit.cast(value, full), emit.cast(rows, full));
+    attributes.push(("reduction".to_owned(), Attribute::String("add".into())));
+    let sums = emit.op_with(operator, &[value, indices, rows], attributes);
+    emit.cast(sums, element)
+}
+
+/// Adds rows at indices to zeros of these extents.
+pub(super) fn added(
+    emit: &mut Emit<'_>,
+    scatter: Scatter,
+    dims: &[Dim],
+    (indices, rows): (Value, Value),
+) -> Value {
+    let zeros = emit.zeros(dims, in_full(emit.element(rows)));
+    added_to(emit, scatter, zeros, (indices, rows))
+}
+
+fn in_full(element: ElementType) -> ElementType {
+    match element {
+        ElementType::Float16 | ElementType::Bfloat16 => ElementType::Float,
+        element => element,
+    }
 }
 
 /// A picked row, or rows added up at their indices.
@@ -49,8 +82,7 @@ fn gather(emit: &mut Emit<'_>, site: &Site) -> Result<Gradients, Refusal> {
     let turned: Vec<Dim> = first.iter().map(|axis| dims[*axis].clone()).collect();
     let indices = emit.cast(indices, ElementType::Int64);
     let indices = emit.unsqueeze(indices, &[index_rank]);
-    let zeros = emit.zeros(&turned, emit.element(x));
-    let added = emit.op_with("ScatterND", &[zeros, indices, rows], adding());
+    let added = added(emit, ("ScatterND", Attributes::new()), &turned, (indices, rows));
     let mut back = vec![0; rank];
     first.iter().enumerate().for_each(|(at, axis)| back[*axis] = at);
     Site::only(emit.transpose(added, &back))
@@ -58,12 +90,9 @@ fn gather(emit: &mut Emit<'_>, site: &Site) -> Result<Gradients, Refusal> {
 
 /// Adds the gradient at indices along an axis to zeros.
 fn added_along(emit: &mut Emit<'_>, site: &Site, indices: Value, gradient: Value) -> Result<Value, Refusal> {
-    let x = site.operand(0)?;
-    let dims = emit.dims(x)?;
-    let zeros = emit.zeros(&dims, emit.element(x));
-    let mut attributes = int("axis", axis_of(site, 0, dims.len())? as i64);
-    attributes.extend(adding());
-    Ok(emit.op_with("ScatterElements", &[zeros, indices, gradient], attributes))
+    let dims = emit.dims(site.operand(0)?)?;
+    let axis = int("axis", axis_of(site, 0, dims.len())? as i64);
+    Ok(added(emit, ("ScatterElements", axis), &dims, (indices, gradient)))
 }
 
 fn gather_elements(emit: &mut Emit<'_>, site: &Site) -> Result<Gradients, Refusal> {
@@ -80,20 +109,17 @@ fn top_k(emit: &mut Emit<'_>, site: &Site) -> Result<Gradients, Refusal> {
         memc_ir::TensorType { element: ElementType::Int64, ..ty },
     );
     let dims = emit.dims(x)?;
-    let zeros = emit.zeros(&dims, emit.element(x));
-    let mut attributes = int("axis", axis_of(site, -1, dims.len())? as i64);
-    attributes.extend(adding());
-    Site::only(emit.op_with("ScatterElements", &[zeros, indices, gradient], attributes))
+    let axis = int("axis", axis_of(site, -1, dims.len())? as i64);
+    Site::only(added(emit, ("ScatterElements", axis), &dims, (indices, gradient)))
 }
 
 fn gather_nd(emit: &mut Emit<'_>, site: &Site) -> Result<Gradients, Refusal> {
     if site.data.int("batch_dims", 0) != 0 {
         return Err(Refusal::form("`batch_dims` has no gradient"));
     }
-    let x = site.operand(0)?;
-    let dims = emit.dims(x)?;
-    let zeros = emit.zeros(&dims, emit.element(x));
-    Site::only(emit.op_with("ScatterND", &[zeros, site.operand(1)?, site.gradient()?], adding()))
+    let dims = emit.dims(site.operand(0)?)?;
+    let rows = (site.operand(1)?, site.gradient()?);
+    Site::only(added(emit, ("ScatterND", Attributes::new()), &dims, rows))
 }
 
 fn scatter_elements(emit: &mut Emit<'_>, site: &Site) -> Result<Gradients, Refusal> {

@@ -3,6 +3,7 @@
 use memc_edit::int;
 use memc_ir::{Attribute, ElementType, Value};
 
+use super::indexing::added_to;
 use super::{CodeRule, Gradients, Site};
 use crate::emit::Emit;
 use crate::error::Refusal;
@@ -56,9 +57,7 @@ fn lowered(emit: &mut Emit<'_>, value: Value, places: Value) -> Result<Value, Re
     let dims = emit.dims(places)?;
     let minus = emit.number(-1.0, value);
     let minus = emit.expand(minus, &dims);
-    let mut attributes = int("axis", 1);
-    attributes.extend(super::indexing::adding());
-    Ok(emit.op_with("ScatterElements", &[value, places, minus], attributes))
+    Ok(added_to(emit, ("ScatterElements", int("axis", 1)), value, (places, minus)))
 }
 
 fn cross_entropy(emit: &mut Emit<'_>, site: &Site) -> Result<Gradients, Refusal> {

@@ -4,7 +4,7 @@ use memc_edit::int;
 use memc_ir::{Attribute, Dim, ElementType, TensorType, Value};
 
 use super::convolution::{Window, window};
-use super::indexing::adding;
+use super::indexing::added;
 use super::{CodeRule, Gradients, Site};
 use crate::emit::Emit;
 use crate::error::Refusal;
@@ -32,10 +32,7 @@ fn max_pool(emit: &mut Emit<'_>, site: &Site) -> Result<Gradients, Refusal> {
         [&dims, &pooled].map(|dims| dims.iter().fold(Dim::Known(1), |product, dim| product.mul(dim)));
     let positions = emit.reshape(positions, std::slice::from_ref(&few));
     let flat = emit.reshape(gradient, &[few]);
-    let zeros = emit.zeros(&[all], emit.element(x));
-    let mut attributes = int("axis", 0);
-    attributes.extend(adding());
-    let added = emit.op_with("ScatterElements", &[zeros, positions, flat], attributes);
+    let added = added(emit, ("ScatterElements", int("axis", 0)), &[all], (positions, flat));
     Site::only(emit.reshape(added, &dims))
 }
 
