@@ -381,6 +381,7 @@ fn raised(module: &Module, before: Bytes, options: &Resolved<'_>) -> Option<Diag
         rewrite.nchwc.map(|channels| format!("`--nchwc {channels}`")),
         options.plan.encode.weights.map(|code| format!("`--encode-weights {}`", code.name())),
         rewrite.micro_batches.map(|parts| format!("`--micro-batches {parts}`")),
+        (options.plan.engines > 1).then(|| format!("`--engines {}`", options.plan.engines)),
     ];
     let named: Vec<String> = named.into_iter().flatten().collect();
     let peak = planned_peak(module, &options.plan);

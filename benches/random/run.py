@@ -1,4 +1,4 @@
-"""Random models through `memc optimize`, `check` and `verify` under fourteen option sets: no crash, no false success, no peak above the file's order.
+"""Random models through `memc optimize`, `check` and `verify` under fifteen option sets: no crash, no false success, no peak above the file's order.
 
     .deps/python/bin/python benches/random/run.py [--memc target/release/memc] [--models 2000 [--first 0] | --seeds 518,602] [--jobs 2]
         [--sets "default,exact"] [--keep FOLDER] [-o FILE.csv]
@@ -30,14 +30,30 @@ SETS = {
     "io arena": (["--io", "arena"], False),
     "io external": (["--io", "external", "--runtime", "ort", "--std-ops"], False),
     "integer kernels": (["--integer-kernels"], False),
-    "blocks of 8": (["--nchwc", "8", "--runtime", "ort"], True),
+    "blocks of channels": (["--nchwc", "native", "--runtime", "ort"], True),
     "two micro-batches": (["--micro-batches", "2"], True),
     "slowdown 5 %": (["--slowdown", "5%"], False),
     "budget 70 %": (["--budget", "70%", "--link", "host=16GB/s"], False),
     "range": ([], False),
     "range with ort": (["--runtime", "ort"], False),
     "range within budget 70 %": (["--budget", "70%"], False),
+    "drawn": ([], True),
 }
+# Options of the set "drawn", with the share of models that get one of a row.
+DRAWN = (
+    (0.6, ("--runtime ort", "--runtime player")),
+    (0.3, ("--exact",)),
+    (0.5, ("--budget 60%", "--budget 85%", "--budget 60% --link host=16GB/s", "--budget 50% --link host=8GB/s --weights host", "--slo 1ms")),
+    (0.3, ("--slowdown 5%", "--slowdown 50%")),
+    (0.3, ("--io arena", "--io external")),
+    (0.2, ("--engines 2", "--engines 3")),
+    (0.2, ("--align 1", "--align 16", "--align 4096")),
+    (0.2, ("--integer-kernels", "--nchwc native", "--micro-batches 2")),
+    (0.2, ("--lossy f16", "--lossy int8", "--lossy inverse", "--encode off", "--encode-weights int8")),
+    (0.2, ("--no-rewrite", "--std-ops", "--max-fold-bytes 0", "--max-value 1KiB", "--effort fast", "--anchors")),
+)
+# Exit codes of refusals: options that exclude each other, and plans that do not exist.
+REFUSALS = (2, 3)
 # Sets of this name leave free dimensions free, up to this extent; models without one are left out of them.
 RANGE, MOST = "range", 5
 # How many of the sets are played: each run makes a session for every node.
@@ -46,6 +62,13 @@ SECONDS = 120
 COLUMNS = ("models", "planned", "refused", "claims", "crashed", "unchecked", "different", "worse")
 # Kinds of findings that are no faults.
 SOUND = ("planned", "refused", "claims")
+
+
+def drawn(seed, extents):
+    """Options of a model for the set "drawn", and whether its free dimensions stay free."""
+    draw = random.Random(seed)
+    words = [draw.choice(row) for share, row in DRAWN if draw.random() < share]
+    return " ".join(words).split(), bool(extents) and draw.random() < 0.5
 
 
 def library():
@@ -106,14 +129,16 @@ def one(memc, sets, seed, keep):
             if is_range and not extents:
                 continue
             options, is_named = SETS[name]
+            if name == "drawn":
+                options, is_range = drawn(seed, extents)
             extent = (lambda own: f"1..{MOST}") if is_range else str
             dims = [word for symbol, own in extents.items() for word in ("--dim", f"{symbol}={extent(own)}")]
             out, plan = os.path.join(folder, "out.onnx"), os.path.join(folder, "out.layout.json")
             code, said = call(memc, "optimize", path, "-o", out, *dims, *options)
             if code != 0:
-                is_refused = code == 3 and "budget" in name or is_range and "E0123" in said
+                is_refused = code == 3 and "budget" in name or is_range and "E0123" in said or name == "drawn" and code in REFUSALS
                 kind = "refused" if is_refused else "crashed"
-                found.append((name, kind, first(said)))
+                found.append((name, kind, f"{' '.join(options)}: {first(said)}"))
                 continue
             found.append((name, "planned", ""))
             with open(plan, encoding="utf-8") as file:
@@ -124,7 +149,7 @@ def one(memc, sets, seed, keep):
             # 4: nothing is wrong, but not all is proven; the comparison of runs follows.
             if code not in (0, 4):
                 found.append((name, "unchecked", first(said)))
-            if name in played or is_range:
+            if name in played or is_range or name == "drawn":
                 code, said = call(memc, "verify", path, out, "--layout", plan)
                 if code != 0:
                     found.append((name, verdict(code, said), first(said)))

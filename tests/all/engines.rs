@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use crate::command::Folder;
-use crate::models_made::{bytes, fixed, node, with};
+use crate::models_made::{bytes, fixed, floats, node, with};
 
 /// Returns two branches of three nodes over one input.
 fn branches() -> Vec<u8> {
@@ -111,4 +111,32 @@ fn options_for_one_engine_are_refused_by_name() {
         assert!(ran.err.contains(named), "{ran:#?}");
     }
     assert_eq!(folder.names(), ["in.onnx"]);
+}
+
+#[test]
+fn engines_that_raise_the_peak_say_so() {
+    // One engine ends the narrow branch before the second wide product; two engines run both at once.
+    let nodes = vec![
+        node("MatMul", &["x", "w"], &["wide"]),
+        node("MatMul", &["wide", "p"], &["narrow"]),
+        node("Tanh", &["narrow"], &["bent"]),
+        node("MatMul", &["bent", "q"], &["b"]),
+        node("MatMul", &["wide", "v"], &["wider"]),
+        node("MatMul", &["wider", "u"], &["a"]),
+        node("Sub", &["a", "b"], &["y"]),
+    ];
+    let model = with(nodes, |graph| {
+        graph.input = vec![fixed("x", &[64, 64])];
+        graph.output = vec![fixed("y", &[64, 4])];
+        let weights =
+            [("w", [64, 512]), ("p", [512, 32]), ("q", [32, 4]), ("v", [512, 512]), ("u", [512, 4])];
+        graph.initializer = weights.map(|(name, dims)| floats(name, &dims)).to_vec();
+    });
+    let folder = Folder::new("engines-peak");
+    folder.write("in.onnx", bytes(&model));
+    let says_so = |options: &str| {
+        let ran = folder.memc(&format!("optimize in.onnx -o out.onnx --exact --force {options}")).done();
+        ran.err.contains("warning[W0306]: `--engines 2` raises the peak")
+    };
+    assert!(says_so("--engines 2") && !says_so("--engines 2 --budget 257KiB") && !says_so(""));
 }

@@ -254,7 +254,7 @@ pub(super) const WARNINGS: &[CodeInfo] = &[
         title: "an option raises the peak",
         fault: Fault::Request,
         meaning: "The plan needs more memory than the model in file order, because of an option that adds bytes: blocks of channels (`--nchwc`) \
-            and parts of the batch (`--micro-batches`) are copied in and out.",
+            and parts of the batch (`--micro-batches`) are copied in and out, and engines (`--engines`) make more values at once.",
         example: "memc optimize model.onnx -o out.onnx --nchwc 16 for images with fewer channels than a block",
         action: "Leave the option out, unless you need it for another reason than memory.",
     },
