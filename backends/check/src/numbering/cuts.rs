@@ -565,9 +565,13 @@ fn cut_bytes(raw: &Raw, place: &Place) -> Option<Raw> {
     let size = usize::try_from(bits / 8).ok().filter(|size| *size > 0 && bits % 8 == 0)?;
     let count = raw.dims.iter().try_fold(size as u64, |count, extent| count.checked_mul(*extent))?;
     (count == raw.bytes.len() as u64).then_some(())?;
+    let last = (0..place.len()).rev().find(|axis| place[*axis] != (0..raw.dims[*axis]))?;
+    let dims = place.iter().map(|range| range.end - range.start).collect();
+    if count == 0 {
+        return Some(Raw { element: raw.element, dims, bytes: raw.bytes.clone() });
+    }
     // Lists of first bytes of ever smaller blocks.
     let (mut starts, mut block) = (vec![0usize], raw.bytes.len());
-    let last = (0..place.len()).rev().find(|axis| place[*axis] != (0..raw.dims[*axis]))?;
     for (axis, range) in place.iter().enumerate().take(last) {
         block /= usize::try_from(raw.dims[axis]).ok()?;
         starts = starts
@@ -582,6 +586,27 @@ fn cut_bytes(raw: &Raw, place: &Place) -> Option<Raw> {
     for start in starts {
         bytes.extend_from_slice(raw.bytes.get(start + from * block..start + to * block)?);
     }
-    let dims = place.iter().map(|range| range.end - range.start).collect();
     Some(Raw { element: raw.element, dims, bytes: bytes.into() })
+}
+
+#[cfg(test)]
+mod tests {
+    use memc_ir::ElementType;
+
+    use super::{Place, Raw, Span, cut_bytes};
+
+    fn cut(dims: &[u64], bytes: &[u8], place: &[std::ops::Range<u64>]) -> Option<(Vec<u64>, Vec<u8>)> {
+        let raw = Raw { element: ElementType::Uint8, dims: dims.to_vec(), bytes: bytes.to_vec().into() };
+        let place: Place = place.iter().cloned().map(Span::fixed).collect();
+        cut_bytes(&raw, &place).map(|cut| (cut.dims, cut.bytes.to_vec()))
+    }
+
+    #[test]
+    fn parts_of_constants_are_blocks_of_their_bytes() {
+        assert_eq!(cut(&[2, 3], &[1, 2, 3, 4, 5, 6], &[0..2, 1..3]), Some((vec![2, 2], vec![2, 3, 5, 6])));
+        assert_eq!(cut(&[2, 3], &[1, 2, 3, 4, 5, 6], &[1..2, 0..3]), Some((vec![1, 3], vec![4, 5, 6])));
+        // An axis without positions leaves no bytes to divide.
+        assert_eq!(cut(&[0, 4, 2], &[], &[0..0, 2..4, 0..2]), Some((vec![0, 2, 2], vec![])));
+        assert_eq!(cut(&[4, 0], &[], &[1..3, 0..0]), Some((vec![2, 0], vec![])));
+    }
 }
