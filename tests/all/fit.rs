@@ -129,14 +129,14 @@ fn a_limit_on_rows_is_the_capacity_of_caches() {
     folder.write("in.onnx", bytes(&decoder::free().model()));
     for runtime in ["arena", "ort"] {
         let dims =
-            "--dim batch=1 --dim past=0..1023 --dim seq=1..278 --dim total=past+seq --dim-max past+seq<=1024";
+            "--dim batch=1 --dim past=0..39 --dim seq=1..11 --dim total=past+seq --dim-max past+seq<=40";
         folder
             .memc(&format!(
                 "optimize in.onnx -o out.onnx --effort 100 --runtime {runtime} --state present*=past* {dims}"
             ))
             .done();
         let layout = memc_layout::read(&folder.read("out.layout.json")).unwrap();
-        assert!(layout.caches.iter().all(|cache| cache.capacity == 1024), "{runtime}: {:?}", layout.caches);
+        assert!(layout.caches.iter().all(|cache| cache.capacity == 40), "{runtime}: {:?}", layout.caches);
         assert_eq!(layout.state.len(), layout.caches.len(), "{runtime}: each cache is written in place");
     }
 }
@@ -213,4 +213,16 @@ fn a_model_that_does_not_fit_is_refused_with_its_parts() {
     let ran = folder.memc("fit open.onnx --ram 1MB").refused(2, "E0114");
     assert!(ran.err.contains("--largest"), "{}", ran.err);
     assert_eq!(folder.names(), ["in.onnx", "open.onnx"]);
+}
+
+#[test]
+fn a_table_of_positions_ends_the_search() {
+    let folder = Folder::new("fit-positions");
+    folder.write("in.onnx", bytes(&decoder::free().model()));
+    let dims = "--largest seq=500 --dim batch=1 --dim past=0 --dim total=seq";
+    let ran = folder.memc(&format!("fit in.onnx --ram 100MB --effort 100 {dims}")).done();
+    assert!(ran.err.contains("index 40 is out of range for an extent of 40"), "{ran:#?}");
+    let ran = folder.memc(&format!("fit in.onnx --ram 100MB --effort 100 --json {dims}")).done();
+    let numbers: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(numbers["largest"]["extent"], 40);
 }
