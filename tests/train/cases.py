@@ -358,11 +358,16 @@ def old_sets():
         yield Case(f"TopK of set {opset}", [node], {"x": x}, opset=opset, constants=constants, present=present)
     # A body of an old set beside the path to the loss.
     info = lambda name: h.make_tensor_value_info(name, T.FLOAT, [3, 5])
-    bodies = {f"{name}_branch": h.make_graph([h.make_node(op, ["d"], [f"{name}_y"])], name, [], [info(f"{name}_y")]) for name, op in [("then", "Neg"), ("else", "Abs")]}
-    choice, product = h.make_node("If", ["c"], ["b"], **bodies), h.make_node("Mul", ["x", "b"], ["y"])
-    constants = {"c": np.array(True), "d": numbers(205, 3, 5)}
-    present = Case("If", [choice, product], {"x": x}, constants=constants)
-    yield Case("If of set 9", [choice, product], {"x": x}, opset=9, constants=constants, present=present)
+    constants = {"zero": number(0), "d": numbers(205, 3, 5)}
+
+    def choice(**ratio):
+        body = lambda name, node: h.make_graph([node], name, [], [info(f"{name}_y")])
+        bodies = {"then_branch": body("then", h.make_node("Dropout", ["d"], ["then_y"], **ratio)), "else_branch": body("else", h.make_node("Abs", ["d"], ["else_y"]))}
+        chosen = [h.make_node("ReduceMax", ["x"], ["m"], keepdims=0), h.make_node("Greater", ["m", "zero"], ["c"])]
+        return [*chosen, h.make_node("If", ["c"], ["b"], **bodies), h.make_node("Mul", ["x", "b"], ["y"])]
+
+    present = Case("If", choice(), {"x": x}, constants=constants)
+    yield Case("If of set 9", choice(ratio=0.3), {"x": x}, opset=9, constants=constants, present=present)
 
 
 def all_cases():

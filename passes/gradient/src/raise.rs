@@ -21,6 +21,7 @@ pub(crate) fn raise(rewriter: &mut Rewriter<'_>, node: Node, version: i64) -> bo
         "TopK" if version < 10 => own.state_as_operands(&["k"]),
         "Pad" if version < 11 => own.state_as_operands(&["pads", "value"]),
         "Clip" if version < 11 => own.state_as_operands(&["min", "max"]),
+        "Dropout" if version < 12 => own.inferring(),
         "Upsample" => own.resized(),
         "Resize" if version < 11 => own.resized(),
         "Scatter" => own.renamed("ScatterElements"),
@@ -69,6 +70,13 @@ impl Raised<'_, '_> {
         attributes.push(("nearest_mode".to_owned(), text("floor")));
         let operator = Operator::onnx("Resize", PRESENT);
         self.rewriter.redefine(self.node, operator, vec![image, None, scales], attributes);
+        Some(())
+    }
+
+    /// Leaves out the ratio, which a Dropout did not read unless it trained: it always inferred.
+    fn inferring(&mut self) -> Option<()> {
+        let operands = self.data.inputs.clone();
+        self.rewriter.redefine(self.node, self.data.operator.clone(), operands, Vec::new());
         Some(())
     }
 
