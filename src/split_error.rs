@@ -73,8 +73,8 @@ pub enum SplitError {
         /// Bytes of that section, as text.
         needs: String,
     },
-    /// A graph output that no node makes.
-    #[error("graph output `{name}` is a graph input or a weight: no section makes it")]
+    /// A graph output that is a weight.
+    #[error("graph output `{name}` is a weight: no section makes it")]
     Unmade {
         /// The output.
         name: String,
@@ -185,9 +185,7 @@ impl SplitError {
                 "raise the largest `--device-budget`, or bind smaller dimensions with `--dim`".to_owned()
             }
             Self::Budget { .. } => "raise `--device-budget`, or use more devices".to_owned(),
-            Self::Unmade { .. } => {
-                "leave the output out of the model: the caller has its value already".to_owned()
-            }
+            Self::Unmade { .. } => "leave the output out of the model: its value is in the file".to_owned(),
             Self::Unsized { .. } => {
                 "bind its dimensions with `--dim`, or state its size with `--assume`".to_owned()
             }

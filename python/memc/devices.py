@@ -154,6 +154,11 @@ class Rank:
         self.stored = {row["result"] for row in self.manifest.get("state", []) if row["section"] in own}
 
     def _feed(self, what, value, run):
+        array = self.fed(value, run)
+        self._hold(what, self._part(value, array, run).copy() if value.get("joined") and run < self.step else array)
+
+    def fed(self, value, run):
+        """The whole array that the caller feeds for a run."""
         # Parts of a batch are shares of one input. `NAME@RUN` is the input of one run, `NAME` that of all.
         name, kind, joined, of = value["name"], _dtype(value), value.get("joined"), run if self.step is None else 0
         shape = joined["shape"] if joined else value["shape"]
@@ -166,7 +171,7 @@ class Rank:
         if array is None or str(array.dtype) != kind or not _fits(value, array.shape, shape):
             found = "missing" if array is None else f"{array.dtype}{array.shape}"
             raise ManifestError(f"`{name}` is {found}, not {kind}{tuple(shape)}")
-        self._hold(what, self._part(value, array, run).copy() if joined and run < self.step else array)
+        return array
 
     def _share(self, what, value, run):
         self._hold(what, self._part(value, self._held(value["name"], self.step), run).copy())
@@ -259,6 +264,13 @@ class Rank:
     def _give(self, _what, value, run):
         self.outputs[value["name"], run] = self._held(value["name"], run)
 
+    def return_inputs(self):
+        """Gives the caller the graph inputs that are graph outputs as well."""
+        runs = range(self.manifest["micro_batches"]) if self.step is None else [self.step]
+        for value in self.values.values():
+            if value["output"] and value["from"] is None:
+                self.outputs.update({(value["name"], run): self.fed(value, run) for run in runs})
+
     def _free(self, _what, value, run):
         for _, wait in self.sending.pop((value["name"], run), []):
             wait()
@@ -318,6 +330,8 @@ def run_rank(path, engine, inputs=None, seed=0, optimize=True):
     for event in rank.manifest["program"].get(rank.device, []):
         (kind, what), = event.items()
         getattr(rank, "_" + kind)(what, rank.values.get(what.get("value")), what["micro_batch"])
+    if engine.rank == 0:
+        rank.return_inputs()
     # Bytes of this process that no file backs, where the system tells them.
     status = pathlib.Path("/proc/self/status")
     found = re.search(r"RssAnon:\s*(\d+)", status.read_text(encoding="ascii") if status.exists() else "")

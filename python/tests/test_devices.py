@@ -98,6 +98,20 @@ class Programs(unittest.TestCase):
             self.assertEqual([row["device"] for row in memory], ["d0", "d1", "d2"])
             self.assertTrue(all(0 < row["held"] <= row["planned"] for row in memory))
 
+    def test_inputs_that_are_outputs_return_to_the_caller(self):
+        with tempfile.TemporaryDirectory() as folder:
+            given, model = pathlib.Path(folder) / "in.onnx", layers()
+            model.graph.output.append(model.graph.input[0])
+            given.write_bytes(model.SerializeToString())
+            parts = given.parent / "parts"
+            subprocess.run([PROGRAM, "split", given, "-o", parts, "--devices=2", "--micro-batches=2", "-q"], check=True)
+            runs = {f"x@{run}": numpy.full((4, 64), run, "float32") for run in range(2)}
+            numpy.savez(given.with_suffix(".npz"), **runs)
+            outputs, _ = devices.run_local(parts / "manifest.json", given.with_suffix(".npz"))
+            self.assertEqual(sorted(outputs), ["x@0", "x@1", "y@0", "y@1"])
+            for name, array in runs.items():
+                self.assertEqual(outputs[name].tobytes(), array.tobytes())
+
     def test_free_extents_go_ahead_of_values(self):
         with tempfile.TemporaryDirectory() as folder:
             given = pathlib.Path(folder) / "in.onnx"

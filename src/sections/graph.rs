@@ -78,7 +78,7 @@ impl<'f> Graph<'f> {
     /// Imports a model and lists its nodes. O(nodes log nodes) and the import.
     ///
     /// # Errors
-    /// The model is refused, or has outputs that no node makes.
+    /// The model is refused, or a weight is an output.
     pub fn new(file: &'f ModelFile, request: &Request) -> Result<Self, Error> {
         let imported = memc_onnx_import::import(file, &request.import)?;
         let module = imported.module;
@@ -221,7 +221,11 @@ impl<'f> Graph<'f> {
     fn need(&mut self) -> Result<(), SplitError> {
         let mut open: Vec<usize> = Vec::new();
         for name in &self.outputs {
-            open.push(*self.maker.get(name).ok_or_else(|| SplitError::Unmade { name: name.clone() })?);
+            match self.maker.get(name) {
+                Some(maker) => open.push(*maker),
+                None if self.inputs.contains(name) => {}
+                None => return Err(SplitError::Unmade { name: name.clone() }),
+            }
         }
         while let Some(index) = open.pop() {
             if self.needed.insert(index) {

@@ -152,7 +152,9 @@ impl Story<'_> {
     /// Graph inputs, values between sections and graph outputs: fed ones first, then by maker.
     fn values(&self) -> Result<Vec<Crossing>, SplitError> {
         let (maker, readers) = (makers(self.cuts), readers(self.cuts));
-        let fed = self.sizes.whole.inputs.iter().filter(|name| readers.contains_key(name.as_str()));
+        let whole = self.sizes.whole;
+        let is_used = |name: &&String| readers.contains_key(name.as_str()) || whole.outputs.contains(name);
+        let fed = whole.inputs.iter().filter(is_used);
         let all = fed.chain(self.cuts.iter().flat_map(|cut| &cut.outputs));
         all.map(|name| {
             let sized = |graph: &Graph<'_>| {

@@ -93,6 +93,16 @@ pub fn tied() -> Model {
     Model::from_bytes(model.encode_to_vec()).unwrap()
 }
 
+/// That model, whose input is an output as well.
+fn passed() -> Model {
+    use memc_onnx_proto::onnx::ModelProto;
+    use prost::Message as _;
+    let mut model = ModelProto::decode(tied().bytes().clone()).unwrap();
+    let graph = model.graph.as_mut().unwrap();
+    graph.output.insert(0, graph.input[0].clone());
+    Model::from_bytes(model.encode_to_vec()).unwrap()
+}
+
 /// The files of a division, in memory.
 pub fn files(sections: &Sections) -> Vec<SectionFiles> {
     let file = |planned: &memc::Planned| SectionFiles {
@@ -598,12 +608,20 @@ fn played_sections_give_the_results_of_the_whole_model() {
     folder.write("in.onnx", tied().bytes());
     folder.memc("optimize in.onnx -o out.onnx --exact --runtime player").done();
     let whole = folder.memc("run out.onnx --layout out.layout.json --seed 3").done().out;
+    // A graph input that is an output as well: the caller has it, and no section gives it.
+    folder.write("passed.onnx", passed().bytes());
+    folder.memc("optimize passed.onnx -o out.onnx --exact --runtime player").done();
+    let passed = folder.memc("run out.onnx --layout out.layout.json --seed 3").done().out;
+    assert_ne!(whole, passed);
     for count in 1..4 {
-        folder.memc(&format!("split in.onnx -o parts{count} --devices {count}")).done();
-        let ran = folder
-            .memc(&format!("run parts{count}/manifest.json --seed 3 --poison-check --outputs y.npz"))
-            .done();
-        assert_eq!(ran.out, whole, "{count}");
+        for (name, expected) in [("in", &whole), ("passed", &passed)] {
+            folder.memc(&format!("split {name}.onnx -o {name}{count} --devices {count}")).done();
+            folder.memc(&format!("check {name}.onnx {name}{count}/manifest.json")).done();
+            let ran = folder
+                .memc(&format!("run {name}{count}/manifest.json --seed 3 --poison-check --outputs y.npz"))
+                .done();
+            assert_eq!(ran.out, *expected, "{name} {count}");
+        }
     }
     // Each run of a program has inputs of its own; all devices take turns.
     folder.memc("split in.onnx -o many --devices 3 --micro-batches 4").done();

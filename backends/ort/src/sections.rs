@@ -54,7 +54,8 @@ impl DeviceUse {
 /// What a program did.
 #[derive(Debug, Default)]
 pub struct PlayedSections {
-    /// Graph outputs by name, for each run of the model; a pipeline has one.
+    /// Graph outputs by name, for each run of the model; a pipeline has one. A graph input that is an output
+    /// is among them if a section reads it.
     pub outputs: Vec<BTreeMap<String, Array>>,
     /// Devices with sections, by rank.
     pub devices: Vec<DeviceUse>,
@@ -218,8 +219,12 @@ impl<'f> Device<'f, '_> {
     ) -> Result<bool, Error> {
         match event {
             Event::Feed(Carried { value, micro_batch }) => {
-                let array = self.fed(value, *micro_batch, feed)?;
-                self.hold(value, *micro_batch, array);
+                let whole = self.fed(value, *micro_batch, feed)?;
+                let share = self.share(&whole, value, *micro_batch)?;
+                if self.values.get(value.as_str()).is_some_and(|value| value.output) {
+                    self.give(value, *micro_batch, Array::of(&whole.view())?, played)?;
+                }
+                self.hold(value, *micro_batch, share.unwrap_or(whole));
             }
             Event::Recv { value, micro_batch, from } => {
                 let Some(array) = wire.messages.remove(&(from, self.name, value, *micro_batch)) else {
@@ -258,17 +263,7 @@ impl<'f> Device<'f, '_> {
             }
             Event::Give(Carried { value, micro_batch }) => {
                 let array = Array::of(&self.held(value, *micro_batch)?.view())?;
-                let run =
-                    if self.step.is_some() { 0 } else { usize::try_from(*micro_batch).unwrap_or(usize::MAX) };
-                while played.outputs.len() <= run {
-                    played.outputs.push(BTreeMap::new());
-                }
-                // Devices that give one value give equal ones.
-                if let Some(before) = played.outputs[run].insert(value.clone(), array)
-                    && played.outputs[run].get(value).is_some_and(|array| array.bytes() != before.bytes())
-                {
-                    return Err(Error::Unequal { value: value.clone() });
-                }
+                self.give(value, *micro_batch, array, played)?;
             }
             Event::Free(Carried { value, micro_batch }) => {
                 self.held(value, *micro_batch)?;
@@ -280,19 +275,35 @@ impl<'f> Device<'f, '_> {
         Ok(true)
     }
 
-    /// Takes a graph input from the caller: all of it, or a part's share.
+    /// Gives the caller a graph output. Devices that give one value give equal ones.
+    fn give(&self, value: &str, run: u64, array: Array, played: &mut PlayedSections) -> Result<(), Error> {
+        let run = if self.step.is_some() { 0 } else { usize::try_from(run).unwrap_or(usize::MAX) };
+        while played.outputs.len() <= run {
+            played.outputs.push(BTreeMap::new());
+        }
+        if let Some(before) = played.outputs[run].insert(value.to_owned(), array)
+            && played.outputs[run].get(value).is_some_and(|array| array.bytes() != before.bytes())
+        {
+            return Err(Error::Unequal { value: value.to_owned() });
+        }
+        Ok(())
+    }
+
+    /// Takes a graph input from the caller, all of it.
     fn fed(&self, value: &str, run: u64, feed: &Feed<'_>) -> Result<Array, Error> {
         let reads = |section: &&Sectioned<'_, '_>| {
             section.part.model.graph().input.iter().any(|input| input.name() == value)
         };
         let lacking = || Error::NotHeld { value: value.to_owned(), run };
         let section = self.sections.iter().find(reads).ok_or_else(lacking)?;
-        let whole = array(&*feed(section.position, run)?, value)?;
+        array(&*feed(section.position, run)?, value)
+    }
+
+    /// The share that a run takes of a graph input; `None` if it takes all of it.
+    fn share(&self, whole: &Array, value: &str, run: u64) -> Result<Option<Array>, Error> {
         let joined = self.values.get(value).and_then(|value| value.joined.as_ref());
-        match joined.zip(self.step).filter(|(_, step)| run < *step) {
-            Some((joined, step)) => joining::share(&whole, value, joined, run, step),
-            None => Ok(whole),
-        }
+        let shared = joined.zip(self.step).filter(|(_, step)| run < *step);
+        shared.map(|(joined, step)| joining::share(whole, value, joined, run, step)).transpose()
     }
 
     /// Adds a part to the value of the step.

@@ -118,8 +118,8 @@ pub(super) const ERRORS: &[CodeInfo] = &[
         fault: Fault::Request,
         meaning: "The options of `memc split` contradict each other or the model: more devices than pieces, a budget list of another length, a \
             link to a device that does not exist or none between devices that exchange values, an option without meaning for sections (ranges \
-            of dimensions with `--schedule`, state in several runs of the model), a graph output that no \
-            node makes, a pipeline of a model without loss and gradients, or a batch that is not so many equal parts or that a node needs whole.",
+            of dimensions with `--schedule`, state in several runs of the model), a graph output that is \
+            a weight, a pipeline of a model without loss and gradients, or a batch that is not so many equal parts or that a node needs whole.",
         example: "memc split model.onnx -o parts --devices 3 --link d0-d1=10GB/s",
         action: "Follow the help line of the message.",
     },

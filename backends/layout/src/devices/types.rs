@@ -263,7 +263,8 @@ pub struct Crossing {
     pub from: Option<String>,
     /// Sections that read it, in the order of the sections.
     pub to: Vec<String>,
-    /// Whether it is a graph output, which the caller gets.
+    /// Whether it is a graph output, which the caller gets. If it is a graph input as well, no section gives
+    /// it: the caller has it.
     pub output: bool,
     /// Whether there is one value a step, although there are several parts.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
