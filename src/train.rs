@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use memc_gradient::{
     Emitted, LORA_ENDINGS, Lora, Norms, Step, StepOptions, Trainable, adapt, choose, make_step, prepare,
 };
-use memc_ir::{Bytes, Diagnostic, Module, Severity, Value};
+use memc_ir::{Bytes, ConstData, Diagnostic, Module, Severity, Value};
 use memc_onnx_export::{ExportOptions, Exported, Interface};
 use memc_onnx_import::{ImportOptions, Imported};
 use memc_onnx_proto::ModelFile;
@@ -104,17 +104,18 @@ fn trained(file: &ModelFile, training: &Training) -> Result<Trained, Error> {
     let outputs: Vec<String> = file.graph().output.iter().map(|info| info.name().to_owned()).collect();
     prepare(&mut module)?;
     // Folding would bake constants into other constants; inputs stay, and what depends on them is unknown.
-    let trainable = parameters(&mut module, data, training)?;
-    let mut data = memc_ops::infer(&mut module).data;
+    let external = ExternalFiles::beside(file.path());
     let mut options = Request::new().options()?;
     options.rewrite.exact = true;
-    let external = ExternalFiles::beside(file.path());
+    let trainable = parameters(&mut module, data, training, &options, &external)?;
+    let mut data = memc_ops::infer(&mut module).data;
     data = run(BEFORE, &mut module, data, &options, &external)?;
     let step = make_step(&mut module, &mut data, &trainable, !training.trainable.is_empty(), &training.step)?;
     // The elements of new constants, which gradients are made with.
     data = memc_ops::infer(&mut module).data;
     run(AFTER, &mut module, data, &options, &external)?;
     diagnostics.extend(folded_norms(&module, &trainable, training));
+    diagnostics.extend(merged_parameters(&trainable));
     let interface = Interface {
         added_inputs: step.added_inputs.iter().cloned().collect(),
         removed_inputs: BTreeSet::new(),
@@ -129,9 +130,18 @@ fn trained(file: &ModelFile, training: &Training) -> Result<Trained, Error> {
 }
 
 /// Adds adapters and chooses the trainable parameters. Adapted matrices are frozen.
-fn parameters(module: &mut Module, mut data: Known, training: &Training) -> Result<Vec<Trainable>, Error> {
+fn parameters(
+    module: &mut Module,
+    mut data: Known,
+    training: &Training,
+    options: &Options,
+    external: &ExternalFiles,
+) -> Result<Vec<Trainable>, Error> {
+    let mut context = PassContext::new(options, Known::default());
+    context.external = Some(external);
+    let elements = |constant: &ConstData| context.bytes_of(constant);
     if training.adapters.is_empty() || training.step.emitted == Emitted::Evaluation {
-        return Ok(choose(module, &training.trainable, &training.frozen)?);
+        return Ok(choose(module, &training.trainable, &training.frozen, &elements)?);
     }
     let adapters = adapt(module, &mut data, &training.adapters)?;
     if training.trainable.is_empty() {
@@ -139,7 +149,7 @@ fn parameters(module: &mut Module, mut data: Known, training: &Training) -> Resu
     }
     let adapted = adapters.iter().filter_map(|adapter| adapter.name.strip_suffix(LORA_ENDINGS[0]));
     let frozen: Vec<String> = training.frozen.iter().cloned().chain(adapted.map(str::to_owned)).collect();
-    let mut trainable = choose(module, &training.trainable, &frozen)?;
+    let mut trainable = choose(module, &training.trainable, &frozen, &elements)?;
     trainable.retain(|parameter| adapters.iter().all(|adapter| adapter.name != parameter.name));
     trainable.extend(adapters);
     Ok(trainable)
@@ -156,6 +166,20 @@ fn run(
     context.external = Some(external);
     Pipeline::parse(passes, module.stage, REGISTRY)?.run(module, &mut context, true, &mut Silent)?;
     Ok(context.data)
+}
+
+/// Warns of parameters that an exporter may have merged: they are trained as one.
+fn merged_parameters(trainable: &[Trainable]) -> Option<Diagnostic> {
+    let mut merged = trainable.iter().filter(|parameter| parameter.is_merged);
+    let (first, others) = (merged.next()?, merged.count());
+    let more = if others == 0 { String::new() } else { format!(" and {others} more") };
+    let message = format!(
+        "several nodes read `{}`{more} as their parameter, and all its elements are equal: parameters that an \
+         exporter merged are trained as one",
+        first.name
+    );
+    let help = "export the model in training mode, or with `torch.onnx.export(..., optimize=False)`";
+    Some(Diagnostic::new("W0334", Severity::Warning, message).with_help(help))
 }
 
 /// Remarks that statistics of batches may be folded into convolutions, as exports for inference have them,

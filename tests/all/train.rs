@@ -12,7 +12,7 @@ use std::process::Command;
 
 use command::Folder;
 use memc_onnx_proto::onnx::{ModelProto, TensorProto, ValueInfoProto, type_proto};
-use models_made::{bytes, fixed, floats, int, integers, node, stated, with};
+use models_made::{bytes, external, fixed, floats, int, integers, node, numbers, stated, with};
 use prost::Message as _;
 
 /// Rules without a case in `cases.py`, with the reason.
@@ -110,6 +110,59 @@ fn statistics_of_batches_are_trained_on_request() {
     // Without one there is nothing to train, and a remark says so.
     folder.write("in.onnx", bytes(&small(vec![node("MatMul", &["x", "w"], &["y"])])));
     assert!(outputs("--norms train").1.contains("warning[W0333]"));
+}
+
+#[test]
+fn statistics_that_an_exporter_merged_with_parameters_are_taken_apart() {
+    let folder = Folder::new("train-merged");
+    // As exporters write a network that was never trained: scales and variances are one tensor of ones.
+    let nodes = vec![
+        node("Conv", &["x", "w"], &["c"]),
+        node("Identity", &["zeros"], &["mean"]),
+        node("BatchNormalization", &["c", "ones", "zeros", "mean", "ones"], &["n"]),
+        node("Relu", &["n"], &["r"]),
+        node("Conv", &["r", "v"], &["d"]),
+        node("BatchNormalization", &["d", "ones", "zeros", "mean", "ones"], &["y"]),
+    ];
+    let model = with(nodes, |graph| {
+        graph.input = vec![fixed("x", &[2, 3, 4, 4])];
+        graph.output = vec![fixed("y", &[2, 3, 4, 4])];
+        graph.initializer = vec![floats("w", &[3, 3, 1, 1]), floats("v", &[3, 3, 1, 1])];
+        graph.initializer.extend([numbers("ones", &[1.0; 3]), numbers("zeros", &[0.0; 3])]);
+    });
+    folder.write("in.onnx", bytes(&model));
+    let outputs = |options: &str| {
+        let ran = folder.memc(&format!("train in.onnx -o step.onnx --loss mse --labels t {options}")).done();
+        assert!(ran.err.contains("warning[W0334]") && ran.err.contains("`ones` and 1 more"), "{}", ran.err);
+        let step = read(&folder, "step.onnx").graph.unwrap();
+        names(&step.output).into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let parameters = ["loss", "new.w", "new.v", "new.ones", "new.zeros"];
+    assert_eq!(outputs(""), parameters);
+    // Each normalization has statistics of its own.
+    let all = outputs("--norms train");
+    assert_eq!(all[..5], parameters);
+    assert_eq!(all[5..], ["new.mean_1", "new.ones_1", "new.mean_2", "new.ones_2"]);
+}
+
+#[test]
+fn masks_in_another_file_are_no_parameters() {
+    let folder = Folder::new("train-mask");
+    let model =
+        with(vec![node("MatMul", &["x", "w"], &["h"]), node("Add", &["h", "mask"], &["y"])], |graph| {
+            graph.input = vec![fixed("x", &[4, 3])];
+            graph.output = vec![fixed("y", &[4, 4])];
+            graph.initializer = vec![floats("w", &[3, 4]), external("mask", &[4, 4], "mask.bin")];
+        });
+    folder.write("in.onnx", bytes(&model));
+    let outputs = |mask: [f32; 16]| {
+        folder.write("mask.bin", mask.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>());
+        folder.memc("train in.onnx -o step.onnx --loss mse --labels t").done();
+        names(&read(&folder, "step.onnx").graph.unwrap().output).len()
+    };
+    let causal = std::array::from_fn(|at| if at % 4 > at / 4 { -1e9 } else { 0.0 });
+    assert_eq!(outputs(causal), 2);
+    assert_eq!(outputs(std::array::from_fn(|at| at as f32)), 3);
 }
 
 #[test]

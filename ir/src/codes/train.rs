@@ -71,12 +71,24 @@ pub(super) const ERRORS: &[CodeInfo] = &[
 ];
 
 /// Warnings and remarks of training steps.
-pub(super) const WARNINGS: &[CodeInfo] = &[CodeInfo {
-    code: "W0333",
-    title: "no statistics of batches to train",
-    fault: Fault::Nobody,
-    meaning: "The model has convolutions with biases, or `--norms train` was given, and it has no normalization: exports for inference fold \
+pub(super) const WARNINGS: &[CodeInfo] = &[
+    CodeInfo {
+        code: "W0333",
+        title: "no statistics of batches to train",
+        fault: Fault::Nobody,
+        meaning: "The model has convolutions with biases, or `--norms train` was given, and it has no normalization: exports for inference fold \
         BatchNormalization into convolutions. The step is exact; it trains the folded weights.",
-    example: "memc train resnet50.onnx -o step.onnx --loss cross-entropy --labels y --norms train",
-    action: "Export the model in training mode, or leave out the option.",
-}];
+        example: "memc train resnet50.onnx -o step.onnx --loss cross-entropy --labels y --norms train",
+        action: "Export the model in training mode, or leave out the option.",
+    },
+    CodeInfo {
+        code: "W0334",
+        title: "parameters that may be merged",
+        fault: Fault::Nobody,
+        meaning: "Several nodes read one tensor as their parameter, and all its elements are equal. Networks that were never trained have \
+            many such parameters (scales of one, biases of zero), and exporters for inference keep one tensor of those that are equal. The \
+            step trains it as one parameter, as the file has it.",
+        example: "memc train untrained.onnx -o step.onnx --loss mse --labels y",
+        action: "Export the model in training mode, or with `torch.onnx.export(..., optimize=False)`. If the network shares the parameter, nothing is wrong.",
+    },
+];

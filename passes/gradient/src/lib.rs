@@ -13,6 +13,7 @@ mod emit;
 mod error;
 mod lora;
 mod loss;
+mod merged;
 mod optimizer;
 mod prepare;
 mod raise;
@@ -29,7 +30,7 @@ pub use optimizer::{Clip, Moments, Optimizer};
 pub use prepare::prepare;
 pub use rules::{RuleReads, rule_names, rule_reads};
 pub use step::{Emitted, Norms, Step, StepOptions, make_step};
-pub use trainable::{Trainable, choose};
+pub use trainable::{Elements, Trainable, choose};
 
 /// Name of the pass, as the origin of its nodes.
 pub const NAME: &str = "differentiate";

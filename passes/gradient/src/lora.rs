@@ -135,7 +135,7 @@ fn adapter(
     let mut made = types.into_iter().zip(bytes).zip(ENDINGS).map(|((ty, raw), ending)| {
         let (name, bytes) = (format!("{name}{ending}"), ty.size().unwrap_or_default());
         let value = emit.maker.input_with_default(main, &name, memc_edit::constant(ty.clone(), raw));
-        Trainable { value, name, ty, bytes, is_input: false }
+        Trainable { value, name, ty, bytes, is_input: false, is_merged: false }
     });
     let [Some(first), Some(second)] = [made.next(), made.next()] else {
         return Err(Refusal::form("an adapter has two matrices"));

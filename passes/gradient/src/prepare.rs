@@ -1,10 +1,11 @@
-//! Brings a module into the form that rules expect: an operator set with scatters that add, and no dropout
-//! that drops nothing.
+//! Brings a module into the form that rules expect: an operator set with scatters that add, no dropout that
+//! drops nothing, and running statistics that are no parameters.
 
 use memc_ir::{Module, Node, NodeData, Operator, Rewriter, Value};
 use memc_ops::Data;
 
 use crate::error::GradientError;
+use crate::merged::take_apart_statistics;
 use crate::raise::{PRESENT, raise};
 
 /// Oldest operator set whose models are converted.
@@ -14,8 +15,8 @@ const OLDEST: i64 = 9;
 /// of the sets from 13 to 17 changed its meaning, except for the coordinates of RoiAlign.
 const RAISED: i64 = 17;
 
-/// Raises ONNX's operator set to a version that has the operators of gradients, and replaces dropouts that
-/// drop nothing. The model means the same.
+/// Raises ONNX's operator set to a version that has the operators of gradients, replaces dropouts that drop
+/// nothing, and takes running statistics apart from parameters. The model means the same.
 ///
 /// # Errors
 /// The set is too old, or a node of an old set has a form that is not converted.
@@ -42,6 +43,9 @@ pub fn prepare(module: &mut Module) -> Result<(), GradientError> {
         }
         if is_raised && &*data.operator.name != "RoiAlign" {
             rewriter.set_version(node, RAISED);
+        }
+        if &*data.operator.name == "BatchNormalization" && data.graph == main {
+            take_apart_statistics(&mut rewriter, node);
         }
         if &*data.operator.name == "Dropout"
             && data.graph == main

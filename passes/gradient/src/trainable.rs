@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 
 use memc_ir::{
-    Bytes, Module, Node, NodeData, Payload, Rewriter, SecondaryMap, TensorType, Use, Value, matches,
+    Bytes, ConstData, Module, Node, NodeData, Rewriter, SecondaryMap, TensorType, Use, Value, matches,
 };
 
 use crate::error::GradientError;
@@ -26,7 +26,13 @@ pub struct Trainable {
     pub bytes: Bytes,
     /// Whether the model has it as a graph input with a default, rather than as an initializer.
     pub is_input: bool,
+    /// Whether an exporter may have merged several parameters into it: its elements are equal, and several
+    /// nodes read it as their parameter.
+    pub is_merged: bool,
 }
+
+/// Reads the bytes of a constant; `None` if they cannot be read.
+pub type Elements<'e> = dyn Fn(&ConstData) -> Option<bytes::Bytes> + 'e;
 
 /// Operands of an operator that are parameters, by position.
 fn parameter_positions(data: &NodeData) -> &'static [usize] {
@@ -53,7 +59,7 @@ fn passes_on(data: &NodeData) -> bool {
 }
 
 /// Returns the nodes that read a value, each with the position, through nodes that pass it on.
-fn readers(rewriter: &Rewriter<'_>, value: Value) -> Vec<(Node, usize)> {
+pub(crate) fn readers(rewriter: &Rewriter<'_>, value: Value) -> Vec<(Node, usize)> {
     let (mut open, mut found) = (vec![value], Vec::new());
     while let Some(value) = open.pop() {
         for site in rewriter.uses(value) {
@@ -77,25 +83,32 @@ fn candidates(module: &Module) -> Vec<Value> {
     inputs.chain(&main.constants).filter(is_real).copied().collect()
 }
 
-/// Whether a constant has at most two different numbers, as masks and constant vectors do.
-fn is_mask(module: &Module, value: Value) -> bool {
+/// Whether a constant has at most this many different numbers: masks have two, and vectors of ones have one.
+fn has_at_most(numbers: usize, module: &Module, value: Value, elements: &Elements<'_>) -> bool {
     let constant = module.constant_of(value).or(module.value(value).default);
     let Some(constant) = constant.map(|constant| module.constant(constant)) else { return false };
-    let (Payload::Raw(bytes), Some(bits)) = (&constant.payload, constant.ty.element.bits()) else {
-        return false;
-    };
+    let (Some(bytes), Some(bits)) = (elements(constant), constant.ty.element.bits()) else { return false };
     let mut seen: BTreeSet<&[u8]> = BTreeSet::new();
     for element in bytes.chunks((bits as usize).div_ceil(8)) {
         seen.insert(element);
-        if seen.len() > 2 {
+        if seen.len() > numbers {
             return false;
         }
     }
     true
 }
 
+/// Whether an exporter may have merged several parameters into this one.
+fn is_merged(rewriter: &Rewriter<'_>, value: Value, elements: &Elements<'_>) -> bool {
+    let module = rewriter.module();
+    let is_parameter =
+        |(node, position): &(Node, usize)| parameter_positions(module.node(*node)).contains(position);
+    readers(rewriter, value).iter().filter(|reader| is_parameter(reader)).nth(1).is_some()
+        && has_at_most(1, module, value, elements)
+}
+
 /// Returns the parameters of a model that are trained without a request.
-fn usual(rewriter: &Rewriter<'_>) -> BTreeSet<Value> {
+fn usual(rewriter: &Rewriter<'_>, elements: &Elements<'_>) -> BTreeSet<Value> {
     let module = rewriter.module();
     let all = candidates(module);
     let has_axes =
@@ -109,9 +122,10 @@ fn usual(rewriter: &Rewriter<'_>) -> BTreeSet<Value> {
             continue;
         }
         let is_added = |node: Node| ["Add", "Mul"].contains(&&*module.node(node).operator.name);
-        let elements = module.ty(value).tensor().and_then(TensorType::elements).unwrap_or_default();
-        if let Some((node, _)) = readers.iter().find(|(node, _)| is_added(*node)).filter(|_| elements > 1)
-            && !(module.ty(value).tensor().and_then(TensorType::rank) > Some(1) && is_mask(module, value))
+        let count = module.ty(value).tensor().and_then(TensorType::elements).unwrap_or_default();
+        let rank = module.ty(value).tensor().and_then(TensorType::rank);
+        if let Some((node, _)) = readers.iter().find(|(node, _)| is_added(*node)).filter(|_| count > 1)
+            && !(rank > Some(1) && has_at_most(2, module, value, elements))
         {
             open.push((value, *node));
         }
@@ -131,7 +145,7 @@ fn usual(rewriter: &Rewriter<'_>) -> BTreeSet<Value> {
 
 /// Chooses the trainable parameters of a module and makes them graph inputs with defaults. Patterns of
 /// `trainable` replace the usual choice, patterns of `frozen` take from it. All other graph inputs with
-/// defaults of real numbers stay as they are.
+/// defaults of real numbers stay as they are. `elements` reads constants, also of other files.
 ///
 /// # Errors
 /// A pattern names no parameter, or no parameter is left.
@@ -139,6 +153,7 @@ pub fn choose(
     module: &mut Module,
     trainable: &[String],
     frozen: &[String],
+    elements: &Elements<'_>,
 ) -> Result<Vec<Trainable>, GradientError> {
     let mut rewriter = Rewriter::new(module);
     let all = candidates(rewriter.module());
@@ -153,7 +168,7 @@ pub fn choose(
             });
         }
     }
-    let usual = if trainable.is_empty() { usual(&rewriter) } else { BTreeSet::new() };
+    let usual = if trainable.is_empty() { usual(&rewriter, elements) } else { BTreeSet::new() };
     let is_chosen = |value: &&Value| {
         let name = name(**value);
         let wanted = usual.contains(*value) || trainable.iter().any(|pattern| matches(pattern, &name));
@@ -168,11 +183,12 @@ pub fn choose(
     let mut found = Vec::new();
     for value in chosen {
         let is_input = rewriter.module().constant_of(value).is_none();
+        let is_merged = is_merged(&rewriter, value, elements);
         rewriter.make_input(value);
         let data = rewriter.module().value(value);
         let Some(ty) = data.ty.tensor().cloned() else { continue };
         let bytes = ty.size().unwrap_or_default();
-        found.push(Trainable { value, name: data.name.clone(), ty, bytes, is_input });
+        found.push(Trainable { value, name: data.name.clone(), ty, bytes, is_input, is_merged });
     }
     rewriter.finish();
     Ok(found)
