@@ -62,12 +62,12 @@ pub(super) struct By<'s> {
     pub(super) result: usize,
 }
 
-fn whole(dims: &[DimExpr]) -> Place {
+pub(super) fn whole(dims: &[DimExpr]) -> Place {
     dims.iter().map(Span::whole).collect()
 }
 
 /// Returns the number of positions along each axis.
-fn counts(place: &[Span], extents: &Extents) -> Option<Vec<DimExpr>> {
+pub(super) fn counts(place: &[Span], extents: &Extents) -> Option<Vec<DimExpr>> {
     place.iter().map(|span| span.count(extents)).collect()
 }
 
@@ -273,7 +273,13 @@ impl<'s> Numbering<'s> {
     }
 
     /// Returns the number of positions of a value with these extents; `None` if an end has too many terms.
-    fn select(&mut self, number: u32, dims: &[DimExpr], place: Place, extents: &Extents) -> Option<u32> {
+    pub(super) fn select(
+        &mut self,
+        number: u32,
+        dims: &[DimExpr],
+        place: Place,
+        extents: &Extents,
+    ) -> Option<u32> {
         if place == whole(dims) {
             return Some(number);
         }
@@ -340,7 +346,7 @@ impl<'s> Numbering<'s> {
         }
         match operands[..] {
             [one] => Some(one),
-            _ => Some(self.intern(Key::Result { head: part.head, operands, result: 0, instance: None })),
+            _ => Some(self.join(&operands, axis, side.extents)),
         }
     }
 

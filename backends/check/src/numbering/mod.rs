@@ -10,7 +10,8 @@
 //!   dimensions have the number of their expressions.
 //! - A decoded value has the number of the value that was encoded, if their equality is proven.
 //! - Positions of a result have the number of what the node computes from positions of its operands
-//!   (`cuts.rs`), and joined results of what the node computes from joined operands (`joins.rs`).
+//!   (`cuts.rs`), and joined results of what the node computes from joined operands (`joins.rs`). Joins count
+//!   after nodes that compute element by element, and signs after products (`spread.rs`).
 //! - The name of its first result distinguishes a node whose results may differ at each run.
 
 mod casts;
@@ -20,6 +21,7 @@ pub mod fused;
 mod joins;
 mod quantized;
 mod span;
+mod spread;
 pub mod turned;
 
 use std::collections::HashMap;
@@ -41,6 +43,7 @@ use cuts::{Cuts, Place};
 pub(crate) use cuts::{Moves, sliced};
 use joins::Joins;
 use quantized::Integers;
+use spread::{Joined, Reshaped};
 
 /// Number of an omitted operand.
 const ABSENT: u32 = u32::MAX;
@@ -80,6 +83,11 @@ enum Key {
         base: u32,
         order: Vec<usize>,
     },
+    /// Values joined along an axis.
+    Joined {
+        axis: usize,
+        parts: Vec<u32>,
+    },
     /// Positions of a value, if no node computes them alone.
     Cut {
         base: u32,
@@ -91,8 +99,14 @@ enum Key {
 #[derive(Default)]
 pub(crate) struct Numbering<'s> {
     table: HashMap<Key, u32>,
-    /// For the number of a reshape: number and type of the reshaped value.
-    reshapes: HashMap<u32, (u32, Known)>,
+    /// For the number of a reshape: the reshaped value.
+    reshapes: HashMap<u32, Reshaped>,
+    /// For the number of a join: what is joined.
+    joined: HashMap<u32, Joined>,
+    /// For the number of a value with the other sign: the value, and the operator of the sign.
+    opposites: HashMap<u32, (u32, u32)>,
+    /// Extents of values that no node of a model makes.
+    shapes: HashMap<u32, Vec<DimExpr>>,
     /// For the number of a transposed value: number of the value, and its axes in their new order.
     turned: HashMap<u32, (u32, Vec<usize>)>,
     pub(crate) codec: Codec,
@@ -289,12 +303,13 @@ impl<'s> Numbering<'s> {
     }
 
     fn reshape(&mut self, number: u32, from: &Known, to: &Known) -> u32 {
-        let (base, first) = self.reshapes.get(&number).cloned().unwrap_or_else(|| (number, from.clone()));
+        let own = self.reshapes.get(&number).map(|own| (own.base, own.first.clone()));
+        let (base, first) = own.unwrap_or_else(|| (number, from.clone()));
         if first == *to {
             return base;
         }
         let fresh = self.intern(Key::Reshape { base, to: to.clone() });
-        self.reshapes.insert(fresh, (base, first));
+        self.reshapes.insert(fresh, Reshaped { base, first, to: to.clone() });
         fresh
     }
 

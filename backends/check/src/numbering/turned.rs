@@ -3,12 +3,14 @@
 //! two of them as one; reshapes likewise after nodes with one operand. The lists are the check's own;
 //! `tests/all/checked_plans.rs` compares kernels on transposed operands with transposed results, bit by bit.
 
-use memc_ir::{Attribute, NodeData, Operator};
+use memc_ir::{Attribute, ElementType, NodeData, Operator};
 use memc_ops::normalize_axis;
 
 use super::cuts::typed;
-use super::{ABSENT, Key, Numbering, depends};
+use super::spread::Reshaped;
+use super::{Key, Numbering, depends};
 use crate::content::{Content, Raw};
+use crate::extents::Extents;
 use crate::side::Side;
 
 /// ONNX operators by place whose kernels round an element alike wherever it is.
@@ -57,13 +59,28 @@ impl<'s> Numbering<'s> {
                 return reshaped;
             }
         }
+        let is_placeless = is_onnx && PLACELESS.contains(&name);
         let order =
-            operands.iter().find_map(|number| self.turned.get(number)).map(|(_, order)| order.clone())?;
+            operands.iter().find_map(|number| self.turned.get(number)).map(|(_, order)| order.clone());
+        let Some(order) = order else {
+            return match name {
+                _ if is_placeless => self.normal(side, row, head, operands),
+                "Concat" if is_onnx => {
+                    let rank = self.dims_of(*operands.first()?, side.extents)?.len();
+                    let axis = normalize_axis(data.int("axis", 1), rank)?;
+                    Some(self.join(operands, axis, side.extents))
+                }
+                _ => None,
+            };
+        };
         match name {
-            name if is_onnx && PLACELESS.contains(&name) => {
-                let operands =
-                    operands.iter().map(|number| self.turned_back(*number, &order)).collect::<Option<_>>()?;
-                let number = self.intern(Key::Result { head, operands, result: 0, instance: None });
+            _ if is_placeless => {
+                let mut turned_back = Vec::new();
+                for (number, value) in operands.iter().zip(&data.inputs) {
+                    let element = side.known[(*value)?].as_ref()?.element;
+                    turned_back.push(self.turned_back(*number, element, &order, side.extents)?);
+                }
+                let number = self.by_place(side, row, head, &turned_back);
                 self.turned(number, &order)
             }
             "Concat" if is_onnx => {
@@ -72,9 +89,7 @@ impl<'s> Numbering<'s> {
                     .iter()
                     .map(|number| self.base_of(*number, &order))
                     .collect::<Option<Vec<u32>>>()?;
-                let head =
-                    self.head_with(side, row, &["axis"], ("axis", Attribute::Int(i64::try_from(axis).ok()?)));
-                let number = self.intern(Key::Result { head, operands: all, result: 0, instance: None });
+                let number = self.join(&all, axis, side.extents);
                 self.turned(number, &order)
             }
             // The kernel brings the axis to the end first, where it is before the transposition.
@@ -113,23 +128,27 @@ impl<'s> Numbering<'s> {
     }
 
     /// Returns the number of an operand before the transposition of the others; `None` if it has another one.
-    fn turned_back(&mut self, number: u32, order: &[usize]) -> Option<u32> {
-        if number == ABSENT {
-            return Some(number);
-        }
+    fn turned_back(
+        &mut self,
+        number: u32,
+        element: ElementType,
+        order: &[usize],
+        extents: &Extents,
+    ) -> Option<u32> {
         if let Some(base) = self.base_of(number, order) {
             return Some(base);
         }
-        let made = self.cuts.made.get(&number)?;
-        if made.dims.iter().all(|extent| extent.as_constant() == Some(1)) {
+        let dims = self.dims_of(number, extents)?;
+        if dims.iter().all(|extent| extent.as_constant() == Some(1)) {
             return Some(number);
         }
-        let raw = made.raw.clone()?;
+        let mut back = vec![0; order.len()];
+        order.iter().enumerate().for_each(|(at, axis)| back[*axis] = at);
+        let raw = self.cuts.made.get(&number).and_then(|made| made.raw.clone());
+        let Some(raw) = raw else { return self.turned_by_ones(number, element, &back, extents) };
         let missing = order.len().checked_sub(raw.dims.len())?;
         let dims = std::iter::repeat_n(1, missing).chain(raw.dims).collect();
         let whole = Raw { dims, ..raw };
-        let mut back = vec![0; order.len()];
-        order.iter().enumerate().for_each(|(at, axis)| back[*axis] = at);
         Some(self.constant(Content::Raw(turned_bytes(&whole, &back)?)))
     }
 
@@ -140,7 +159,7 @@ impl<'s> Numbering<'s> {
 
     /// Returns the number of a node with one operand that is a reshape, as the reshape of its result.
     fn reshaped(&mut self, side: &'s Side<'s>, row: usize, head: u32, operand: u32) -> Option<u32> {
-        let (base, first) = self.reshapes.get(&operand).cloned()?;
+        let Reshaped { base, first, .. } = self.reshapes.get(&operand).cloned()?;
         let value = side.module.node(side.rows[row].node).results().next()?;
         let to = side.known[value].as_deref()?.clone();
         let from = typed(to.element, &first.dim_exprs()?, side.extents)?;

@@ -184,6 +184,94 @@ fn a_transpose_that_moves_extents_of_one_keeps_the_order_of_elements() {
     }
 }
 
+/// Returns a model that turns the halves of `x` around, one with the other sign, and multiplies them with
+/// `s`: the sign is that of this half of `x` or `s`, and the halves are in this order.
+fn turned_halves(signed: &str, halves: [&str; 2], factors: [&str; 2]) -> Vec<NodeProto> {
+    let last = |name: &str, operands: [&str; 2]| {
+        let axis =
+            AttributeProto { name: Some("axis".into()), r#type: Some(2), i: Some(-1), ..Default::default() };
+        with(node(&format!("make_{name}"), "Concat", &operands, &[name]), axis)
+    };
+    let split = |from: &str, to: [&str; 2]| {
+        let axis =
+            AttributeProto { name: Some("axis".into()), r#type: Some(2), i: Some(1), ..Default::default() };
+        with(node(&format!("split_{from}"), "Split", &[from, "eight"], &to), axis)
+    };
+    vec![
+        node("wave", "Tanh", &["x"], &["s"]),
+        split("x", ["a", "b"]),
+        split("s", ["s1", "s2"]),
+        node("sign", "Neg", &[signed], &["n"]),
+        last("u", halves),
+        last("t", factors),
+        node("product", "Mul", &["u", "t"], &["p"]),
+        node("sum", "Add", &["x", "p"], &["z"]),
+    ]
+}
+
+#[test]
+fn the_sign_of_a_half_is_that_of_its_product() {
+    let edit = |graph: &mut memc_onnx_proto::onnx::GraphProto| {
+        graph.initializer = vec![ints("eight", &[8, 8])];
+        graph.output = vec![info("z", FLOAT, &[4, 16])];
+    };
+    let given = || turned_halves("b", ["n", "a"], ["s1", "s2"]);
+    for (written, is_equal) in [
+        (turned_halves("s1", ["b", "a"], ["n", "s2"]), true),
+        (turned_halves("s2", ["b", "a"], ["s1", "n"]), false),
+        (turned_halves("s1", ["a", "b"], ["n", "s2"]), false),
+        (turned_halves("s1", ["b", "a"], ["s1", "s2"]), false),
+        (turned_halves("s1", ["b", "b"], ["n", "s2"]), false),
+        (turned_halves("b", ["n", "a"], ["s2", "s1"]), false),
+        (turned_halves("s1", ["b", "a"], ["n", "n"]), false),
+    ] {
+        let mut case = Case::same(written, edit);
+        case.given = Case::same(given(), edit).given;
+        case.shapes.extend(["a", "b", "s1", "s2", "n"].map(|name| (name, (FLOAT, vec![4, 8]))));
+        case.shapes.extend(["s", "u", "t", "p", "z"].map(|name| (name, (FLOAT, vec![4, 16]))));
+        case.shapes.extend([("eight", (INT64, vec![2])), ("flag", (BOOL, vec![]))]);
+        let report = case.report();
+        assert_eq!(report.is_proven(), is_equal, "{:?}", shown(&report));
+    }
+}
+
+#[test]
+fn a_join_of_joins_is_one_join() {
+    let join = |name: &str, operands: &[&str], axis: i64| {
+        let axis = AttributeProto {
+            name: Some("axis".into()),
+            r#type: Some(2),
+            i: Some(axis),
+            ..Default::default()
+        };
+        with(node(&format!("make_{name}"), "Concat", operands, &[name]), axis)
+    };
+    let edit = |graph: &mut memc_onnx_proto::onnx::GraphProto| {
+        graph.initializer.clear();
+        graph.output = vec![info("z", FLOAT, &[12, 16])];
+    };
+    let parts = || vec![node("first", "Tanh", &["x"], &["a"]), node("second", "Exp", &["x"], &["b"])];
+    let given = || {
+        let mut nodes = parts();
+        nodes.extend([
+            join("u", &["a", "x"], 0),
+            join("v", &["u", "b"], -2),
+            node("relu", "Relu", &["v"], &["z"]),
+        ]);
+        nodes
+    };
+    for (order, is_equal) in [(["a", "x", "b"], true), (["a", "b", "x"], false)] {
+        let mut nodes = parts();
+        nodes.extend([join("v", &order, 0), node("relu", "Relu", &["v"], &["z"])]);
+        let mut case = Case::same(nodes, edit);
+        case.given = Case::same(given(), edit).given;
+        case.shapes.extend(["a", "b"].map(|name| (name, (FLOAT, vec![4, 16]))));
+        case.shapes.extend(["v", "z"].map(|name| (name, (FLOAT, vec![12, 16]))));
+        case.shapes.extend([("u", (FLOAT, vec![8, 16])), ("flag", (BOOL, vec![]))]);
+        assert_eq!(case.report().is_proven(), is_equal, "{order:?}");
+    }
+}
+
 #[test]
 fn a_folded_shape_equals_its_computation_unless_a_caller_may_change_it() {
     let nodes = |folded: bool| {
