@@ -11,7 +11,8 @@
 //! - A decoded value has the number of the value that was encoded, if their equality is proven.
 //! - Positions of a result have the number of what the node computes from positions of its operands
 //!   (`cuts.rs`), and joined results of what the node computes from joined operands (`joins.rs`). Joins count
-//!   after nodes that compute element by element, and signs after products (`spread.rs`).
+//!   after nodes that compute element by element, signs after products, and expansions that another operand
+//!   makes do not count (`spread.rs`).
 //! - The name of its first result distinguishes a node whose results may differ at each run.
 
 mod casts;
@@ -105,6 +106,8 @@ pub(crate) struct Numbering<'s> {
     joined: HashMap<u32, Joined>,
     /// For the number of a value with the other sign: the value, and the operator of the sign.
     opposites: HashMap<u32, (u32, u32)>,
+    /// For the number of an expanded value: the value.
+    expanded: HashMap<u32, u32>,
     /// Extents of values that no node of a model makes.
     shapes: HashMap<u32, Vec<DimExpr>>,
     /// For the number of a transposed value: number of the value, and its axes in their new order.

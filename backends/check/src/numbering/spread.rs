@@ -214,6 +214,25 @@ impl<'s> Numbering<'s> {
         Some(parts)
     }
 
+    /// Returns operands of a node that computes element by element, without expansions that the others make.
+    pub(super) fn unexpanded(&self, operands: &[u32], extents: &Extents) -> Vec<u32> {
+        let shape = |operands: &[u32]| {
+            let shapes = operands.iter().map(|number| self.dims_of(*number, extents));
+            shapes.collect::<Option<Vec<_>>>().and_then(|shapes| broadcast(&shapes))
+        };
+        let mut kept = operands.to_vec();
+        for position in 0..kept.len() {
+            let mut narrow = kept.clone();
+            while let Some(of) = self.expanded.get(&narrow[position]) {
+                narrow[position] = *of;
+            }
+            if narrow != kept && shape(&narrow).is_some_and(|dims| shape(&kept) == Some(dims)) {
+                kept = narrow;
+            }
+        }
+        kept
+    }
+
     /// Returns the extents of a value.
     pub(super) fn dims_of(&self, number: u32, extents: &Extents) -> Option<Vec<DimExpr>> {
         if let Some(made) = self.cuts.made.get(&number) {

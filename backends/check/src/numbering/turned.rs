@@ -59,11 +59,21 @@ impl<'s> Numbering<'s> {
                 return reshaped;
             }
         }
+        if is_onnx && name == "Expand" {
+            let (of, operands) = (*operands.first()?, operands.to_vec());
+            let number = self.intern(Key::Result { head, operands, result: 0, instance: None });
+            self.expanded.insert(number, of);
+            return Some(number);
+        }
         let is_placeless = is_onnx && PLACELESS.contains(&name);
+        let narrow = if is_placeless { self.unexpanded(operands, side.extents) } else { operands.to_vec() };
+        let is_narrower = narrow != operands;
+        let operands = narrow.as_slice();
         let order =
             operands.iter().find_map(|number| self.turned.get(number)).map(|(_, order)| order.clone());
         let Some(order) = order else {
             return match name {
+                _ if is_narrower => Some(self.by_place(side, row, head, operands)),
                 _ if is_placeless => self.normal(side, row, head, operands),
                 "Concat" if is_onnx => {
                     let rank = self.dims_of(*operands.first()?, side.extents)?.len();

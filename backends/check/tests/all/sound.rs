@@ -273,6 +273,44 @@ fn a_join_of_joins_is_one_join() {
 }
 
 #[test]
+fn an_expansion_counts_where_no_other_operand_makes_it() {
+    let edit = |graph: &mut memc_onnx_proto::onnx::GraphProto| {
+        graph.initializer = vec![ints("zero", &[0]), ints("one", &[1]), ints("wide", &[4, 16])];
+        graph.output = vec![info("z", FLOAT, &[9, 16])];
+    };
+    let nodes = |sum: [&str; 2], order: [&str; 3]| {
+        let axis =
+            AttributeProto { name: Some("axis".into()), r#type: Some(2), i: Some(0), ..Default::default() };
+        vec![
+            node("row", "Slice", &["x", "zero", "one", "zero"], &["r"]),
+            node("wide", "Expand", &["r", "wide"], &["e"]),
+            node("sum", "Add", &sum, &["s"]),
+            node("rows", "Add", &["e", "r"], &["m"]),
+            node("row_alone", "Add", &["r", "r"], &["o"]),
+            with(node("all", "Concat", &order, &["z"]), axis),
+        ]
+    };
+    for (sum, order, is_equal) in [
+        (["x", "r"], ["s", "m", "o"], true),
+        (["x", "e"], ["s", "m", "o"], true),
+        (["x", "r"], ["s", "o", "m"], false),
+        (["e", "r"], ["s", "m", "o"], false),
+    ] {
+        let mut case = Case::same(nodes(sum, order), edit);
+        case.given = Case::same(nodes(["x", "e"], ["s", "m", "o"]), edit).given;
+        case.shapes.extend(["r", "o"].map(|name| (name, (FLOAT, vec![1, 16]))));
+        case.shapes.extend(["e", "s", "m"].map(|name| (name, (FLOAT, vec![4, 16]))));
+        case.shapes.extend(["zero", "one"].map(|name| (name, (INT64, vec![1]))));
+        case.shapes.extend([
+            ("wide", (INT64, vec![2])),
+            ("z", (FLOAT, vec![9, 16])),
+            ("flag", (BOOL, vec![])),
+        ]);
+        assert_eq!(case.report().is_proven(), is_equal, "{sum:?} {order:?}");
+    }
+}
+
+#[test]
 fn a_folded_shape_equals_its_computation_unless_a_caller_may_change_it() {
     let nodes = |folded: bool| {
         let reshape = node("fold", "Reshape", &["x", if folded { "flat" } else { "sum" }], &["z"]);
