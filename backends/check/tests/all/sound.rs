@@ -273,7 +273,7 @@ fn a_join_of_joins_is_one_join() {
 }
 
 #[test]
-fn expansions_count_where_no_other_operand_is_as_wide() {
+fn expansions_to_the_extents_of_operands_count_for_nothing() {
     let edit = |graph: &mut memc_onnx_proto::onnx::GraphProto| {
         graph.initializer = vec![ints("zero", &[0]), ints("one", &[1]), ints("wide", &[4, 16])];
         graph.output = vec![info("z", FLOAT, &[9, 16])];
