@@ -153,6 +153,15 @@ def shapes():
         for reverse in (0, 1):
             yield Case(f"CumSum {exclusive}{reverse}", [h.make_node("CumSum", ["x", "a"], ["y"], exclusive=exclusive, reverse=reverse)], x,
                        constants={"a": np.array(1, np.int64)})
+    for parts, extents in ((1, (2, 5, 3)), (2, (2, 6, 3))):
+        signal = {"x": numbers(45 + parts, *extents, parts)}
+        for version, axis in ((17, 1), (20, 2)):
+            for inverse, onesided in ((0, 0), (1, 0), (0, 1)):
+                if onesided and parts == 2:
+                    continue
+                inputs, stated = (["x"], {"axis": axis}) if version < 20 else (["x", "", "a"], {})
+                yield Case(f"DFT {parts} {version} {inverse}{onesided}", [h.make_node("DFT", inputs, ["y"], inverse=inverse, onesided=onesided, **stated)],
+                           signal, opset=version, constants={"a": np.array(axis, np.int64)} if version >= 20 else None)
     image = {"x": numbers(41, 1, 8, 2, 3)}
     for mode in ("DCR", "CRD"):
         yield Case(f"DepthToSpace {mode}", [h.make_node("DepthToSpace", ["x"], ["y"], blocksize=2, mode=mode)], image)

@@ -131,6 +131,7 @@ const KNOWN: &[(Gradient, &[&str])] = &[
             "Celu",
             "Concat",
             "CumSum",
+            "DFT",
             "DepthToSpace",
             "Dropout",
             "Elu",

@@ -12,6 +12,7 @@ mod recurrent;
 mod reduction;
 mod resize;
 mod shape;
+mod signal;
 mod slicing;
 mod softmax;
 mod weights;
@@ -69,6 +70,7 @@ const FAMILIES: &[&[CodeRule]] = &[
     reduction::RULES,
     resize::RULES,
     shape::RULES,
+    signal::RULES,
     slicing::RULES,
     softmax::RULES,
 ];
