@@ -11,6 +11,7 @@ use command::Folder;
 use memc_onnx_proto::onnx::{ModelProto, NodeProto};
 use models_made::{bytes, fixed, float, floats, int, integers, ints, node, raw, stated, symbolic, with};
 use prost::Message as _;
+use serde_json::Value;
 
 /// Returns attention over a batch of eight, products as in its gradient, and reductions over the batch.
 /// The model needs every rule that follows and joins parts.
@@ -350,4 +351,42 @@ fn a_free_batch_is_computed_in_parts_of_computed_rows() {
     folder.memc(&format!("optimize in.onnx -o out.onnx {dims} --dim n=1..9 --budget 25KiB")).done();
     folder.memc("check in.onnx out.onnx out.layout.json").checked();
     assert!(folder.memc("verify in.onnx out.onnx --points 9").done().err.contains("n=1: "));
+}
+
+#[test]
+fn an_odd_batch_is_computed_in_parts_without_a_request() {
+    let folder = Folder::new("odd-batch");
+    let padded = || vec![ints("pads", &[1, 1, 1, 1])];
+    let nodes = vec![
+        stated(node("Conv", &["x", "w1"], &["a"]), padded()),
+        node("Relu", &["a"], &["b"]),
+        stated(node("Conv", &["b", "w2"], &["c"]), padded()),
+        node("Sigmoid", &["c"], &["d"]),
+        stated(node("Conv", &["d", "w3"], &["e"]), padded()),
+        node("GlobalAveragePool", &["e"], &["y"]),
+    ];
+    let plan = |batch: i64| {
+        let model = with(nodes.clone(), |graph| {
+            graph.input = vec![fixed("x", &[batch, 3, 32, 32])];
+            graph.output = vec![fixed("y", &[batch, 4, 1, 1])];
+            graph.initializer = vec![
+                floats("w1", &[16, 3, 3, 3]),
+                floats("w2", &[16, 16, 3, 3]),
+                floats("w3", &[4, 16, 3, 3]),
+            ];
+        });
+        folder.write("in.onnx", bytes(&model));
+        let ran = folder.memc("optimize in.onnx -o out.onnx --runtime player --log-plans").done();
+        folder.memc("check in.onnx out.onnx out.layout.json").done();
+        folder.memc("verify in.onnx out.onnx").done();
+        let layout: Value = serde_json::from_str(&folder.read("out.layout.json")).unwrap();
+        (ran.err + &ran.out, layout["peak"]["device"]["bytes"].as_u64().unwrap())
+    };
+    let (_, one) = plan(1);
+    for batch in [3, 5, 9] {
+        let (log, bytes) = plan(batch);
+        let parts = if batch == 9 { 3 } else { batch };
+        assert!(log.contains(&format!("{parts} parts of the nodes as given")), "{batch}: {log}");
+        assert!(bytes < 2 * one, "{batch}: {bytes} B, {one} B for one image");
+    }
 }

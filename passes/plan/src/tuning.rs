@@ -45,7 +45,7 @@ pub struct Tuning {
     /// Merging equal nodes of the best plan, and recomputing some of them, takes 1/n of the effort: BERT
     /// then plans in a quarter of the time of a search with full effort, with equal bytes.
     pub merging: u64,
-    /// Base-2 logarithm of the largest number of batch parts.
+    /// Base-2 logarithm of the largest number of batch parts to try.
     pub max_doublings: u32,
     /// Approximate maximum number of nodes of a model with its batch split into parts: larger plans take
     /// minutes.

@@ -1,7 +1,9 @@
-//! Plans that split the batch into a power of two parts. Sums over parts are taken in another order than
-//! over the whole batch.
+//! Plans that split the batch into parts: a power of two, or another divisor. Sums over parts are taken in
+//! another order than over the whole batch.
 
-use memc_ir::Bytes;
+use std::collections::BTreeSet;
+
+use memc_ir::{Bytes, Dim};
 use memc_passes::micro_batch::is_divided;
 use memc_passes::{PipelineError, Seek, Settings};
 
@@ -26,7 +28,7 @@ pub(super) fn seek(search: &mut Search<'_>) -> Result<(), PipelineError> {
     if search.wish.limit.is_some() { for_the_limit(search) } else { without_limit(search) }
 }
 
-/// Doubles the number of parts, without rewriting, while the score improves; plans the best number with
+/// Tries larger numbers of parts, without rewriting, while the score improves; plans the best number with
 /// rewriting and regions, and smaller numbers until a plan is the best one.
 fn without_limit(search: &mut Search<'_>) -> Result<(), PipelineError> {
     let options = search.model.options;
@@ -183,9 +185,53 @@ fn in_parts(search: &Search<'_>, parts: u64, rewrites: bool) -> Result<Planned, 
     search.plan(&settings, rewrites)
 }
 
-/// Returns the powers of two to try as numbers of batch parts; nodes times parts stay below the maximum.
+/// Returns the numbers of batch parts to try, each a multiple of the one before; nodes times parts stay below
+/// the maximum.
 fn numbers_of_parts(search: &Search<'_>) -> Vec<u64> {
-    let (nodes, most) = (search.model.nodes() as u64, search.tuning.max_nodes_in_parts as u64);
-    let numbers = (1..=search.tuning.max_doublings).map(|doublings| 1_u64 << doublings);
-    numbers.take_while(|parts| nodes.saturating_mul(*parts) <= most).collect()
+    let module = search.model.module;
+    let inputs = module.graph(module.main()).inputs.iter();
+    let given = inputs.filter(|input| module.value(**input).default.is_none());
+    let firsts = given.filter_map(|input| module.ty(*input).tensor()?.shape.as_ref()?.first());
+    let most = search.tuning.max_nodes_in_parts as u64 / (search.model.nodes() as u64).max(1);
+    numbers_of(firsts.map(Dim::known).collect(), most.min(1 << search.tuning.max_doublings))
+}
+
+/// Returns powers of two while they divide an extent, then multiples that do: at least twice the number
+/// before. Free extents, which are `None`, have any number of parts.
+fn numbers_of(extents: BTreeSet<Option<u64>>, most: u64) -> Vec<u64> {
+    let divides = |parts: u64, extent: &Option<u64>| extent.is_none_or(|extent| extent.is_multiple_of(parts));
+    let mut numbers: Vec<u64> = std::iter::successors(Some(2_u64), |parts| parts.checked_mul(2))
+        .take_while(|parts| *parts <= most && extents.iter().any(|extent| divides(*parts, extent)))
+        .collect();
+    loop {
+        let last = numbers.last().copied().unwrap_or(1);
+        let is_next = |parts: &u64| {
+            let mut both = extents.iter().flatten().filter(|extent| extent.is_multiple_of(last));
+            parts.is_multiple_of(last) && both.any(|extent| extent.is_multiple_of(*parts))
+        };
+        match (2 * last..=most).find(is_next) {
+            Some(next) => numbers.push(next),
+            None => return numbers,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_parts_divide_the_batch() {
+        let numbers = |extents: &[Option<u64>]| numbers_of(extents.iter().copied().collect(), 64);
+        assert_eq!(numbers(&[Some(8)]), [2, 4, 8]);
+        assert_eq!(numbers(&[Some(3)]), [3]);
+        assert_eq!(numbers(&[Some(12)]), [2, 4, 12]);
+        assert_eq!(numbers(&[Some(100)]), [2, 4, 20]);
+        assert_eq!(numbers(&[Some(45)]), [3, 9, 45]);
+        assert_eq!(numbers(&[Some(6), Some(128)]), [2, 4, 8, 16, 32, 64]);
+        assert_eq!(numbers(&[None]), [2, 4, 8, 16, 32, 64]);
+        assert_eq!(numbers(&[Some(1)]), [0; 0]);
+        assert_eq!(numbers(&[Some(0)]), [2, 4, 8, 16, 32, 64]);
+        assert_eq!(numbers_of([Some(67)].into(), 64), [0; 0]);
+    }
 }

@@ -48,7 +48,7 @@ pub(crate) const STRATEGIES: [Strategy; 21] = [
     },
     Strategy {
         name: "batch",
-        summary: "computes the batch in 2, 4, 8, ... parts",
+        summary: "computes the batch in parts: 2, 4, 8, ..., or other divisors",
         is_worth: batch::is_worth,
         seek: batch::seek,
     },
