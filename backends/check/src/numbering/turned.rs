@@ -65,7 +65,9 @@ impl<'s> Numbering<'s> {
             self.expanded.insert(number, of);
             return Some(number);
         }
-        let is_placeless = is_onnx && PLACELESS.contains(&name);
+        // Older arithmetic had an attribute that aligned its operands.
+        let is_aligned = operands.len() < 2 || data.attributes.is_empty();
+        let is_placeless = is_onnx && is_aligned && PLACELESS.contains(&name);
         let narrow = if is_placeless { self.unexpanded(operands, side.extents) } else { operands.to_vec() };
         let is_narrower = narrow != operands;
         let operands = narrow.as_slice();
