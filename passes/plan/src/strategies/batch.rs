@@ -185,31 +185,34 @@ fn in_parts(search: &Search<'_>, parts: u64, rewrites: bool) -> Result<Planned, 
     search.plan(&settings, rewrites)
 }
 
-/// Returns the numbers of batch parts to try, each a multiple of the one before; nodes times parts stay below
-/// the maximum.
+/// Returns the numbers of batch parts to try, ascending; nodes times parts stay below the maximum.
 fn numbers_of_parts(search: &Search<'_>) -> Vec<u64> {
     let module = search.model.module;
     let inputs = module.graph(module.main()).inputs.iter();
     let given = inputs.filter(|input| module.value(**input).default.is_none());
     let firsts = given.filter_map(|input| module.ty(*input).tensor()?.shape.as_ref()?.first());
+    let (fixed, free): (Vec<&Dim>, Vec<&Dim>) = firsts.partition(|first| first.known().is_some());
+    let largest = |first: &Dim| module.domain().ranges.get(first.expr()?.as_symbol()?)?.max;
+    let free = free.into_iter().map(|first| largest(first).unwrap_or(u64::MAX)).max().unwrap_or(0);
+    let fixed = fixed.into_iter().filter_map(Dim::known).collect();
     let most = search.tuning.max_nodes_in_parts as u64 / (search.model.nodes() as u64).max(1);
-    numbers_of(firsts.map(Dim::known).collect(), most.min(1 << search.tuning.max_doublings))
+    numbers_of(&fixed, free, most.min(1 << search.tuning.max_doublings))
 }
 
-/// Returns powers of two while they divide an extent, then multiples that do: at least twice the number
-/// before. Free extents, which are `None`, have any number of parts.
-fn numbers_of(extents: BTreeSet<Option<u64>>, most: u64) -> Vec<u64> {
-    let divides = |parts: u64, extent: &Option<u64>| extent.is_none_or(|extent| extent.is_multiple_of(parts));
+/// Returns powers of two while they divide one of the fixed extents, then multiples that do. An extent up to
+/// `free` has any number of parts: the largest leaves one position to each part.
+fn numbers_of(fixed: &BTreeSet<u64>, free: u64, most: u64) -> Vec<u64> {
+    let divides = |parts: u64| parts <= free || fixed.iter().any(|extent| extent.is_multiple_of(parts));
     let mut numbers: Vec<u64> = std::iter::successors(Some(2_u64), |parts| parts.checked_mul(2))
-        .take_while(|parts| *parts <= most && extents.iter().any(|extent| divides(*parts, extent)))
+        .take_while(|parts| *parts <= most && divides(*parts))
         .collect();
     loop {
         let last = numbers.last().copied().unwrap_or(1);
         let is_next = |parts: &u64| {
-            let mut both = extents.iter().flatten().filter(|extent| extent.is_multiple_of(last));
-            parts.is_multiple_of(last) && both.any(|extent| extent.is_multiple_of(*parts))
+            let mut both = fixed.iter().filter(|extent| extent.is_multiple_of(last));
+            *parts == free || parts.is_multiple_of(last) && both.any(|extent| extent.is_multiple_of(*parts))
         };
-        match (2 * last..=most).find(is_next) {
+        match (last + 1..=most).find(is_next) {
             Some(next) => numbers.push(next),
             None => return numbers,
         }
@@ -222,16 +225,19 @@ mod tests {
 
     #[test]
     fn numbers_of_parts_divide_the_batch() {
-        let numbers = |extents: &[Option<u64>]| numbers_of(extents.iter().copied().collect(), 64);
-        assert_eq!(numbers(&[Some(8)]), [2, 4, 8]);
-        assert_eq!(numbers(&[Some(3)]), [3]);
-        assert_eq!(numbers(&[Some(12)]), [2, 4, 12]);
-        assert_eq!(numbers(&[Some(100)]), [2, 4, 20]);
-        assert_eq!(numbers(&[Some(45)]), [3, 9, 45]);
-        assert_eq!(numbers(&[Some(6), Some(128)]), [2, 4, 8, 16, 32, 64]);
-        assert_eq!(numbers(&[None]), [2, 4, 8, 16, 32, 64]);
-        assert_eq!(numbers(&[Some(1)]), [0; 0]);
-        assert_eq!(numbers(&[Some(0)]), [2, 4, 8, 16, 32, 64]);
-        assert_eq!(numbers_of([Some(67)].into(), 64), [0; 0]);
+        let numbers = |fixed: &[u64], free: u64| numbers_of(&fixed.iter().copied().collect(), free, 64);
+        assert_eq!(numbers(&[8], 0), [2, 4, 8]);
+        assert_eq!(numbers(&[3], 0), [3]);
+        assert_eq!(numbers(&[12], 0), [2, 4, 12]);
+        assert_eq!(numbers(&[100], 0), [2, 4, 20]);
+        assert_eq!(numbers(&[45], 0), [3, 9, 45]);
+        assert_eq!(numbers(&[6, 128], 0), [2, 4, 8, 16, 32, 64]);
+        assert_eq!(numbers(&[], 8), [2, 4, 8]);
+        assert_eq!(numbers(&[], 3), [2, 3]);
+        assert_eq!(numbers(&[], 100), [2, 4, 8, 16, 32, 64]);
+        assert_eq!(numbers(&[], u64::MAX), [2, 4, 8, 16, 32, 64]);
+        assert_eq!(numbers(&[1], 0), [0; 0]);
+        assert_eq!(numbers(&[0], 0), [2, 4, 8, 16, 32, 64]);
+        assert_eq!(numbers(&[67], 0), [0; 0]);
     }
 }
