@@ -603,6 +603,28 @@ fn files_are_written_together_and_checked_from_the_disk() {
 }
 
 #[test]
+fn an_input_that_is_only_passed_on_is_listed() {
+    use memc_onnx_proto::onnx::ModelProto;
+    use prost::Message as _;
+    let mut model = ModelProto::decode(tied().bytes().clone()).unwrap();
+    let graph = model.graph.as_mut().unwrap();
+    let aside = crate::models_made::fixed("aside", &[2]);
+    graph.input.push(aside.clone());
+    graph.output.push(aside);
+    let folder = Folder::new("sections-aside");
+    folder.write("in.onnx", model.encode_to_vec());
+    folder.memc("split in.onnx -o parts --devices 2").done();
+    folder.memc("check in.onnx parts/manifest.json").done();
+    let manifest: serde_json::Value = serde_json::from_str(&folder.read("parts/manifest.json")).unwrap();
+    let listed = manifest["values"].as_array().unwrap().iter().find(|value| value["name"] == "aside");
+    let listed = listed.expect("no section reads it, but the caller gets it");
+    assert!(
+        listed["output"] == true && listed.get("from").is_none_or(serde_json::Value::is_null),
+        "{listed}"
+    );
+}
+
+#[test]
 fn played_sections_give_the_results_of_the_whole_model() {
     let folder = Folder::new("played-sections");
     folder.write("in.onnx", tied().bytes());
