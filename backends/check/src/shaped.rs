@@ -31,6 +31,53 @@ pub(crate) fn is_shaped(side: &Side<'_>, row: usize, from: &Known, to: &Known) -
     target.len() == to.len() && gives(side, &target, copies, &from, &to)
 }
 
+/// What a reshape says of its result's extents if those of its operand are unknown.
+pub(crate) enum OpenTarget {
+    /// They follow from those of the operand.
+    OfOperand,
+    /// Constants of a Reshape.
+    Constant(Vec<i64>),
+    /// A Reshape that copies extents, or whose target is not constant.
+    Unknown,
+}
+
+impl OpenTarget {
+    /// Returns the target of a row that reshapes its operand.
+    pub(crate) fn of(side: &Side<'_>, row: usize) -> Self {
+        let data = side.module.node(side.rows[row].node);
+        if !is_onnx(data, "Reshape") {
+            return Self::OfOperand;
+        }
+        let shape = data.inputs.get(1).copied().flatten().and_then(|shape| side.elements(shape));
+        let extents =
+            shape.and_then(|target| target.items.iter().map(|item| item.expr()?.as_constant()).collect());
+        let copies = data.int("allowzero", 0) == 0;
+        extents
+            .filter(|extents: &Vec<i64>| !(copies && extents.contains(&0)))
+            .map_or(Self::Unknown, Self::Constant)
+    }
+
+    /// Whether the target allows stated extents: a run that gives others contradicts the stated type.
+    pub(crate) fn gives(&self, to: &Known) -> bool {
+        match self {
+            Self::OfOperand => true,
+            Self::Constant(extents) => to.dim_exprs().is_some_and(|to| {
+                let fits =
+                    |(extent, to): (&i64, &DimExpr)| *extent == -1 || to.as_constant() == Some(*extent);
+                extents.len() == to.len()
+                    && extents.iter().filter(|extent| **extent == -1).count() <= 1
+                    && extents.iter().zip(&to).all(fits)
+            }),
+            Self::Unknown => false,
+        }
+    }
+
+    /// Whether the result follows from the target and the operand's elements alone.
+    pub(crate) fn copies_no_extent(&self) -> bool {
+        matches!(self, Self::Constant(_))
+    }
+}
+
 /// Whether a node is a Transpose that moves only axes of extent 1: its result holds the elements of its
 /// operand in their order.
 pub(crate) fn moves_only_ones(side: &Side<'_>, row: usize, from: &Known) -> bool {

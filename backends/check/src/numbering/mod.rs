@@ -36,7 +36,7 @@ use prost::Message as _;
 
 use crate::codec::{Codec, Computed};
 use crate::content::{Content, Raw, content};
-use crate::shaped::{is_shaped, moves_only_ones};
+use crate::shaped::{OpenTarget, is_shaped, moves_only_ones};
 use crate::side::{Known, Side};
 use crate::views::same_elements;
 
@@ -102,6 +102,8 @@ pub(crate) struct Numbering<'s> {
     table: HashMap<Key, u32>,
     /// For the number of a reshape: the reshaped value.
     reshapes: HashMap<u32, Reshaped>,
+    /// For the number of a reshape of a value of unknown extents: the value.
+    open: HashMap<u32, u32>,
     /// For the number of a join: what is joined.
     joined: HashMap<u32, Joined>,
     /// For the number of a value with the other sign: the value, and the operator of the sign.
@@ -224,7 +226,11 @@ impl<'s> Numbering<'s> {
             let seen_through =
                 if instance.is_none() { self.seen_through(walk, row, value, &part) } else { None };
             let decoded = seen_through.or_else(|| self.codec.decoded(computed));
-            let number = decoded.unwrap_or_else(|| {
+            let opened = decoded.or_else(|| {
+                let is_first = result == 0 && instance.is_none();
+                is_first.then(|| self.open_reshape(side, row, value, &part)).flatten()
+            });
+            let number = opened.unwrap_or_else(|| {
                 let (head, operands, instance) = (part.head, part.operands.clone(), instance.clone());
                 self.intern(Key::Result { head, operands, result, instance })
             });
@@ -305,7 +311,34 @@ impl<'s> Numbering<'s> {
         }
     }
 
+    /// Returns the number of a reshape of a value of unknown extents. Its extents, or a target that copies no
+    /// extent, give the same result for every reshape of the same elements.
+    fn open_reshape(&mut self, side: &Side<'s>, row: usize, value: Value, part: &Part) -> Option<u32> {
+        side.rows[row].info.filter(|info| info.view == View::Reshape)?;
+        let operand = *part.operands.first()?;
+        let base = self.open.get(&operand).copied();
+        let base = base.or_else(|| self.reshapes.get(&operand).map(|known| known.base)).unwrap_or(operand);
+        let target = OpenTarget::of(side, row);
+        let number = match &side.known[value] {
+            Some(to) if target.gives(to) => self.intern(Key::Reshape { base, to: (**to).clone() }),
+            _ => {
+                let mut operands = part.operands.clone();
+                if target.copies_no_extent() {
+                    operands[0] = base;
+                }
+                self.intern(Key::Result { head: part.head, operands, result: 0, instance: None })
+            }
+        };
+        self.open.insert(number, base);
+        Some(number)
+    }
+
     fn reshape(&mut self, number: u32, from: &Known, to: &Known) -> u32 {
+        if let Some(base) = self.open.get(&number).copied() {
+            let fresh = self.intern(Key::Reshape { base, to: to.clone() });
+            self.open.insert(fresh, base);
+            return fresh;
+        }
         let own = self.reshapes.get(&number).map(|own| (own.base, own.first.clone()));
         let (base, first) = own.unwrap_or_else(|| (number, from.clone()));
         if first == *to {

@@ -311,6 +311,49 @@ fn expansions_to_the_extents_of_operands_count_for_nothing() {
 }
 
 #[test]
+fn reshapes_of_a_value_of_unknown_extents_are_equal_if_they_state_all_others() {
+    let edit = |graph: &mut memc_onnx_proto::onnx::GraphProto| {
+        let targets = [("wide", [2, -1]), ("long", [-1, 2]), ("copy", [0, -1])];
+        graph.initializer = targets.map(|(name, extents)| ints(name, &extents)).to_vec();
+        graph.initializer.push(ints("zero", &[0]));
+        graph.output = vec![info("z", FLOAT, &[2, 32])];
+    };
+    let mystery = || {
+        let mut node = node("find", "Mystery", &["x"], &["c"]);
+        node.domain = Some("custom".into());
+        node
+    };
+    let reshape = |from: &str, target: &str| node("last", "Reshape", &[from, target], &["z"]);
+    let given = |target: &str| {
+        vec![mystery(), node("lift", "Unsqueeze", &["c", "zero"], &["u"]), reshape("u", target)]
+    };
+    for (target, planned, is_equal) in
+        [("wide", "wide", true), ("long", "long", true), ("wide", "long", false), ("copy", "copy", false)]
+    {
+        let nodes = vec![mystery(), reshape("c", planned)];
+        let mut case = Case::same(nodes, edit);
+        case.given = Case::same(given(target), edit).given;
+        case.shapes.extend(["wide", "long", "copy"].map(|name| (name, (INT64, vec![2]))));
+        case.shapes.extend([
+            ("zero", (INT64, vec![1])),
+            ("c", (FLOAT, vec![64])),
+            ("z", (FLOAT, vec![2, 32])),
+            ("flag", (BOOL, vec![])),
+        ]);
+        for model in [&mut case.given, &mut case.out] {
+            model.opset_import.push(OperatorSetIdProto { domain: Some("custom".into()), version: Some(1) });
+        }
+        case.layout().tensors.retain(|tensor| tensor.name != "c");
+        case.layout().unplanned.push(Unplanned {
+            name: "c".into(),
+            reason: "its size depends on data".into(),
+            ..Unplanned::default()
+        });
+        assert_eq!(case.report().is_proven(), is_equal, "{target} {planned}");
+    }
+}
+
+#[test]
 fn a_folded_shape_equals_its_computation_unless_a_caller_may_change_it() {
     let nodes = |folded: bool| {
         let reshape = node("fold", "Reshape", &["x", if folded { "flat" } else { "sum" }], &["z"]);
