@@ -85,7 +85,7 @@ fn the_command_writes_the_plan_that_it_names() {
 #[test]
 fn bytes_that_follow_the_extent_take_few_plans() {
     let file = ModelFile::from_bytes(layers()).unwrap();
-    for (ram, most) in [(30_000, 8), (100_000, 7), (1_000_000, 8), (10_000_000, 7)] {
+    for (ram, most) in [(30_000, 8), (100_000, 10), (1_000_000, 10), (10_000_000, 10)] {
         let fitting = Fitting { ram, largest: None, context: None };
         let mut lines = Vec::new();
         let fitted =

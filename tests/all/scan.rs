@@ -1,4 +1,4 @@
-//! Rows of a free batch one after another, in the body of a Scan: plans, proofs, and damages.
+//! Rows of a batch one after another, in the body of a Scan: plans, proofs, and damages.
 #![cfg(feature = "ort")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -10,7 +10,7 @@ use memc_ir::DimExpr;
 use memc_onnx_proto::onnx::{ModelProto, NodeProto, TensorProto};
 use serde_json::Value;
 
-use models_made::{bytes, floats, int, integers, node, numbers, raw, stated, symbolic, text, with};
+use models_made::{bytes, fixed, floats, int, integers, node, numbers, raw, stated, symbolic, text, with};
 
 /// Passes of a plan in a Scan.
 const PASSES: &str = "tie,fold,canonicalize,dce,scan,dce,view,schedule,in-place,place,settle";
@@ -70,12 +70,17 @@ fn product() -> Vec<NodeProto> {
     vec![node("MatMul", &["h", "w"], &["p"]), node("Relu", &["p"], &["y"])]
 }
 
-/// Plans a model in a Scan.
+/// Plans a model in a Scan, of a free batch.
 fn planned(name: &str, rest: Vec<NodeProto>) -> Folder {
+    planned_for("1..6", name, rest)
+}
+
+/// Plans a model in a Scan, of a batch of this extent or range.
+fn planned_for(batch: &str, name: &str, rest: Vec<NodeProto>) -> Folder {
     let folder = Folder::new(name);
     folder.write("in.onnx", bytes(&model(rest)));
     folder
-        .memc(&format!("optimize in.onnx -o out.onnx --dim n=1..6 --dim wide=1024 --passes {PASSES}"))
+        .memc(&format!("optimize in.onnx -o out.onnx --dim n={batch} --dim wide=1024 --passes {PASSES}"))
         .done();
     folder
 }
@@ -97,6 +102,35 @@ fn rows_in_a_scan_are_proven_verified_and_played() {
     folder.memc("run out.onnx --layout out.layout.json --dim n=3").done();
     let layout = folder.read("out.layout.json");
     assert!(layout.contains("\"op\": \"Scan\""), "{layout}");
+}
+
+#[test]
+fn rows_of_a_fixed_batch_are_proven_and_verified() {
+    let folder = planned_for("6", "scan-fixed", product());
+    let ran = folder.memc("check in.onnx out.onnx out.layout.json").checked();
+    assert!(!ran.err.contains("not proven equal"), "{ran:#?}");
+    folder.memc("verify in.onnx out.onnx").done();
+    assert!(folder.read("out.layout.json").contains("\"op\": \"Scan\""));
+    // A model whose file says the batch.
+    let mut given = model(product());
+    given.graph.as_mut().unwrap().input = vec![fixed("x", &[6, 1024])];
+    folder.write("in.onnx", bytes(&given));
+    folder.memc(&format!("optimize in.onnx -o out.onnx --force --passes {PASSES}")).done();
+    assert!(folder.read("out.layout.json").contains("\"op\": \"Scan\""));
+    assert!(is_proven_for(&folder, &given));
+}
+
+#[test]
+fn a_body_overwrites_no_row_of_an_input_that_the_arena_holds() {
+    let folder = Folder::new("scan-arena");
+    folder.write("in.onnx", bytes(&model(product())));
+    for batch in ["1..6", "6"] {
+        let dims = format!("--dim n={batch} --dim wide=1024");
+        folder
+            .memc(&format!("optimize in.onnx -o out.onnx --force {dims} --io arena --passes {PASSES}"))
+            .done();
+        folder.memc("check in.onnx out.onnx out.layout.json").checked();
+    }
 }
 
 #[test]
@@ -156,28 +190,31 @@ fn the_search_keeps_a_scan_if_it_is_the_best_plan() {
 
 #[test]
 fn a_body_proves_nothing_for_models_that_differ() {
-    let folder = planned("scan-other", product());
-    assert!(is_proven_for(&folder, &model(product())));
-    let other = vec![node("MatMul", &["h", "w"], &["p"]), node("Abs", &["p"], &["y"])];
-    assert!(!is_proven_for(&folder, &model(other)), "another operator");
-    let mut other = model(product());
-    other.graph.as_mut().unwrap().initializer[0] = floats("longer", &[1024, 4]);
-    other.graph.as_mut().unwrap().initializer[0].name = Some("w".into());
-    assert!(!is_proven_for(&folder, &other), "other weights");
+    for batch in ["1..6", "6"] {
+        let folder = planned_for(batch, "scan-other", product());
+        assert!(is_proven_for(&folder, &model(product())));
+        let other = vec![node("MatMul", &["h", "w"], &["p"]), node("Abs", &["p"], &["y"])];
+        assert!(!is_proven_for(&folder, &model(other)), "another operator, {batch}");
+        let mut other = model(product());
+        other.graph.as_mut().unwrap().initializer[0] = floats("longer", &[1024, 4]);
+        other.graph.as_mut().unwrap().initializer[0].name = Some("w".into());
+        assert!(!is_proven_for(&folder, &other), "other weights, {batch}");
+    }
 }
 
 #[test]
 fn a_body_proves_nothing_for_models_that_join_rows() {
     let sums = |axis: &str| vec![node("CumSum", &["h", axis], &["y"])];
-    let folder = planned("scan-joined", sums("across"));
-    assert!(is_proven_for(&folder, &model(sums("across"))));
-    assert!(!is_proven_for(&folder, &model(sums("along"))), "a sum over rows before");
+    for batch in ["1..6", "6"] {
+        let folder = planned_for(batch, "scan-joined", sums("across"));
+        assert!(is_proven_for(&folder, &model(sums("across"))));
+        assert!(!is_proven_for(&folder, &model(sums("along"))), "a sum over rows before, {batch}");
+    }
 }
 
 #[test]
 fn a_body_proves_nothing_for_models_that_count_rows() {
     // Row 0 alone is multiplied by 2 in both.
-    let folder = planned("scan-counted", vec![node("Mul", &["h", "by"], &["y"])]);
     let counted = vec![
         node("Shape", &["h"], &["shape"]),
         stated(node("Gather", &["shape", "along"], &["rows"]), vec![int("axis", 0)]),
@@ -187,6 +224,9 @@ fn a_body_proves_nothing_for_models_that_count_rows() {
         node("Unsqueeze", &["numbers", "column"], &["columns"]),
         node("Mul", &["h", "columns"], &["y"]),
     ];
-    assert!(is_proven_for(&folder, &model(vec![node("Mul", &["h", "by"], &["y"])])));
-    assert!(!is_proven_for(&folder, &model(counted)), "row k is multiplied by k + 2");
+    for batch in ["1..6", "6"] {
+        let folder = planned_for(batch, "scan-counted", vec![node("Mul", &["h", "by"], &["y"])]);
+        assert!(is_proven_for(&folder, &model(vec![node("Mul", &["h", "by"], &["y"])])));
+        assert!(!is_proven_for(&folder, &model(counted.clone())), "row k is multiplied by k + 2, {batch}");
+    }
 }

@@ -141,16 +141,23 @@ impl Extents {
         Some(Self { ranges, limits: self.limits.clone(), equal: self.equal.clone(), ..Self::default() })
     }
 
-    /// Returns these extents with a dimension of at least one position as those `before` one position, this
-    /// one, and those `after` it, and that sum. `None` if other extents are tied to the dimension, or a name
-    /// is taken.
-    pub(crate) fn around_one(&self, name: &str, before: &str, after: &str) -> Option<(Self, DimExpr)> {
+    /// Returns these extents without a dimension of at least one position, and its range. `None` if other
+    /// extents are tied to the dimension.
+    pub(crate) fn without(&self, name: &str) -> Option<(Self, Range)> {
         let mut ranges = self.ranges.clone();
         let range = ranges.remove(name).filter(|range| range.min > 0)?;
         let is_named = |of: &DimExpr| of.symbols().iter().any(|symbol| symbol.as_ref() == name);
         let is_tied = self.limits.iter().map(|limit| &limit.of).chain(self.equal.values()).any(is_named);
-        (!is_tied).then_some(())?;
-        let others = Range { min: 0, max: range.max.and_then(|most| most.checked_sub(1)), step: 1 };
+        let others =
+            Self { ranges, limits: self.limits.clone(), equal: self.equal.clone(), ..Self::default() };
+        (!is_tied).then_some((others, range))
+    }
+
+    /// Returns these extents with a dimension of at least one and at most `most` positions, as those `before`
+    /// one position, this one, and those `after` it; and that sum. `None` if a name is taken.
+    pub(crate) fn around_one(&self, most: Option<u64>, before: &str, after: &str) -> Option<(Self, DimExpr)> {
+        let mut ranges = self.ranges.clone();
+        let others = Range { min: 0, max: most.and_then(|most| most.checked_sub(1)), step: 1 };
         for other in [before, after] {
             ranges.insert(other.to_owned(), others).is_none().then_some(())?;
         }

@@ -2,14 +2,15 @@
 //! computes.
 //!
 //! The row is any one: the batch of the input model has `row` positions before it and `after` behind it, both
-//! free. The body is numbered with rows of the graph inputs in place of its formal inputs. Its results must
-//! have the numbers of the rows of the input model's outputs.
+//! free, also if the batch is fixed. The body is numbered with rows of the graph inputs in place of its formal
+//! inputs. Its results must have the numbers of the rows of the input model's outputs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use memc_ir::{Attribute, Dim, DimExpr, GraphId, Node, Rewriter, TensorType, Value, ValueType};
 
 use crate::ctx::Ctx;
+use crate::extents::Extents;
 use crate::flat::flat;
 use crate::numbering::{Moves, Names, Numbering};
 use crate::rows::is_onnx;
@@ -26,8 +27,52 @@ const PLAIN: [&str; 2] = ["body", "num_scan_inputs"];
 struct Scan {
     node: Node,
     body: GraphId,
-    /// Name of the free dimension.
-    batch: String,
+    batch: Batch,
+}
+
+/// First extent of the inputs of a Scan over rows.
+#[derive(PartialEq, Eq)]
+enum Batch {
+    /// A free dimension of this name.
+    Free(String),
+    Fixed(u64),
+}
+
+impl Batch {
+    /// Returns the first extent of a value.
+    fn of(side: &Side<'_>, value: Value) -> Option<Self> {
+        match side.module.ty(value).tensor()?.shape.as_deref()?.first()? {
+            Dim::Symbolic(extent) => extent.as_symbol().map(|name| Self::Free(name.to_owned())),
+            Dim::Known(extent) => Some(Self::Fixed(*extent)),
+            Dim::AtMost(_) | Dim::Within(_) | Dim::Unknown => None,
+        }
+    }
+
+    /// Returns extents with this batch around one row, and the batch in them.
+    fn around_one(&self, extents: &Extents) -> Option<(Extents, DimExpr)> {
+        match self {
+            Self::Free(name) => {
+                let (others, range) = extents.without(name)?;
+                others.around_one(range.max, BEFORE, AFTER)
+            }
+            Self::Fixed(extent) => extents.around_one(Some(*extent), BEFORE, AFTER),
+        }
+    }
+
+    /// Returns a side with `rows` in place of this batch of graph inputs. A fixed batch of the input model
+    /// may be any other one then: what its operators compute of these inputs counts, not what the file says.
+    fn replaced<'e, 'f: 'e>(
+        &self,
+        side: &Side<'f>,
+        inputs: &BTreeSet<&str>,
+        rows: &DimExpr,
+        extents: &'e Extents,
+    ) -> Side<'e> {
+        match self {
+            Self::Free(name) => side.substituted(name, rows, extents),
+            Self::Fixed(extent) => side.resized(inputs, *extent, rows, extents),
+        }
+    }
 }
 
 /// Returns the results of Scans over rows that are proven to be the outputs of the same names of the input
@@ -45,8 +90,7 @@ pub(crate) fn has_result(out: &Side<'_>, name: &str) -> bool {
     results.any(|value| out.module.value(value).name == name)
 }
 
-/// Returns a node as a Scan over rows: it carries no state, and reads graph inputs whose first extent is one
-/// free dimension.
+/// Returns a node as a Scan over rows: it carries no state, and reads graph inputs of one first extent.
 fn scan(out: &Side<'_>, node: Node) -> Option<Scan> {
     let data = out.module.node(node);
     let count = usize::try_from(data.int("num_scan_inputs", 0)).ok()?;
@@ -54,17 +98,9 @@ fn scan(out: &Side<'_>, node: Node) -> Option<Scan> {
     (is_onnx(data, "Scan") && is_plain && count > 0 && count == data.inputs.len()).then_some(())?;
     let Some(Attribute::Graph(body)) = data.attribute("body") else { return None };
     let mut batches =
-        data.inputs.iter().map(|input| batch(out, (*input).filter(|input| out.is_input(*input))?));
+        data.inputs.iter().map(|input| Batch::of(out, (*input).filter(|input| out.is_input(*input))?));
     let first = batches.next()??;
     batches.all(|other| other.as_ref() == Some(&first)).then_some(Scan { node, body: *body, batch: first })
-}
-
-/// Returns the name of the free dimension that is the first extent of a value.
-fn batch(side: &Side<'_>, value: Value) -> Option<String> {
-    match side.module.ty(value).tensor()?.shape.as_deref()?.first()? {
-        Dim::Symbolic(extent) => extent.as_symbol().map(str::to_owned),
-        _ => None,
-    }
 }
 
 /// Returns the results of a Scan, if all are proven to be the outputs of the same names.
@@ -74,12 +110,14 @@ fn proven_results(
     scan: &Scan,
     rewritten: &[(&str, &str)],
 ) -> Option<Vec<(String, Value)>> {
-    let (extents, rows) = ctx.out.extents.around_one(&scan.batch, BEFORE, AFTER)?;
+    let (extents, rows) = scan.batch.around_one(ctx.out.extents)?;
     let before = DimExpr::symbol(BEFORE);
-    let whole = given.substituted(&scan.batch, &rows, &extents);
+    let inputs: BTreeSet<&str> =
+        ctx.out.module.node(scan.node).operands().map(|input| ctx.out.name(input)).collect();
+    let whole = scan.batch.replaced(given, &inputs, &rows, &extents);
     let flat = flat(&whole);
     let whole = flat.as_ref().unwrap_or(&whole);
-    let out = ctx.out.substituted(&scan.batch, &rows, &extents);
+    let out = scan.batch.replaced(ctx.out, &inputs, &rows, &extents);
     let (row, formals) = of_one_row(&out, scan)?;
     (0..row.rows.len()).all(|index| !row.unrepeatable(index)).then_some(())?;
     let mut numbering = Numbering::moving(Moves::Any);

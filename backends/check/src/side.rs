@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use memc_ir::{
     Definition, Diagnostic, Dim, DimExpr, ElementType, EntityId as _, Module, Node, Origin, Payload,
-    SecondaryMap, TensorType, Value,
+    SecondaryMap, TensorType, Value, ValueType,
 };
 use memc_onnx_import::{ImportError, ImportOptions, import};
 use memc_onnx_proto::ModelFile;
@@ -170,6 +170,46 @@ impl<'f> Side<'f> {
         }
     }
 
+    /// Returns this side with a first extent of graph inputs in place of `old`, and all extents that follow
+    /// from it. Nothing else that the file states of results holds for it.
+    pub(crate) fn resized<'e>(
+        &self,
+        inputs: &BTreeSet<&str>,
+        old: u64,
+        new: &DimExpr,
+        extents: &'e Extents,
+    ) -> Side<'e>
+    where
+        'f: 'e,
+    {
+        let mut module = self.module.clone();
+        let values: Vec<Value> = module.values().keys().collect();
+        for value in values {
+            if module.producer(value).is_some() {
+                module.set_type(value, ValueType::Unknown);
+            }
+        }
+        for input in inputs.iter().filter_map(|name| self.named.get(*name)) {
+            let Some(mut ty) = module.ty(*input).tensor().cloned() else { continue };
+            let first = ty.shape.as_mut().and_then(|dims| dims.first_mut());
+            if let Some(first) = first.filter(|first| first.known() == Some(old)) {
+                *first = Dim::Symbolic(new.clone());
+                module.set_type(*input, ValueType::Tensor(ty));
+            }
+        }
+        self.of_extents(module, extents)
+    }
+
+    /// Returns this side with a module whose extents are others.
+    fn of_extents<'e>(&self, mut module: Module, extents: &'e Extents) -> Side<'e>
+    where
+        'f: 'e,
+    {
+        module.set_domain(extents.domain());
+        let elements = memc_ops::infer(&mut module).data;
+        Side { outside: self.outside.clone(), ..Side::of(self.file, extents, module, elements, Vec::new()) }
+    }
+
     /// Returns this side with an expression in place of a free dimension, whose symbols have these extents.
     pub(crate) fn substituted<'e>(&self, name: &str, of: &DimExpr, extents: &'e Extents) -> Side<'e>
     where
@@ -182,9 +222,7 @@ impl<'f> Side<'f> {
             let ty = module.ty(value).map_dims(&|dim| dim.substitute(&equal));
             module.set_type(value, ty);
         }
-        module.set_domain(extents.domain());
-        let elements = memc_ops::infer(&mut module).data;
-        Side { outside: self.outside.clone(), ..Side::of(self.file, extents, module, elements, Vec::new()) }
+        self.of_extents(module, extents)
     }
 
     fn of(

@@ -1,15 +1,18 @@
-//! `scan`: computes the rows of a free batch one after another, in the body of a Scan.
+//! `scan`: computes the rows of a batch one after another, in the body of a Scan.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use memc_edit::{Maker, constant};
 use memc_ir::{
-    Alias, AliasKind, Attribute, Bytes, Dim, DimExpr, ElementType, GraphId, Module, Node, Plan, Stage,
-    TensorType, Value, ValueType,
+    Alias, AliasKind, Attribute, Bytes, Dim, DimExpr, ElementType, GraphId, Module, Node, Plan, Range,
+    SecondaryMap, Stage, TensorType, Value, ValueType,
 };
+use memc_ops::Data;
 
 use memc_passes::micro_batch::are_apart;
-use memc_passes::{Changed, Claim, Options, PassContext, PassError, PassInfo, PipelineError, Said};
+use memc_passes::{Changed, Claim, Io, Options, PassContext, PassError, PassInfo, PipelineError, Said};
 
 use crate::model::{Model, Planned};
 use crate::search::{Search, Wish};
@@ -18,7 +21,7 @@ use crate::tuning::Tuning;
 /// Description of the pass.
 pub const INFO: PassInfo = PassInfo {
     name: "scan",
-    summary: "Computes the rows of a free batch one after another, in the body of a Scan.",
+    summary: "Computes the rows of a batch one after another, in the body of a Scan.",
     page: include_str!("../doc/scan.md"),
     needs: Stage::Typed,
     gives: Stage::Typed,
@@ -26,15 +29,20 @@ pub const INFO: PassInfo = PassInfo {
     run,
 };
 
+/// Known elements of values.
+type Elements = SecondaryMap<Value, Option<Arc<Data>>>;
+
+/// Free dimension in place of a fixed batch. No model has this name: it is no identifier.
+const FREED: &str = "rows of the batch";
 /// First version of ONNX's operator set in which Scan has no batch of its own.
 const WITHOUT_A_BATCH: i64 = 9;
 /// First version of ONNX's operator set in which the axes of Unsqueeze and Squeeze are operands.
 const AXES_ARE_OPERANDS: i64 = 13;
 
 fn run(module: &mut Module, ctx: &mut PassContext<'_>) -> Result<Changed, PassError> {
-    let Some(batch) = batch(module, ctx).filter(|_| are_provable(&ctx.said)) else { return Ok(Changed::No) };
-    let Some((mut row, said)) = planned_row(module, ctx, &batch)? else { return Ok(Changed::No) };
-    let edits = enclose(&mut row, module, &batch);
+    let Some(rows) = rows(module, ctx).filter(|_| are_provable(&ctx.said)) else { return Ok(Changed::No) };
+    let Some((mut row, said)) = planned_row(&rows, ctx)? else { return Ok(Changed::No) };
+    let edits = enclose(&mut row, module, &rows);
     ctx.data = memc_ops::infer(&mut row).data;
     ctx.said.remarks.extend(said.remarks);
     ctx.said.claims.extend(said.claims);
@@ -49,15 +57,14 @@ fn are_provable(said: &Said) -> bool {
 
 /// Returns the plan of one row, with the order and the aliases of its values; `None` if there is none, or if
 /// it changes more than nodes: what the plan claims must be provable of a row.
-fn planned_row(
-    module: &Module,
-    ctx: &PassContext<'_>,
-    batch: &DimExpr,
-) -> Result<Option<(Module, Said)>, PassError> {
-    let rows = batch.as_symbol().map(|name| (name.to_owned(), 1));
-    let mut row = module.at(&rows.into_iter().collect());
+fn planned_row(rows: &Rows<'_>, ctx: &PassContext<'_>) -> Result<Option<(Module, Said)>, PassError> {
+    let Rows { free, batch } = rows;
+    let one = batch.as_symbol().map(|name| (name.to_owned(), 1));
+    let mut row = free.at(&one.into_iter().collect());
     let data = memc_ops::infer(&mut row).data;
-    let options = Options { pipelines: Vec::new(), ..ctx.options.clone() };
+    // A row is the runtime's, also if the arena holds its input: no node may overwrite it.
+    let io = if ctx.options.io == Io::Arena { Io::Outputs } else { ctx.options.io };
+    let options = Options { pipelines: Vec::new(), io, ..ctx.options.clone() };
     let (external, memo) = (ctx.external, ctx.memo.apart());
     let model = Model {
         module: &row,
@@ -84,7 +91,7 @@ fn planned_row(
         return Ok(None);
     };
     planned.stage = Stage::Typed;
-    planned.plan = Plan { alias: std::mem::take(&mut planned.plan.alias), ..module.plan.clone() };
+    planned.plan = Plan { alias: std::mem::take(&mut planned.plan.alias), ..free.plan.clone() };
     Ok(Some((planned, said)))
 }
 
@@ -93,9 +100,17 @@ pub(crate) fn is_scanned(module: &Module) -> bool {
     memc_edit::has_made(module, INFO.name)
 }
 
-/// Returns the extent whose rows are apart: a free first extent of graph inputs. `None` if there is none, if
-/// other axes follow it, or if something else than operators ties rows.
-fn batch(module: &Module, ctx: &PassContext<'_>) -> Option<DimExpr> {
+/// A module whose rows are apart.
+struct Rows<'m> {
+    /// The module with a free batch.
+    free: Cow<'m, Module>,
+    /// The batch, a symbol: a first extent of graph inputs.
+    batch: DimExpr,
+}
+
+/// Returns the rows that are apart, of a free batch or else of a fixed one; `None` if there are none, or if
+/// something else than operators ties rows.
+fn rows<'m>(module: &'m Module, ctx: &PassContext<'_>) -> Option<Rows<'m>> {
     let options = ctx.options;
     let version = module.opsets.get("").copied().unwrap_or_default();
     let main = module.graph(module.main());
@@ -114,14 +129,48 @@ fn batch(module: &Module, ctx: &PassContext<'_>) -> Option<DimExpr> {
     if outputs.len() < main.outputs.len() || outputs.iter().any(|value| module.producer(*value).is_none()) {
         return None;
     }
-    let first = |value: &Value| match dims(module, *value).first() {
-        Some(Dim::Symbolic(extent)) if extent.as_symbol().is_some() => Some(extent.clone()),
-        _ => None,
+    let given = main.inputs.iter().filter(|input| module.value(**input).default.is_none());
+    let (mut symbols, mut extents) = (BTreeSet::new(), BTreeSet::new());
+    for first in given.filter_map(|input| dims(module, *input).first()) {
+        match first {
+            Dim::Symbolic(extent) if extent.as_symbol().is_some() => _ = symbols.insert(extent.clone()),
+            Dim::Known(extent) if *extent > 1 => _ = extents.insert(*extent),
+            _ => (),
+        }
+    }
+    let are_apart = |module: &Module, data: &Elements, batch: &DimExpr| {
+        has_rows_only(module, batch) && are_apart(module, data, options.profile, batch)
     };
-    let batches: BTreeSet<DimExpr> = main.inputs.iter().filter_map(first).collect();
-    batches
-        .into_iter()
-        .find(|batch| has_rows_only(module, batch) && are_apart(module, &ctx.data, options.profile, batch))
+    if let Some(batch) = symbols.into_iter().find(|batch| are_apart(module, &ctx.data, batch)) {
+        return Some(Rows { free: Cow::Borrowed(module), batch });
+    }
+    extents.into_iter().find_map(|extent| {
+        let (free, data, batch) = freed(module, extent);
+        are_apart(&free, &data, &batch).then_some(Rows { free: Cow::Owned(free), batch })
+    })
+}
+
+/// Returns a module whose graph inputs of a first extent have a free one instead, of at least one row; with
+/// the elements that are known then, and the free extent. Extents that follow from the inputs follow.
+fn freed(module: &Module, extent: u64) -> (Module, Elements, DimExpr) {
+    let mut free = module.clone();
+    let batch = DimExpr::symbol(FREED);
+    let results: Vec<Value> =
+        module.values().keys().filter(|value| module.producer(*value).is_some()).collect();
+    results.into_iter().for_each(|value| free.set_type(value, ValueType::Unknown));
+    for input in &module.graph(module.main()).inputs {
+        let Some(mut ty) = module.ty(*input).tensor().cloned() else { continue };
+        let first = ty.shape.as_mut().and_then(|dims| dims.first_mut());
+        if let Some(first) = first.filter(|first| first.known() == Some(extent)) {
+            *first = Dim::Symbolic(batch.clone());
+            free.set_type(*input, ValueType::Tensor(ty));
+        }
+    }
+    let mut domain = module.domain().clone();
+    domain.ranges.insert(FREED.to_owned(), Range { min: 1, max: Some(extent), step: 1 });
+    free.set_domain(domain);
+    let data = memc_ops::infer(&mut free).data;
+    (free, data, batch)
 }
 
 /// Returns whether a free extent has at least one row, and is no other axis than the first one of graph
@@ -200,7 +249,7 @@ impl<'m> Body<'m> {
 }
 
 /// Puts the nodes of a module of one row into the body of a Scan over the rows of the module `whole`.
-fn enclose(row: &mut Module, whole: &Module, batch: &DimExpr) -> u64 {
+fn enclose(row: &mut Module, whole: &Module, rows: &Rows<'_>) -> u64 {
     row.set_domain(whole.domain().clone());
     let main = row.main();
     let (inputs, outputs) = (row.graph(main).inputs.clone(), row.graph(main).outputs.clone());
@@ -208,8 +257,9 @@ fn enclose(row: &mut Module, whole: &Module, batch: &DimExpr) -> u64 {
         row.set_type(*input, whole.ty(*input).clone());
     }
     let mut body = Body::of(row);
+    let Rows { free, batch } = rows;
     let has_rows =
-        |value: &Value| matches!(dims(whole, *value).first(), Some(Dim::Symbolic(first)) if first == batch);
+        |value: &Value| matches!(dims(free, *value).first(), Some(Dim::Symbolic(first)) if first == batch);
     let rows: Vec<Value> = inputs.into_iter().filter(has_rows).collect();
     rows.iter().for_each(|input| body.read(*input));
     let name = |value: &Value| (whole.value(*value).name.clone(), whole.ty(*value).clone());

@@ -1,18 +1,16 @@
-//! Plans that compute the rows of a free batch one after another.
+//! Plans that compute the rows of a batch one after another.
 
 use memc_passes::PipelineError;
 
+use crate::model::Form;
 use crate::scan::is_scanned;
 use crate::search::Search;
 
-/// Checks that the batch is free and may be split, and that a limit needs more than the current best plan. A
+/// Checks that the batch may be split, and that a limit needs more than the current best plan. A
 /// search that serves another one has no Scans: those of one row would be Scans within a Scan.
 pub(super) fn is_worth(search: &Search<'_>) -> Result<(), &'static str> {
     if search.is_aside() {
         return Err("the search serves another one");
-    }
-    if search.model.module.domain().is_empty() {
-        return Err("no extent is a range");
     }
     super::may_split(search)?;
     super::batch::is_worth(search)
@@ -21,12 +19,19 @@ pub(super) fn is_worth(search: &Search<'_>) -> Result<(), &'static str> {
 /// Plans the rows in the body of a Scan.
 pub(super) fn seek(search: &mut Search<'_>) -> Result<(), PipelineError> {
     let settings = search.settings();
-    let form = search.forms.prepared(&settings)?.then("scan", &settings)?;
+    let prepared = search.forms.prepared(&settings)?.then("scan", &settings)?;
+    // Preparing passes may write a fixed batch into constants.
+    let form = if is_scanned(&prepared.module) {
+        prepared
+    } else {
+        Form::given(search.model).then("scan", &settings)?
+    };
     if !is_scanned(&form.module) {
         search.nothing("rows are not apart");
         return Ok(());
     }
     let plan = form.then("dce,view,schedule,in-place,place", &settings)?.planned();
+    search.pool.reach(plan.need(search.model.options));
     search.offer("rows one after another", plan);
     Ok(())
 }
