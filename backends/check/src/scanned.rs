@@ -1,9 +1,9 @@
 //! Scans over the rows of a batch: what a body computes from one row must be that row of what the input model
 //! computes.
 //!
-//! The row is any one: the batch of the input model has `row` positions before it and `after` behind it, both
-//! free, also if the batch is fixed. The body is numbered with rows of the graph inputs in place of its formal
-//! inputs. Its results must have the numbers of the rows of the input model's outputs.
+//! The row is any one: the batch of the input model has `row` positions before it and `after` behind it,
+//! both free, also if the batch is fixed. The body is numbered with rows of the graph inputs in place of its
+//! formal inputs. Its results must have the numbers of the rows of the input model's outputs.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -54,7 +54,7 @@ pub(crate) const STRATEGIES: [Strategy; 21] = [
     },
     Strategy {
         name: "scan",
-        summary: "computes the rows of a free batch one after another, in the body of a Scan",
+        summary: "computes the rows of a batch one after another, in the body of a Scan",
         is_worth: scan::is_worth,
         seek: scan::seek,
     },
