@@ -148,6 +148,10 @@ def shapes():
     yield Case("Transpose reversed", [h.make_node("Transpose", ["x"], ["y"])], x)
     yield Case("Expand", [h.make_node("Expand", ["x", "s"], ["y"])], {"x": numbers(40, 3, 1)}, constants={"s": ints(2, 1, 4)})
     yield Case("Tile", [h.make_node("Tile", ["x", "s"], ["y"])], {"x": numbers(40, 2, 3)}, constants={"s": ints(2, 3)})
+    # Repeats that only the run knows.
+    repeats = [h.make_node("Unique", ["s"], ["r"], sorted=1), h.make_node("Tile", ["x", "r"], ["t"])]
+    repeats.append(h.make_node("Reshape", ["t", "e"], ["y"]))
+    yield Case("Tile", repeats, {"x": numbers(40, 2, 3)}, constants={"s": ints(3, 2), "e": ints(4, 9)})
     yield Case("Trilu", [h.make_node("Trilu", ["x", "k"], ["y"], upper=0)], {"x": numbers(40, 3, 4)}, constants={"k": np.array(1, np.int64)})
     for exclusive in (0, 1):
         for reverse in (0, 1):

@@ -25,8 +25,13 @@ pub(super) const RULES: &[CodeRule] = &[
 ];
 
 fn reshape(emit: &mut Emit<'_>, site: &Site) -> Result<Gradients, Refusal> {
-    let dims = emit.dims(site.operand(0)?)?;
-    Site::only(emit.reshape(site.gradient()?, &dims))
+    let (operand, gradient) = (site.operand(0)?, site.gradient()?);
+    let Ok(dims) = emit.dims(operand) else {
+        // Only the run knows the extents.
+        let extents = emit.op("Shape", &[operand]);
+        return Site::only(emit.op("Reshape", &[gradient, extents]));
+    };
+    Site::only(emit.reshape(gradient, &dims))
 }
 
 fn transpose(emit: &mut Emit<'_>, site: &Site) -> Result<Gradients, Refusal> {
@@ -54,7 +59,7 @@ fn expand(emit: &mut Emit<'_>, site: &Site) -> Result<Gradients, Refusal> {
 /// Each axis becomes two: the copies, which are summed, and the elements.
 fn tile(emit: &mut Emit<'_>, site: &Site) -> Result<Gradients, Refusal> {
     let dims = emit.dims(site.operand(0)?)?;
-    let repeats = known_ints(emit, site, 1, "repeats")?;
+    let Ok(repeats) = known_ints(emit, site, 1, "repeats") else { return tile_of_run(emit, site, &dims) };
     let mut apart = Vec::new();
     for (dim, count) in dims.iter().zip(&repeats) {
         apart.push(Dim::Known(u64::try_from(*count).map_err(|_| Refusal::form("a negative repeat"))?));
@@ -65,6 +70,17 @@ fn tile(emit: &mut Emit<'_>, site: &Site) -> Result<Gradients, Refusal> {
     let apart = emit.reshape(site.gradient()?, &apart);
     let summed = emit.sum(apart, &copies, false);
     Site::only(emit.reshape(summed, &dims))
+}
+
+/// As [`tile`], with repeats that the run computes.
+fn tile_of_run(emit: &mut Emit<'_>, site: &Site, dims: &[Dim]) -> Result<Gradients, Refusal> {
+    let columns = [site.operand(1)?, emit.vector(dims)].map(|column| emit.unsqueeze(column, &[1]));
+    let pairs = emit.op_with("Concat", &columns, int("axis", 1));
+    let extents = emit.reshape(pairs, &[Dim::Known(2 * dims.len() as u64)]);
+    let apart = emit.op("Reshape", &[site.gradient()?, extents]);
+    let copies: Vec<usize> = (0..dims.len()).map(|axis| 2 * axis).collect();
+    let summed = emit.sum(apart, &copies, false);
+    Site::only(emit.stated(summed, dims))
 }
 
 fn trilu(emit: &mut Emit<'_>, site: &Site) -> Result<Gradients, Refusal> {
