@@ -134,6 +134,29 @@ fn a_body_overwrites_no_row_of_an_input_that_the_arena_holds() {
 }
 
 #[test]
+fn one_position_of_each_row_is_proven() {
+    let given = |position: &str| {
+        let nodes = vec![
+            node("Tanh", &["x"], &["h"]),
+            stated(node("Gather", &["h", position], &["p"]), vec![int("axis", 1)]),
+            node("MatMul", &["p", "w"], &["y"]),
+        ];
+        with(nodes, |graph| {
+            graph.input = vec![symbolic("x", &["n", "length", "wide"])];
+            graph.output = vec![symbolic("y", &["n", "made"])];
+            graph.initializer = vec![floats("w", &[8, 4]), raw_integer("zero", 0), raw_integer("one", 1)];
+        })
+    };
+    let folder = Folder::new("scan-position");
+    folder.write("in.onnx", bytes(&given("zero")));
+    let dims = "--dim n=1..6 --dim length=5 --dim wide=8";
+    folder.memc(&format!("optimize in.onnx -o out.onnx {dims} --passes {PASSES}")).done();
+    assert!(folder.read("out.layout.json").contains("\"op\": \"Scan\""));
+    assert!(is_proven_for(&folder, &given("zero")));
+    assert!(!is_proven_for(&folder, &given("one")));
+}
+
+#[test]
 fn images_are_apart_in_operators_that_join_their_channels() {
     let folder = Folder::new("scan-images");
     folder.write("in.onnx", bytes(&images()));

@@ -327,7 +327,28 @@ impl<'s> Numbering<'s> {
         if is_onnx(data, "Pad") {
             return self.moved_pad(by.side, by.row, &by.part, place);
         }
+        if let Some(moved) = self.moved_gather(by.side, by.row, &by.part, place) {
+            return Some(moved);
+        }
         self.moved_node(&by, (base, &made.dims), place)
+    }
+
+    /// Returns the number of positions of a Gather that leaves one position of an axis.
+    fn moved_gather(&mut self, side: &'s Side<'s>, row: usize, part: &Part, place: &Place) -> Option<u32> {
+        let data = side.module.node(side.rows[row].node);
+        let (first, indices) = (*data.inputs.first()?, data.inputs.get(1).copied().flatten()?);
+        let (from, extents) = (dims(side, first.filter(|_| is_onnx(data, "Gather"))?)?, side.extents);
+        fixed(side, indices)?.dims.is_empty().then_some(())?;
+        let axis = normalize_axis(data.int("axis", 0), from.len())?;
+        let (span, _) = hull(&elements(side, indices)?, &from[axis], extents)?;
+        (place.len() + 1 == from.len()).then_some(())?;
+        let mut own = place.clone();
+        own.insert(axis, span);
+        let element = side.known[first?].as_ref()?.element;
+        let from_cut = typed(element, &counts(&own, extents)?, extents)?;
+        let to = typed(element, &counts(place, extents)?, extents)?;
+        let cut = self.select(*part.operands.first()?, &from, own, extents)?;
+        Some(self.reshape(cut, &from_cut, &to))
     }
 
     fn moved_join(&mut self, side: &'s Side<'s>, row: usize, part: &Part, place: &Place) -> Option<u32> {
