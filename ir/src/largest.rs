@@ -124,6 +124,13 @@ impl Module {
             self.set_type(value, bound);
         }
     }
+    /// Leaves the types of all results of nodes unknown: what a file states of them may not hold with
+    /// other graph inputs. Linear in the values.
+    pub fn forget_results(&mut self) {
+        let results: Vec<Value> =
+            self.values.keys().filter(|value| self.producer(*value).is_some()).collect();
+        results.into_iter().for_each(|value| self.set_type(value, ValueType::Unknown));
+    }
     /// Upper bound of a value's size over the domain, also if an extent depends on a run; `None` if an
     /// extent has no bound.
     pub fn largest_size(&self, value: Value) -> Option<Bytes> {

@@ -183,12 +183,7 @@ impl<'f> Side<'f> {
         'f: 'e,
     {
         let mut module = self.module.clone();
-        let values: Vec<Value> = module.values().keys().collect();
-        for value in values {
-            if module.producer(value).is_some() {
-                module.set_type(value, ValueType::Unknown);
-            }
-        }
+        module.forget_results();
         for input in inputs.iter().filter_map(|name| self.named.get(*name)) {
             let Some(mut ty) = module.ty(*input).tensor().cloned() else { continue };
             let first = ty.shape.as_mut().and_then(|dims| dims.first_mut());

@@ -56,11 +56,7 @@ pub fn infer(module: &mut Module) -> Inference {
 /// after inference.
 pub fn claimed(before: &Module, after: &Module) -> BTreeSet<Value> {
     let mut bare = before.clone();
-    let results: Vec<Value> =
-        before.values().keys().filter(|value| before.producer(*value).is_some()).collect();
-    for value in results {
-        bare.set_type(value, ValueType::Unknown);
-    }
+    bare.forget_results();
     infer(&mut bare);
     let main = after.graph(after.main());
     let results = main.nodes.iter().flat_map(|node| after.node(*node).results());

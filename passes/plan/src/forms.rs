@@ -51,6 +51,16 @@ impl<'m> Forms<'m> {
         self.then(&Form::given(self.model), &passes, &settings.only(&["limit", "parts"]))
     }
 
+    /// Returns the model after the transforms of each form, without cleaning, which may write a fixed batch
+    /// into constants.
+    ///
+    /// # Errors
+    /// Returns the error of the first pass that fails.
+    pub(crate) fn uncleaned(&self, settings: &Settings) -> Result<Arc<Form<'m>>, PipelineError> {
+        let passes = self.model.transforms().passes_at(Turn::Prepared, self.model.module);
+        self.then(&Form::given(self.model), &passes, &settings.only(&["limit", "parts"]))
+    }
+
     /// Returns the transforms of a turn that are of use for the model.
     pub(crate) fn transforms(&self, turn: Turn) -> Vec<&'static Transform> {
         self.model.transforms().at(turn, self.model.module)

@@ -2,14 +2,12 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use memc_edit::{Maker, constant};
 use memc_ir::{
-    Alias, AliasKind, Attribute, Bytes, Dim, DimExpr, ElementType, GraphId, Module, Node, Plan, Range,
-    SecondaryMap, Stage, TensorType, Value, ValueType,
+    Alias, AliasKind, Attribute, Bytes, Dim, DimExpr, ElementType, GraphId, Module, Node, Plan, Range, Stage,
+    TensorType, Value, ValueType,
 };
-use memc_ops::Data;
 
 use memc_passes::micro_batch::are_apart;
 use memc_passes::{Changed, Claim, Io, Options, PassContext, PassError, PassInfo, PipelineError, Said};
@@ -28,9 +26,6 @@ pub const INFO: PassInfo = PassInfo {
     reads: &[],
     run,
 };
-
-/// Known elements of values.
-type Elements = SecondaryMap<Value, Option<Arc<Data>>>;
 
 /// Free dimension in place of a fixed batch. No model has this name: it is no identifier.
 const FREED: &str = "rows of the batch";
@@ -138,26 +133,26 @@ fn rows<'m>(module: &'m Module, ctx: &PassContext<'_>) -> Option<Rows<'m>> {
             _ => (),
         }
     }
-    let are_apart = |module: &Module, data: &Elements, batch: &DimExpr| {
-        has_rows_only(module, batch) && are_apart(module, data, options.profile, batch)
+    let is_free = |batch: &DimExpr| {
+        has_rows_only(module, batch) && are_apart(module, &ctx.data, options.profile, batch)
     };
-    if let Some(batch) = symbols.into_iter().find(|batch| are_apart(module, &ctx.data, batch)) {
+    if let Some(batch) = symbols.into_iter().find(is_free) {
         return Some(Rows { free: Cow::Borrowed(module), batch });
     }
+    let batch = DimExpr::symbol(FREED);
     extents.into_iter().find_map(|extent| {
-        let (free, data, batch) = freed(module, extent);
-        are_apart(&free, &data, &batch).then_some(Rows { free: Cow::Owned(free), batch })
+        let mut free = freed(module, extent, &batch);
+        let data = memc_ops::infer(&mut free).data;
+        (has_rows_only(&free, &batch) && are_apart(&free, &data, options.profile, &batch))
+            .then(|| Rows { free: Cow::Owned(free), batch: batch.clone() })
     })
 }
 
-/// Returns a module whose graph inputs of a first extent have a free one instead, of at least one row; with
-/// the elements that are known then, and the free extent. Extents that follow from the inputs follow.
-fn freed(module: &Module, extent: u64) -> (Module, Elements, DimExpr) {
+/// Returns a module whose graph inputs of a first extent have a free one instead, of at least one row; types
+/// of results are left to inference.
+fn freed(module: &Module, extent: u64, batch: &DimExpr) -> Module {
     let mut free = module.clone();
-    let batch = DimExpr::symbol(FREED);
-    let results: Vec<Value> =
-        module.values().keys().filter(|value| module.producer(*value).is_some()).collect();
-    results.into_iter().for_each(|value| free.set_type(value, ValueType::Unknown));
+    free.forget_results();
     for input in &module.graph(module.main()).inputs {
         let Some(mut ty) = module.ty(*input).tensor().cloned() else { continue };
         let first = ty.shape.as_mut().and_then(|dims| dims.first_mut());
@@ -169,8 +164,7 @@ fn freed(module: &Module, extent: u64) -> (Module, Elements, DimExpr) {
     let mut domain = module.domain().clone();
     domain.ranges.insert(FREED.to_owned(), Range { min: 1, max: Some(extent), step: 1 });
     free.set_domain(domain);
-    let data = memc_ops::infer(&mut free).data;
-    (free, data, batch)
+    free
 }
 
 /// Returns whether a free extent has at least one row, and is no other axis than the first one of graph

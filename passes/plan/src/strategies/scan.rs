@@ -2,12 +2,11 @@
 
 use memc_passes::PipelineError;
 
-use crate::model::Form;
 use crate::scan::is_scanned;
 use crate::search::Search;
 
-/// Checks that the batch may be split, and that a limit needs more than the current best plan. A
-/// search that serves another one has no Scans: those of one row would be Scans within a Scan.
+/// Checks that the batch may be split, and that a limit needs more than the current best plan. A search that
+/// serves another one has no Scans: those of one row would be Scans within a Scan.
 pub(super) fn is_worth(search: &Search<'_>) -> Result<(), &'static str> {
     if search.is_aside() {
         return Err("the search serves another one");
@@ -19,13 +18,7 @@ pub(super) fn is_worth(search: &Search<'_>) -> Result<(), &'static str> {
 /// Plans the rows in the body of a Scan.
 pub(super) fn seek(search: &mut Search<'_>) -> Result<(), PipelineError> {
     let settings = search.settings();
-    let prepared = search.forms.prepared(&settings)?.then("scan", &settings)?;
-    // Preparing passes may write a fixed batch into constants.
-    let form = if is_scanned(&prepared.module) {
-        prepared
-    } else {
-        Form::given(search.model).then("scan", &settings)?
-    };
+    let form = search.forms.uncleaned(&settings)?.then("scan", &settings)?;
     if !is_scanned(&form.module) {
         search.nothing("rows are not apart");
         return Ok(());
