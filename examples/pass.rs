@@ -4,7 +4,7 @@
 use std::error::Error;
 
 use memc::memc_ir::{Module, Rewriter, Stage};
-use memc::memc_passes::{Changed, PassContext, PassError, PassInfo, Transform, Turn};
+use memc::memc_passes::{Changed, LeaveOut, PassContext, PassError, PassInfo, Transform, Turn};
 use memc::{Model, Request};
 
 /// The pass. Its page would explain it in `memc passes`.
@@ -25,7 +25,7 @@ static ROW: Transform = Transform {
     turn: Turn::First,
     applies: |_, _| true,
     option: None,
-    leave_out: None,
+    leave_out: LeaveOut::Never,
 };
 
 /// Rewrites `Where(Not(c), a, b)` to `Where(c, b, a)`; a later `dce` erases the Not.

@@ -5,7 +5,9 @@ use std::error::Error;
 
 use memc::memc_edit::{Maker, int};
 use memc::memc_ir::{Module, Stage, TensorType, Value, ValueType};
-use memc::memc_passes::{Changed, Claim, NewOutput, PassContext, PassError, PassInfo, Transform, Turn};
+use memc::memc_passes::{
+    Changed, Claim, LeaveOut, NewOutput, PassContext, PassError, PassInfo, Transform, Turn,
+};
 use memc::{Model, Request};
 
 /// The pass. Its page would explain it in `memc passes`.
@@ -26,7 +28,7 @@ pub static ROW: Transform = Transform {
     turn: Turn::First,
     applies: |_, _| true,
     option: None,
-    leave_out: None,
+    leave_out: LeaveOut::Never,
 };
 
 /// Adds the outputs, and claims what each of them is: `memc check` proves the claims from the files.

@@ -6,7 +6,7 @@ use memc_layout::ParetoPoint;
 use memc_onnx_proto::ModelFile;
 use memc_passes::{Memo, Observer, PassContext, PassError, Pipeline, PipelineError, Settings, Silent};
 use memc_plan::registry::{self, REGISTRY};
-use memc_plan::{Entry, Found, Model, Planned, Refusal, Tuning, Wish};
+use memc_plan::{Entry, Found, Model, Planned, Refusal, Tuning, Wish, Without};
 
 use crate::baseline::baseline;
 use crate::error::Error;
@@ -37,7 +37,7 @@ pub(crate) struct Chosen {
     /// Candidates that were tried.
     pub(crate) log: Vec<Entry>,
     /// Requested options that the plan does not use.
-    pub(crate) without: Vec<&'static str>,
+    pub(crate) without: Without,
 }
 
 /// Largest number of nodes of models whose plans are repeated without an observer, in debug builds.
@@ -73,7 +73,13 @@ impl Source<'_> {
         let wish = Wish { limit: limits.room(options), slowdown: own.rewrite.slowdown };
         if let Some(text) = self.passes {
             let planned = own_pipeline(&model, text, wish, observer)?;
-            return Ok(Chosen { planned, limits, pareto: Vec::new(), log: Vec::new(), without: Vec::new() });
+            return Ok(Chosen {
+                planned,
+                limits,
+                pareto: Vec::new(),
+                log: Vec::new(),
+                without: Without::default(),
+            });
         }
         let found = match options.request.slo {
             None => memc_plan::plan(&model, wish, &Tuning::default(), tell)
@@ -102,11 +108,22 @@ impl Source<'_> {
     }
 }
 
-/// Remarks that the plan does not use requested options.
-pub(crate) fn unused(without: &[&str]) -> Option<Diagnostic> {
-    let message = format!("{} saves nothing here and is not used", without.join(" with "));
-    let help = "no action needed: the plan without the option is at least as good under this goal";
-    (!without.is_empty()).then(|| Diagnostic::new("W0307", Severity::Remark, message).with_help(help))
+/// Says which requested options the plan does not use, and why.
+pub(crate) fn unused(without: &Without) -> impl Iterator<Item = Diagnostic> {
+    let worse = (!without.worse.is_empty()).then(|| {
+        let message = format!("{} saves nothing here and is not used", without.worse.join(" with "));
+        let help = "no action needed: the plan without the option is at least as good under this goal";
+        Diagnostic::new("W0307", Severity::Remark, message).with_help(help)
+    });
+    let refused = (!without.refused.is_empty()).then(|| {
+        let message = format!(
+            "{} is not used: every plan found with it exceeds the limits",
+            without.refused.join(" with ")
+        );
+        let help = "raise the budget or the allowed slowdown, if you need the option";
+        Diagnostic::new("W0322", Severity::Warning, message).with_help(help)
+    });
+    worse.into_iter().chain(refused)
 }
 
 /// Runs the trace of a plan again for observers, and rejects a trace that makes another plan.

@@ -20,12 +20,20 @@ pub struct Transform {
     pub applies: fn(&Module, &Options) -> bool,
     /// The option that asks for it; `None` if planning runs it without being asked.
     pub option: Option<&'static str>,
-    /// Takes the option back, if plans without the transform may win; `None` if the option demands it.
-    pub leave_out: Option<LeaveOut>,
+    /// When plans do without the transform although the option asks for it.
+    pub leave_out: LeaveOut,
 }
 
-/// Takes an option back.
-pub type LeaveOut = fn(&mut Options);
+/// When plans do without a transform that an option asks for. The functions take the option back.
+#[derive(Clone, Copy, Debug)]
+pub enum LeaveOut {
+    /// Every plan has the transform.
+    Never,
+    /// Plans without it may win.
+    IfBetter(fn(&mut Options)),
+    /// Plans without it are sought only if no plan with it keeps the limits.
+    IfRefused(fn(&mut Options)),
+}
 
 impl Transform {
     /// Returns whether the module has nodes that the transform made. Linear in the nodes of the main graph.

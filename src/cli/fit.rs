@@ -1,12 +1,12 @@
 //! `memc fit`.
 
-use memc::{Extent, Fitted, Fitting, Need, Size};
+use memc::{Extent, Fitted, Fitting, Need};
 use memc_ir::Bytes;
 use serde_json::json;
 
 use super::fit_args::Fit;
-use super::optimize;
 use super::{ExitCode, Outcome, Voice, is_stream, open, print, usage};
+use super::{command_words, optimize};
 
 /// Finds the largest extent with which a model fits, prints what it takes, and plans it.
 pub fn run(arguments: &Fit, voice: &Voice) -> Outcome {
@@ -78,34 +78,9 @@ fn settled(arguments: &Fit, fitted: &Fitted) -> super::args::Optimize {
     planning
 }
 
-/// The command that gives the plan without a search.
+/// The command that gives the plan without a search, up to where it is written.
 fn command(arguments: &Fit, fitted: &Fitted) -> String {
-    let planning = settled(arguments, fitted);
-    let mut words = format!("memc optimize {}", planning.input.display());
-    for (name, extent) in &planning.inputs.dims {
-        words += &format!(" --dim '{name}={extent}'");
-    }
-    for limit in &planning.inputs.dim_max {
-        words += &format!(" --dim-max '{limit}'");
-    }
-    for pair in &planning.machine.state {
-        words += &format!(" --state '{}={}'", pair.new, pair.old);
-    }
-    for link in &planning.machine.links {
-        words += &format!(" --link {link}");
-    }
-    if let Some(space) = &planning.machine.weights {
-        words += &format!(" --weights {space}");
-    }
-    if planning.last_token {
-        words += " --last-token";
-    }
-    for budget in planning.budget.iter().filter(|budget| budget.space.is_none()) {
-        if let Size::Bytes(bytes) = budget.size {
-            words += &format!(" --budget {bytes}");
-        }
-    }
-    words
+    command_words::of(&super::args::Optimize { output: None, ..settled(arguments, fitted) })
 }
 
 /// The extent, why no larger one fits, and a table of bytes at rest and in a run.

@@ -134,7 +134,6 @@ fn check(planning: &Optimize) -> Result<PathBuf, Failure> {
         let message = "`memc tune` chooses among plans: `--passes`, `--session`, `--pareto` and `--json` leave no choice";
         return Err(usage(message.to_owned(), "give them to `memc optimize`"));
     }
-    command_words::repeats(planning)?;
     Ok(output)
 }
 

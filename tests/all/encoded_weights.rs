@@ -103,6 +103,22 @@ fn encoded_weights_are_checked_and_stay_within_their_bound() {
 }
 
 #[test]
+fn codes_never_refuse_a_budget_that_given_weights_keep() {
+    let folder = Folder::new("encoded-weights-budget");
+    folder.write("in.onnx", bytes(&products(21, 6)));
+    // Decoded matrices, or parts of them, take more; given ones are the caller's.
+    let plain = folder.memc("optimize in.onnx -o out.onnx --budget 6000").done();
+    let asked = folder.memc("optimize in.onnx -o codes.onnx --budget 6000 --encode-weights int8").done();
+    assert!(asked.err.contains("W0322") && !plain.err.contains("W0322"), "{asked:#?}");
+    assert_eq!(count(&folder.read("codes.layout.json"), "\"codes\": "), 0);
+    folder.memc("check in.onnx codes.onnx codes.layout.json").checked();
+    let roomy = folder.memc("optimize in.onnx -o codes.onnx --budget 60000 --encode-weights int8").done();
+    assert!(!roomy.err.contains("W0322"), "{roomy:#?}");
+    assert!(count(&folder.read("codes.layout.json"), "\"codes\": ") >= 3, "{roomy:#?}");
+    folder.memc("optimize in.onnx -o out.onnx --budget 100 --encode-weights int8").refused(3, "E0301");
+}
+
+#[test]
 fn errors_beyond_the_bound_fail_the_verification() {
     let folder = Folder::new("encoded-weights-beyond");
     folder.write("in.onnx", bytes(&products(21, 4)));

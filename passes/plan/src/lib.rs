@@ -53,8 +53,24 @@ pub struct Found {
     pub log: Vec<Entry>,
     /// Options of the plan.
     pub options: Options,
-    /// Requested options that the plan does not use, since plans without them are better.
-    pub without: Vec<&'static str>,
+    /// Requested options that the plan does not use.
+    pub without: Without,
+}
+
+/// Requested options that a plan does not use.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Without {
+    /// Options that no plan within the limits can have.
+    pub refused: Vec<&'static str>,
+    /// Options without which the plan is better.
+    pub worse: Vec<&'static str>,
+}
+
+impl Without {
+    /// Returns all of the options.
+    fn names(&self) -> String {
+        [&*self.refused, &*self.worse].concat().join(" ")
+    }
 }
 
 /// Reason why there is no plan.
@@ -93,11 +109,15 @@ pub fn plan(
     // All families share one goal: the goal of the first family, which uses no requested kernels.
     let mut goal = None;
     for (options, without) in families(model.module, model.transforms()) {
+        let gave_up = best.as_ref().map(|best| &best.without.refused);
+        if gave_up.is_some_and(|refused| refused.len() < without.refused.len()) {
+            break;
+        }
         let model = Model { options: &options, ..model.clone() };
         let mut search = Search::new(&model, tuning, wish, goal, Some(&mut *tell))?;
         goal = Some(search.pool.goal);
         search.run()?;
-        log.extend(search.pool.log.iter().map(|entry| Entry { without: without.join(" "), ..entry.clone() }));
+        log.extend(search.pool.log.iter().map(|entry| Entry { without: without.names(), ..entry.clone() }));
         match search.finish() {
             Ok(found) => {
                 // Of equally good plans, the earlier family wins: it uses fewer optional kernels.
@@ -147,26 +167,37 @@ impl From<Box<Shortage>> for Refusal {
 
 /// Kernels that the rules of `canonicalize` take on request.
 const INTEGER_KERNELS: (&str, LeaveOut) =
-    ("--integer-kernels", |options| options.rewrite.integer_kernels = false);
+    ("--integer-kernels", LeaveOut::IfBetter(|options| options.rewrite.integer_kernels = false));
 
 /// Returns the families of options: without each requested option that admits more plans, and with it, each
-/// with the names of the options left out. So such an option never gives a worse plan.
-fn families(module: &Module, transforms: Transforms<'_>) -> Vec<(Options, Vec<&'static str>)> {
+/// with the options left out. So such an option never gives a worse plan. Those without an option that
+/// only a refusal may leave out come last, so that it never refuses a plan either.
+fn families(module: &Module, transforms: Transforms<'_>) -> Vec<(Options, Without)> {
     let asked = transforms
         .of_use(module)
         .into_iter()
-        .filter_map(|transform| transform.option.zip(transform.leave_out));
+        .filter_map(|transform| Some((transform.option?, transform.leave_out)));
     let kernels = transforms.options.rewrite.integer_kernels.then_some(INTEGER_KERNELS);
-    let mut families = vec![(transforms.options.clone(), Vec::new())];
+    let mut families = vec![(transforms.options.clone(), Without::default())];
     for (option, leave_out) in asked.chain(kernels) {
-        let without = families.clone().into_iter().map(|(mut options, mut names)| {
-            leave_out(&mut options);
-            names.push(option);
-            (options, names)
+        let less = families.clone().into_iter().filter_map(|(mut options, mut without)| {
+            match leave_out {
+                LeaveOut::Never => return None,
+                LeaveOut::IfBetter(take_back) => {
+                    take_back(&mut options);
+                    without.worse.push(option);
+                }
+                LeaveOut::IfRefused(take_back) => {
+                    take_back(&mut options);
+                    without.refused.push(option);
+                }
+            }
+            Some((options, without))
         });
-        families.extend(without);
+        families.extend(less.collect::<Vec<_>>());
     }
     families.reverse();
+    families.sort_by_key(|(_, without)| without.refused.len());
     families
 }
 
@@ -175,14 +206,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn families_cover_every_subset_of_kernel_options() {
+    fn families_cover_every_subset_of_options() {
         let (module, mut options) = (Module::default(), Options::default());
         assert_eq!(families(&module, Transforms { own: &[], options: &options }).len(), 1);
         (options.rewrite.nchwc, options.rewrite.integer_kernels) = (Some(8), true);
         let names: Vec<_> = families(&module, Transforms { own: &[], options: &options })
             .into_iter()
-            .map(|(_, names)| names.join(" "))
+            .map(|(_, without)| without.names())
             .collect();
         assert_eq!(names, ["--nchwc --integer-kernels", "--integer-kernels", "--nchwc", ""]);
+        (options.rewrite.nchwc, options.encode.weights) = (None, Some(memc_passes::WeightCode::Int8));
+        let names: Vec<_> = families(&module, Transforms { own: &[], options: &options })
+            .into_iter()
+            .map(|(_, without)| without.names())
+            .collect();
+        let both = "--encode-weights --integer-kernels";
+        assert_eq!(names, ["--integer-kernels", "", both, "--encode-weights"]);
     }
 }

@@ -14,7 +14,7 @@ use crate::pool::{Entry, Pool, Verdict};
 use crate::strategies::{FIRST, STRATEGIES, Strategy};
 use crate::tuning::Tuning;
 use crate::whole::{self, Asked};
-use crate::{Found, Refusal};
+use crate::{Found, Refusal, Without};
 
 /// The user's request to one search.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -186,7 +186,7 @@ impl<'m> Search<'m> {
                     score,
                     log: Vec::new(),
                     options: self.model.options.clone(),
-                    without: Vec::new(),
+                    without: Without::default(),
                 })
             }
             (None, Some(score), _) => {

@@ -2,8 +2,8 @@
 
 use memc_ir::Module;
 use memc_passes::{
-    Options, Transform, Turn, cache, encode_weights, engines, last_token, mask_blocks, micro_batch, nchwc,
-    rows, settle, tie, weight_parts,
+    LeaveOut, Options, Transform, Turn, cache, encode_weights, engines, last_token, mask_blocks, micro_batch,
+    nchwc, rows, settle, tie, weight_parts,
 };
 
 /// All transforms, in the order in which they run within a turn.
@@ -14,7 +14,7 @@ pub const TRANSFORMS: &[Transform] = &[
         turn: Turn::First,
         applies: |_, options| !options.growing.is_empty(),
         option: Some("--state"),
-        leave_out: None,
+        leave_out: LeaveOut::Never,
     },
     Transform {
         pass: &tie::INFO,
@@ -22,7 +22,7 @@ pub const TRANSFORMS: &[Transform] = &[
         turn: Turn::First,
         applies: |_, _| true,
         option: None,
-        leave_out: None,
+        leave_out: LeaveOut::Never,
     },
     Transform {
         pass: &last_token::INFO,
@@ -30,7 +30,7 @@ pub const TRANSFORMS: &[Transform] = &[
         turn: Turn::First,
         applies: |_, options| options.last_token,
         option: Some("--last-token"),
-        leave_out: None,
+        leave_out: LeaveOut::Never,
     },
     Transform {
         pass: &encode_weights::INFO,
@@ -38,7 +38,8 @@ pub const TRANSFORMS: &[Transform] = &[
         turn: Turn::Prepared,
         applies: |_, options| options.encode.weights.is_some(),
         option: Some("--encode-weights"),
-        leave_out: None,
+        // Decoded matrices take memory that the given ones may not.
+        leave_out: LeaveOut::IfRefused(|options| options.encode.weights = None),
     },
     Transform {
         pass: &rows::INFO,
@@ -46,7 +47,7 @@ pub const TRANSFORMS: &[Transform] = &[
         turn: Turn::Prepared,
         applies: |_, options| options.rewrite.enabled,
         option: None,
-        leave_out: None,
+        leave_out: LeaveOut::Never,
     },
     Transform {
         pass: &weight_parts::INFO,
@@ -60,7 +61,7 @@ pub const TRANSFORMS: &[Transform] = &[
                 && module.domain().is_empty()
         },
         option: None,
-        leave_out: None,
+        leave_out: LeaveOut::Never,
     },
     Transform {
         pass: &micro_batch::INFO,
@@ -69,7 +70,7 @@ pub const TRANSFORMS: &[Transform] = &[
         // Strategies set the number of parts.
         applies: |_, _| true,
         option: None,
-        leave_out: None,
+        leave_out: LeaveOut::Never,
     },
     Transform {
         pass: &nchwc::INFO,
@@ -77,7 +78,7 @@ pub const TRANSFORMS: &[Transform] = &[
         turn: Turn::Laid,
         applies: |_, options| options.rewrite.nchwc.is_some(),
         option: Some("--nchwc"),
-        leave_out: Some(|options| options.rewrite.nchwc = None),
+        leave_out: LeaveOut::IfBetter(|options| options.rewrite.nchwc = None),
     },
     Transform {
         pass: &mask_blocks::INFO,
@@ -85,7 +86,7 @@ pub const TRANSFORMS: &[Transform] = &[
         turn: Turn::Candidate,
         applies: |_, _| true,
         option: None,
-        leave_out: None,
+        leave_out: LeaveOut::Never,
     },
     Transform {
         pass: &settle::INFO,
@@ -93,7 +94,7 @@ pub const TRANSFORMS: &[Transform] = &[
         turn: Turn::Last,
         applies: |module, _| !module.domain().is_empty(),
         option: None,
-        leave_out: None,
+        leave_out: LeaveOut::Never,
     },
     Transform {
         pass: &engines::INFO,
@@ -101,7 +102,7 @@ pub const TRANSFORMS: &[Transform] = &[
         turn: Turn::Last,
         applies: |_, options| options.engines > 1,
         option: Some("--engines"),
-        leave_out: None,
+        leave_out: LeaveOut::Never,
     },
 ];
 
