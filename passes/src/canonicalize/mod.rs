@@ -13,6 +13,7 @@ mod pad;
 mod pool_mask;
 mod positions;
 mod quantized;
+mod scatter;
 mod transpose;
 mod zeros;
 
@@ -136,7 +137,8 @@ impl Walk<'_, '_, '_> {
             return;
         }
         // The check follows nodes, not places of elements: without rewrites it proves all outputs.
-        if self.ctx.options.rewrite.enabled && pool_mask::moved(self, node) {
+        let may_rewrite = self.ctx.options.rewrite.enabled;
+        if may_rewrite && (pool_mask::moved(self, node) || scatter::filled(self, node)) {
             return;
         }
         if !self.ctx.options.rewrite.exact {

@@ -41,14 +41,17 @@ impl<'c, 'o> Weights<'c, 'o> {
     /// copied. A contiguous share is neither copied nor read. Linear in the bytes of the share.
     pub fn share(&mut self, constant: &ConstData, axis: usize, positions: Range<u64>) -> Option<ConstData> {
         let dims = constant.ty.known_dims()?;
-        let width = u64::from(constant.ty.element.bits().filter(|bits| bits % 8 == 0)? / 8);
+        let bits = u64::from(constant.ty.element.bits()?);
         let extent = dims.get(axis).filter(|extent| **extent > 0 && positions.end <= **extent)?;
         let product =
             |dims: &[u64]| dims.iter().try_fold(1u64, |product, extent| product.checked_mul(*extent));
-        let (rows, run) = (product(&dims[..axis])?, product(&dims[axis..])?.checked_mul(width)?);
+        // Elements of less than a byte are packed: positions must be whole bytes.
+        let position =
+            product(&dims[axis + 1..])?.checked_mul(bits).filter(|bits| bits.is_multiple_of(8))? / 8;
+        let (rows, run) = (product(&dims[..axis])?, position.checked_mul(*extent)?);
         let (count, mut ty) = (positions.end.checked_sub(positions.start)?, constant.ty.clone());
         *ty.shape.as_mut()?.get_mut(axis)? = Dim::Known(count);
-        let (start, own) = (run / extent * positions.start, run / extent * count);
+        let (start, own) = (position * positions.start, position * count);
         let payload = match &constant.payload {
             Payload::External { location, offset, .. } if rows == 1 => Payload::External {
                 location: location.clone(),

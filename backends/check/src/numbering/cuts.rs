@@ -93,13 +93,13 @@ pub(super) fn fixed<'k>(side: &'k Side<'_>, value: Value) -> Option<&'k Known> {
 }
 
 /// Returns the extents of a value, simplified.
-fn dims(side: &Side<'_>, value: Value) -> Option<Vec<DimExpr>> {
+pub(super) fn dims(side: &Side<'_>, value: Value) -> Option<Vec<DimExpr>> {
     let all = side.known[value].as_ref()?.dim_exprs()?;
     Some(all.iter().map(|extent| side.extents.simplified(extent)).collect())
 }
 
 /// Returns the elements of a small tensor of integers that no caller can change, as expressions.
-fn elements(side: &Side<'_>, value: Value) -> Option<Vec<DimExpr>> {
+pub(super) fn elements(side: &Side<'_>, value: Value) -> Option<Vec<DimExpr>> {
     let all = side.elements(value)?.items.iter().map(Item::expr).collect::<Option<Vec<DimExpr>>>()?;
     Some(all.iter().map(|item| side.extents.simplified(item)).collect())
 }
@@ -321,6 +321,9 @@ impl<'s> Numbering<'s> {
         }
         let by = made.by?;
         let data = by.side.module.node(by.side.rows[by.row].node);
+        if self.joined.contains_key(&base) && !is_onnx(data, "Concat") {
+            return self.moved_parts(base, place, extents);
+        }
         if is_onnx(data, "Concat") {
             return self.moved_join(by.side, by.row, &by.part, place);
         }
@@ -528,7 +531,7 @@ pub(crate) fn sliced(side: &Side<'_>, row: usize) -> Option<Vec<std::ops::Range<
 }
 
 /// Returns the positions of each axis that a Slice with steps of 1 takes; `None` if they are unknown.
-fn spans(side: &Side<'_>, row: usize) -> Option<Place> {
+pub(super) fn spans(side: &Side<'_>, row: usize) -> Option<Place> {
     let data = side.module.node(side.rows[row].node);
     let inputs = data.inputs.as_slice();
     let (from, to) = (dims(side, inputs.first().copied().flatten()?)?, dims(side, data.results().next()?)?);

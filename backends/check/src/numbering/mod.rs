@@ -9,12 +9,15 @@
 //! - A value with known elements counts as a constant with these elements; integers that follow free
 //!   dimensions have the number of their expressions.
 //! - A decoded value has the number of the value that was encoded, if their equality is proven.
+//! - An array of which a box is filled has the number of what is left of it, joined with the updates
+//!   (`boxes.rs`).
 //! - Positions of a result have the number of what the node computes from positions of its operands
 //!   (`cuts.rs`), and joined results of what the node computes from joined operands (`joins.rs`). Joins count
 //!   after nodes that compute element by element, signs after products, and expansions that another operand
 //!   makes do not count (`spread.rs`).
 //! - The name of its first result distinguishes a node whose results may differ at each run.
 
+mod boxes;
 mod casts;
 mod cuts;
 mod depends;
@@ -271,7 +274,7 @@ impl<'s> Numbering<'s> {
         if let Some(base) = self.cast_back(side, row, value, part) {
             return Some(base);
         }
-        if let Some(cut) = self.cut(side, row, value, part) {
+        if let Some(cut) = self.cut(side, row, value, part).or_else(|| self.filled(side, row, part)) {
             return Some(cut);
         }
         let kernel = self.fused(side, row, value, part).or_else(|| self.function(side, row, part));

@@ -7,7 +7,7 @@
 
 use memc_ir::{DimExpr, ElementType};
 
-use super::cuts::{counts, typed, whole};
+use super::cuts::{Place, counts, typed, whole};
 use super::span::Span;
 use super::{Key, Numbering};
 use crate::extents::Extents;
@@ -53,6 +53,26 @@ impl<'s> Numbering<'s> {
         let number = self.intern(Key::Joined { axis, parts: parts.clone() });
         self.joined.insert(number, Joined { axis, parts });
         number
+    }
+
+    /// Returns the number of positions of joined values that another node makes.
+    pub(super) fn moved_parts(&mut self, number: u32, place: &Place, extents: &Extents) -> Option<u32> {
+        let Joined { axis, parts } = self.joined.get(&number)?.clone();
+        let (mut start, mut operands) = (DimExpr::constant(0), Vec::new());
+        for number in &parts {
+            let dims = self.dims_of(*number, extents)?;
+            let held = Span::from(start.clone(), dims.get(axis)?, extents)?;
+            if let Some(common) = place[axis].common(&held, extents)? {
+                let mut own = place.clone();
+                own[axis] = common.counted_from(&start, extents)?;
+                operands.push(self.select(*number, &dims, own, extents)?);
+            }
+            start = held.end;
+        }
+        match operands[..] {
+            [one] => Some(one),
+            _ => Some(self.join(&operands, axis, extents)),
+        }
     }
 
     /// Returns the number of a node that computes each element from the elements at its place, by a kernel

@@ -35,6 +35,18 @@ impl<'s> Numbering<'s> {
         placed.unwrap_or_else(|| self.intern(Key::Result { head, operands, result, instance: None }))
     }
 
+    /// Returns the number of values joined along an axis: what transposed values have in common counts after
+    /// the join. `None` if they are transposed in several ways.
+    pub(super) fn concatenated(&mut self, operands: &[u32], axis: usize, extents: &Extents) -> Option<u32> {
+        let order =
+            operands.iter().find_map(|number| self.turned.get(number)).map(|(_, order)| order.clone());
+        let Some(order) = order else { return Some(self.join(operands, axis, extents)) };
+        let all: Vec<u32> =
+            operands.iter().map(|number| self.base_of(*number, &order)).collect::<Option<_>>()?;
+        let number = self.join(&all, *order.get(axis)?, extents);
+        self.turned(number, &order)
+    }
+
     /// Returns the number of a transposition, or of a node's first result if a transposition or a reshape of
     /// its operands counts after it; `None` for other nodes.
     pub(super) fn placed(
@@ -80,7 +92,7 @@ impl<'s> Numbering<'s> {
                 "Concat" if is_onnx => {
                     let rank = self.dims_of(*operands.first()?, side.extents)?.len();
                     let axis = normalize_axis(data.int("axis", 1), rank)?;
-                    Some(self.join(operands, axis, side.extents))
+                    self.concatenated(operands, axis, side.extents)
                 }
                 _ => None,
             };
@@ -96,13 +108,8 @@ impl<'s> Numbering<'s> {
                 self.turned(number, &order)
             }
             "Concat" if is_onnx => {
-                let axis = *order.get(normalize_axis(data.int("axis", 1), order.len())?)?;
-                let all = operands
-                    .iter()
-                    .map(|number| self.base_of(*number, &order))
-                    .collect::<Option<Vec<u32>>>()?;
-                let number = self.join(&all, axis, side.extents);
-                self.turned(number, &order)
+                let axis = normalize_axis(data.int("axis", 1), order.len())?;
+                self.concatenated(operands, axis, side.extents)
             }
             // The kernel brings the axis to the end first, where it is before the transposition.
             "Softmax" if is_onnx && side.module.opsets.get("").is_some_and(|version| *version >= 13) => {

@@ -273,6 +273,72 @@ fn a_join_of_joins_is_one_join() {
 }
 
 #[test]
+fn updates_of_a_box_are_joined_with_the_rest() {
+    let axis = |at: i64| int("axis", at);
+    let slice = |name: &str, bounds: [&str; 2]| {
+        node(&format!("take_{name}"), "Slice", &["x", bounds[0], bounds[1], "one"], &[name])
+    };
+    let updates = || [slice("part", ["none", "three"]), node("tanh", "Tanh", &["part"], &["u"])];
+    // The columns from 5 on are the box; others, and a row twice, are not.
+    let cases = [
+        ([0, 1, 2, 3], [5, 6, 7], "none", true),
+        ([0, 1, 2, 3], [4, 5, 6], "none", false),
+        ([0, 1, 2, 3], [5, 6, 8], "none", false),
+        ([0, 1, 2, 2], [5, 6, 7], "none", false),
+        ([0, 1, 2, 3], [-11, -10, -9], "none", false),
+        ([0, 1, 2, 3], [5, 6, 7], "add", false),
+    ];
+    for (rows, columns, reduction, is_equal) in cases {
+        let integers = |name: &str, dims: &[u64], values: &[i64]| {
+            raw(name, 7, dims, values.iter().flat_map(|value| value.to_le_bytes()).collect())
+        };
+        let edit = |graph: &mut memc_onnx_proto::onnx::GraphProto| {
+            graph.initializer = vec![
+                integers("rows", &[4, 1, 1], &rows),
+                integers("columns", &[3, 1], &columns),
+                integers("wide", &[3], &[4, 3, 1]),
+                ints("none", &[0]),
+                ints("one", &[1]),
+                ints("three", &[3]),
+                ints("five", &[5]),
+                ints("eight", &[8]),
+                ints("all", &[16]),
+            ];
+            graph.output = vec![info("z", FLOAT, &[4, 16])];
+        };
+        let way = AttributeProto {
+            name: Some("reduction".into()),
+            r#type: Some(3),
+            s: Some(reduction.as_bytes().to_vec()),
+            ..Default::default()
+        };
+        let mut given = updates().to_vec();
+        given.extend([
+            node("rows_wide", "Expand", &["rows", "wide"], &["r"]),
+            node("columns_wide", "Expand", &["columns", "wide"], &["c"]),
+            with(node("indices", "Concat", &["r", "c"], &["i"]), axis(-1)),
+            with(node("fill", "ScatterND", &["x", "i", "u"], &["y"]), way),
+            node("relu", "Relu", &["y"], &["z"]),
+        ]);
+        let mut nodes = updates().to_vec();
+        nodes.extend([
+            slice("left", ["none", "five"]),
+            slice("right", ["eight", "all"]),
+            with(node("join", "Concat", &["left", "u", "right"], &["y"]), axis(1)),
+            node("relu", "Relu", &["y"], &["z"]),
+        ]);
+        let mut case = Case::same(nodes, edit);
+        case.given = Case::same(given, edit).given;
+        case.shapes.extend(["part", "u"].map(|name| (name, (FLOAT, vec![4, 3]))));
+        case.shapes.extend([("left", (FLOAT, vec![4, 5])), ("right", (FLOAT, vec![4, 8]))]);
+        case.shapes.extend(["y", "z"].map(|name| (name, (FLOAT, vec![4, 16]))));
+        case.shapes.extend(["r", "c"].map(|name| (name, (7, vec![4, 3, 1]))));
+        case.shapes.extend([("i", (7, vec![4, 3, 2])), ("flag", (BOOL, vec![]))]);
+        assert_eq!(case.report().is_proven(), is_equal, "{rows:?} {columns:?} {reduction}");
+    }
+}
+
+#[test]
 fn expansions_to_the_extents_of_operands_count_for_nothing() {
     let edit = |graph: &mut memc_onnx_proto::onnx::GraphProto| {
         graph.initializer = vec![ints("zero", &[0]), ints("one", &[1]), ints("wide", &[4, 16])];

@@ -219,7 +219,8 @@ fn added(share: Share<'_>, linear: Linear) -> Option<Pieces> {
 }
 
 /// Whether all required pieces are available or can be cut out, and all split extents are divisible by
-/// the number of parts.
+/// the number of parts. No operator cuts elements of less than a byte: only positions of a constant that are
+/// one run of whole bytes are at hand.
 fn is_possible(share: Share<'_>, found: &Pieces) -> bool {
     let fits = |(given, asked): (&Piece, &Piece)| {
         given == asked || (*given == Piece::Whole && matches!(asked, Piece::Along(_)))
@@ -236,8 +237,23 @@ fn is_possible(share: Share<'_>, found: &Pieces) -> bool {
             .output(index)
             .is_some_and(|ty| matches!(ty.element, ElementType::Float | ElementType::Double))
     };
+    let is_cut_in_bytes = |(index, piece): (usize, &Piece)| {
+        let bits = share.node.input(index).and_then(|ty| ty.element.bits()).map_or(8, u64::from);
+        let Some(axis) = piece.axis().filter(|_| !bits.is_multiple_of(8)) else { return true };
+        let value = share.node.data().inputs.get(index).copied().flatten();
+        let is_constant = value.is_some_and(|value| share.node.module.constant_of(value).is_some());
+        let is_run = |dims: &[u64]| {
+            let one = dims.iter().try_fold(bits, |product, extent| product.checked_mul(*extent));
+            one.is_some_and(|bits| bits.is_multiple_of(8))
+        };
+        is_constant
+            && share.node.input_dims(index).is_some_and(|dims| {
+                dims[..axis].iter().all(|extent| *extent == 1) && is_run(&dims[axis + 1..])
+            })
+    };
     share.operands.len() == found.operands.len()
         && share.operands.iter().zip(&found.operands).all(fits)
+        && found.operands.iter().enumerate().all(is_cut_in_bytes)
         && found
             .operands
             .iter()

@@ -133,6 +133,18 @@ fn products_are_cut_by_outer_axes_and_added_along_the_inner_axis() {
 }
 
 #[test]
+fn elements_of_less_than_a_byte_are_cut_out_of_constants_in_whole_bytes() {
+    let decoded = |codes: &str, way: i64, result: &str| {
+        asked("DequantizeLinear", 21, &[codes, "f32[4]"], &[axis(way)], &[result])
+    };
+    assert_eq!(decoded("i8[4,2] @0", 0, "f32[4,2]"), "0 0 -> 0");
+    assert_eq!(decoded("i4[4,2]=0 @0", 0, "f32[4,2]"), "0 0 -> 0");
+    assert_eq!(decoded("i4[4,2] @0", 0, "f32[4,2]"), "-");
+    assert_eq!(decoded("i4[4,3]=0 @0", 0, "f32[4,3]"), "-");
+    assert_eq!(decoded("i4[2,4]=0 @1", 1, "f32[2,4]"), "-");
+}
+
+#[test]
 fn parts_of_gemm_are_added_with_the_addend_counted_once() {
     let gemm = |operands: &[&str], result: &str, attributes: &[(&str, Attribute)]| {
         asked("Gemm", 13, operands, attributes, &[result])
