@@ -5,7 +5,7 @@
 //! Parts and joins can be divided, views and places be shared, and every bit is kept.
 
 use memc_edit::{Attributes, int};
-use memc_ir::{Bytes, Dim, DimExpr, Node, Operator, TensorType, Value};
+use memc_ir::{Attribute, Bytes, Dim, DimExpr, Node, Operator, TensorType, Value};
 use memc_ops::{Item, Stretch, normalize_axis};
 
 use super::Walk;
@@ -24,10 +24,22 @@ pub(super) fn filled(walk: &mut Walk<'_, '_, '_>, node: Node) -> bool {
     if !found.saves(walk) {
         return false;
     }
-    let Some((values, axis)) = joined(walk, node, &found, found.array, 0) else { return false };
-    let operator = Operator::onnx("Concat", walk.maker.version);
+    let turned = found.turned_back(walk);
+    let own = turned.as_ref().map_or(&found, |(own, _)| own);
+    let Some((values, axis)) = joined(walk, node, own, own.array, 0) else { return false };
+    let version = walk.maker.version;
     let attributes: Attributes = int("axis", axis as i64);
-    walk.maker.redefine(node, operator, values.into_iter().map(Some).collect(), attributes);
+    let Some((own, perm)) = &turned else {
+        let operands = values.into_iter().map(Some).collect();
+        walk.maker.redefine(node, Operator::onnx("Concat", version), operands, attributes);
+        return true;
+    };
+    let ty = walk.module().ty(own.array).clone();
+    let join = walk.maker.onnx("Concat", values, attributes);
+    let hint = walk.maker.hint(own.array, "filled");
+    let whole = walk.maker.compute(Some(node), join, &hint, ty);
+    let perm = vec![("perm".to_owned(), Attribute::Ints(perm.clone()))];
+    walk.maker.redefine(node, Operator::onnx("Transpose", version), vec![whole], perm);
     true
 }
 
@@ -73,6 +85,22 @@ impl Filled {
             }
         }
         (extents == filling).then_some(Self { array, indices, updates, inside })
+    }
+
+    /// Returns the box before the transposition of both the array and the updates, and the transposition;
+    /// `None` if they have none in common. Exporters turn an axis to the front, and back after the node.
+    fn turned_back(&self, walk: &Walk<'_, '_, '_>) -> Option<(Self, Vec<i64>)> {
+        let before = |value: Value| {
+            let node = walk.producer(value, "Transpose")?;
+            let perm = walk.module().node(node).ints("perm")?.to_vec();
+            Some((walk.maker.operand(node, 0)?, perm))
+        };
+        let ((array, perm), (updates, other)) = (before(self.array)?, before(self.updates)?);
+        let place = |(axis, stretch): &(usize, Stretch)| {
+            Some((usize::try_from(*perm.get(*axis)?).ok()?, stretch.clone()))
+        };
+        let inside: Vec<_> = self.inside.iter().map(place).collect::<Option<_>>()?;
+        (perm == other).then_some((Self { array, indices: self.indices, updates, inside }, perm))
     }
 
     /// Returns whether parts and a join take no more bytes at once than the node. They need the array twice;
