@@ -252,7 +252,6 @@ mod measured {
             ("tune in.onnx", "E0306", 2),
             ("tune in.onnx -o -", "E0306", 2),
             ("tune in.onnx -o out.onnx --pareto 3", "E0306", 2),
-            ("tune in.onnx -o out.onnx --lossy f16", "E0306", 2),
             ("tune in.onnx -o out.onnx --slo 1ns --trials 8 --effort fast", "E0314", 3),
             ("tune in.onnx -o out.onnx --budget 1 --effort fast", "E0301", 3),
             ("tune in.onnx -o out.onnx --trials 1 --effort fast", "E0306", 2),
@@ -273,6 +272,8 @@ mod measured {
             assert!(ran.code == Some(2) && ran.out.is_empty(), "{ran:#?}");
         }
         assert_eq!(folder.names(), ["in.onnx", "mine.toml"]);
+        let ran = folder.memc("tune in.onnx -o out.onnx --lossy f16 --trials 20 --effort fast").done();
+        assert!(ran.err.contains("--output out.onnx --lossy f16"), "{ran:#?}");
     }
 
     #[test]

@@ -268,15 +268,6 @@ pub(super) const WARNINGS: &[CodeInfo] = &[
         action: "No action is needed. A session with its optimizations on may still use these kernels, and then needs their workspace.",
     },
     CodeInfo {
-        code: "W0322",
-        title: "a requested change does not fit the limits",
-        fault: Fault::Request,
-        meaning: "No plan with `--encode-weights` was found within the limits, but one without it, which is the result: a matrix that is \
-            decoded takes memory in the arena, where the given weight may take none.",
-        example: "--encode-weights int8 --budget 1MB with matrices of 1 MiB, on a runtime that has no products with codes",
-        action: "Raise the budget or the allowed slowdown if small weights matter more than the limits.",
-    },
-    CodeInfo {
         code: "W0308",
         title: "equal weights are kept once",
         fault: Fault::Nobody,
@@ -304,6 +295,15 @@ pub(super) const WARNINGS: &[CodeInfo] = &[
         example: "memc optimize model.onnx -o out.onnx --runtime ort --budget 60%",
         action: "Set up the session with a recipe of `--session`: `smallest` runs the nodes as planned, `fast` turns off the merging of equal \
             nodes and leaves the other optimizations on.",
+    },
+    CodeInfo {
+        code: "W0322",
+        title: "a requested change does not fit the limits",
+        fault: Fault::Request,
+        meaning: "No plan with `--encode-weights` was found within the limits, but one without it, which is the result: a matrix that is \
+            decoded takes memory in the arena, where the given weight may take none.",
+        example: "--encode-weights int8 --budget 1MB with matrices of 1 MiB, on a runtime that has no products with codes",
+        action: "Raise the budget or the allowed slowdown if small weights matter more than the limits.",
     },
     CodeInfo {
         code: "W0326",
