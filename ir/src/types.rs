@@ -64,6 +64,15 @@ impl TensorType {
         let bytes = u64::try_from(bits.div_ceil(8)).ok()?;
         (bytes < 1 << 62).then_some(Bytes(bytes))
     }
+    /// Number of bytes that lie together for one position along an axis; `None` if an extent behind it is
+    /// unknown, or if elements of less than a byte leave the position with a part of one.
+    pub fn position_bytes(&self, axis: usize) -> Option<u64> {
+        let mut bits = Some(u64::from(self.element.bits()?));
+        for dim in self.shape.as_ref()?.get(axis + 1..)? {
+            bits = bits?.checked_mul(dim.known()?);
+        }
+        bits.filter(|bits| bits.is_multiple_of(8)).map(|bits| bits / 8)
+    }
     /// Number of bits of all elements, as an expression; `None` if an extent depends on a run, or the element
     /// size is unknown.
     pub fn bits_expr(&self) -> Option<DimExpr> {

@@ -41,13 +41,10 @@ impl<'c, 'o> Weights<'c, 'o> {
     /// copied. A contiguous share is neither copied nor read. Linear in the bytes of the share.
     pub fn share(&mut self, constant: &ConstData, axis: usize, positions: Range<u64>) -> Option<ConstData> {
         let dims = constant.ty.known_dims()?;
-        let bits = u64::from(constant.ty.element.bits()?);
         let extent = dims.get(axis).filter(|extent| **extent > 0 && positions.end <= **extent)?;
         let product =
             |dims: &[u64]| dims.iter().try_fold(1u64, |product, extent| product.checked_mul(*extent));
-        // Elements of less than a byte are packed: positions must be whole bytes.
-        let position =
-            product(&dims[axis + 1..])?.checked_mul(bits).filter(|bits| bits.is_multiple_of(8))? / 8;
+        let position = constant.ty.position_bytes(axis)?;
         let (rows, run) = (product(&dims[..axis])?, position.checked_mul(*extent)?);
         let (count, mut ty) = (positions.end.checked_sub(positions.start)?, constant.ty.clone());
         *ty.shape.as_mut()?.get_mut(axis)? = Dim::Known(count);

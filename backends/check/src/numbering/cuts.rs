@@ -322,7 +322,7 @@ impl<'s> Numbering<'s> {
         let by = made.by?;
         let data = by.side.module.node(by.side.rows[by.row].node);
         if self.joined.contains_key(&base) && !is_onnx(data, "Concat") {
-            return self.moved_parts(base, place, extents);
+            return self.moved_joined(base, place, extents);
         }
         if is_onnx(data, "Concat") {
             return self.moved_join(by.side, by.row, &by.part, place);
@@ -354,24 +354,13 @@ impl<'s> Numbering<'s> {
         Some(self.reshape(cut, &from_cut, &to))
     }
 
-    fn moved_join(&mut self, side: &'s Side<'s>, row: usize, part: &Part, place: &Place) -> Option<u32> {
+    /// Returns the number of positions of values that a node joins.
+    fn moved_join(&mut self, side: &'s Side<'s>, row: usize, joined: &Part, place: &Place) -> Option<u32> {
         let data = side.module.node(side.rows[row].node);
         let axis = normalize_axis(data.int("axis", 1), place.len())?;
-        let (mut start, mut operands) = (DimExpr::constant(0), Vec::new());
-        for (operand, number) in data.inputs.iter().zip(&part.operands) {
-            let dims = dims(side, (*operand)?)?;
-            let held = Span::from(start.clone(), dims.get(axis)?, side.extents)?;
-            if let Some(common) = place[axis].common(&held, side.extents)? {
-                let mut own = place.clone();
-                own[axis] = common.counted_from(&start, side.extents)?;
-                operands.push(self.select(*number, &dims, own, side.extents)?);
-            }
-            start = held.end;
-        }
-        match operands[..] {
-            [one] => Some(one),
-            _ => Some(self.join(&operands, axis, side.extents)),
-        }
+        let part = |(operand, number): (&Option<Value>, &u32)| Some((*number, dims(side, (*operand)?)?));
+        let parts: Vec<_> = data.inputs.iter().zip(&joined.operands).map(part).collect::<Option<_>>()?;
+        self.moved_parts(axis, &parts, place, side.extents)
     }
 
     fn moved_pad(&mut self, side: &'s Side<'s>, row: usize, part: &Part, place: &Place) -> Option<u32> {

@@ -55,17 +55,29 @@ impl<'s> Numbering<'s> {
         number
     }
 
-    /// Returns the number of positions of joined values that another node makes.
-    pub(super) fn moved_parts(&mut self, number: u32, place: &Place, extents: &Extents) -> Option<u32> {
+    /// Returns the number of positions of joined values that another node than a join makes.
+    pub(super) fn moved_joined(&mut self, number: u32, place: &Place, extents: &Extents) -> Option<u32> {
         let Joined { axis, parts } = self.joined.get(&number)?.clone();
+        let part = |number: u32| Some((number, self.dims_of(number, extents)?));
+        let parts: Vec<_> = parts.into_iter().map(part).collect::<Option<_>>()?;
+        self.moved_parts(axis, &parts, place, extents)
+    }
+
+    /// Returns the number of positions of values, given with their extents, that are joined along an axis.
+    pub(super) fn moved_parts(
+        &mut self,
+        axis: usize,
+        parts: &[(u32, Vec<DimExpr>)],
+        place: &Place,
+        extents: &Extents,
+    ) -> Option<u32> {
         let (mut start, mut operands) = (DimExpr::constant(0), Vec::new());
-        for number in &parts {
-            let dims = self.dims_of(*number, extents)?;
+        for (number, dims) in parts {
             let held = Span::from(start.clone(), dims.get(axis)?, extents)?;
             if let Some(common) = place[axis].common(&held, extents)? {
                 let mut own = place.clone();
                 own[axis] = common.counted_from(&start, extents)?;
-                operands.push(self.select(*number, &dims, own, extents)?);
+                operands.push(self.select(*number, dims, own, extents)?);
             }
             start = held.end;
         }

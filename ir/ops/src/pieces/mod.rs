@@ -238,18 +238,15 @@ fn is_possible(share: Share<'_>, found: &Pieces) -> bool {
             .is_some_and(|ty| matches!(ty.element, ElementType::Float | ElementType::Double))
     };
     let is_cut_in_bytes = |(index, piece): (usize, &Piece)| {
-        let bits = share.node.input(index).and_then(|ty| ty.element.bits()).map_or(8, u64::from);
-        let Some(axis) = piece.axis().filter(|_| !bits.is_multiple_of(8)) else { return true };
+        let Some((axis, ty)) = piece.axis().zip(share.node.input(index)) else { return true };
+        if ty.element.bits().is_none_or(|bits| bits.is_multiple_of(8)) {
+            return true;
+        }
         let value = share.node.data().inputs.get(index).copied().flatten();
         let is_constant = value.is_some_and(|value| share.node.module.constant_of(value).is_some());
-        let is_run = |dims: &[u64]| {
-            let one = dims.iter().try_fold(bits, |product, extent| product.checked_mul(*extent));
-            one.is_some_and(|bits| bits.is_multiple_of(8))
-        };
-        is_constant
-            && share.node.input_dims(index).is_some_and(|dims| {
-                dims[..axis].iter().all(|extent| *extent == 1) && is_run(&dims[axis + 1..])
-            })
+        let is_one_run =
+            ty.known_dims().is_some_and(|dims| dims.iter().take(axis).all(|extent| *extent == 1));
+        is_constant && is_one_run && ty.position_bytes(axis).is_some()
     };
     share.operands.len() == found.operands.len()
         && share.operands.iter().zip(&found.operands).all(fits)
