@@ -102,8 +102,18 @@ const BY_PLACE: [&str; 63] = [
     "Where",
 ];
 /// Operators that only move elements, so that a cut keeps every bit.
-const MOVES: [&str; 9] =
-    ["Concat", "Expand", "Flatten", "Gather", "Identity", "Pad", "Reshape", "Squeeze", "Unsqueeze"];
+const MOVES: [&str; 10] = [
+    "Concat",
+    "Expand",
+    "Flatten",
+    "Gather",
+    "GatherND",
+    "Identity",
+    "Pad",
+    "Reshape",
+    "Squeeze",
+    "Unsqueeze",
+];
 /// Operators that keep the elements in their order under other extents.
 const RESHAPES: [&str; 4] = ["Flatten", "Reshape", "Squeeze", "Unsqueeze"];
 /// Operators over all axes from the attribute `axis` on, each place of the other axes by itself.
@@ -210,6 +220,20 @@ pub(super) fn need(cut: &Cut<'_>, axis: usize, range: &Span) -> Option<Need> {
                 axis if axis < own => plain(vec![Some(axis), None]),
                 axis if axis < own + count => plain(vec![None, Some(axis - own)]),
                 axis => plain(vec![Some(axis + 1 - count), None]),
+            }
+        }
+        // The result has the axes of the indices but the last one, then those of the slices; both operands
+        // have the first axes of a batch.
+        "GatherND" => {
+            let [data, indices] = [0, 1].map(|at| cut.operands.get(at).copied().flatten());
+            let (data, (depth, chosen)) = (data?, indices?.split_last()?);
+            let slice = data.len().checked_sub(rank.checked_sub(chosen.len())?)?;
+            let batch = usize::try_from(node.int("batch_dims", 0)).ok()?;
+            (depth.as_constant()? == slice.checked_sub(batch)? as i64).then_some(())?;
+            match axis {
+                axis if axis < batch => plain(vec![Some(axis), Some(axis)]),
+                axis if axis < chosen.len() => plain(vec![None, Some(axis)]),
+                axis => plain(vec![Some(slice + axis - chosen.len()), None]),
             }
         }
         // Axes of images and of channels before the spatial ones, each pair by itself.

@@ -339,6 +339,68 @@ fn updates_of_a_box_are_joined_with_the_rest() {
 }
 
 #[test]
+fn slices_are_looked_up_by_columns_and_by_places() {
+    let columns = [("x", "l", "none", "half"), ("x", "r", "half", "all")];
+    let shifted = [("x", "l", "none", "half"), ("x", "r", "one", "nine")];
+    let lookups = |data: [&str; 2], places: [&str; 2]| {
+        [0, 1].map(|at| {
+            let result = ["yl", "yr"][at];
+            node(&format!("look_{result}"), "GatherND", &[data[at], places[at]], &[result])
+        })
+    };
+    let places = [("i", "l", "none", "two"), ("i", "r", "two", "four")];
+    let turned = [("i", "l", "two", "four"), ("i", "r", "none", "two")];
+    // Data are cut by columns, or places by rows; never so that a part sees others than the whole does.
+    for (cuts, axis, data, chosen, is_equal) in [
+        (columns, "one", ["l", "r"], ["i", "i"], true),
+        (shifted, "one", ["l", "r"], ["i", "i"], false),
+        (columns, "one", ["l", "l"], ["i", "i"], false),
+        (places, "none", ["x", "x"], ["l", "r"], true),
+        (turned, "none", ["x", "x"], ["l", "r"], false),
+    ] {
+        let edit = |graph: &mut memc_onnx_proto::onnx::GraphProto| {
+            let bytes = [3_i64, 0, 2, 0].iter().flat_map(|row| row.to_le_bytes()).collect();
+            graph.initializer = vec![
+                raw("at", 7, &[4, 1], bytes),
+                ints("none", &[0]),
+                ints("one", &[1]),
+                ints("two", &[2]),
+                ints("four", &[4]),
+                ints("half", &[8]),
+                ints("nine", &[9]),
+                ints("all", &[16]),
+            ];
+            graph.output = vec![info("z", FLOAT, &[4, 16])];
+        };
+        let first = || node("first", "Identity", &["at"], &["i"]);
+        let given = vec![
+            first(),
+            node("look", "GatherND", &["x", "i"], &["y"]),
+            node("relu", "Relu", &["y"], &["z"]),
+        ];
+        let along = i64::from(axis == "one");
+        let mut nodes = vec![first()];
+        nodes.extend(cuts.map(|(from, part, start, end)| {
+            node(&format!("cut_{part}"), "Slice", &[from, start, end, axis], &[part])
+        }));
+        nodes.extend(lookups(data, chosen));
+        nodes.extend([
+            with(node("join", "Concat", &["yl", "yr"], &["y"]), int("axis", along)),
+            node("relu", "Relu", &["y"], &["z"]),
+        ]);
+        let mut case = Case::same(nodes, edit);
+        case.given = Case::same(given, edit).given;
+        let (part, kind) = if along == 1 { (vec![4, 8], FLOAT) } else { (vec![2, 1], 7) };
+        case.shapes.extend(["l", "r"].map(|name| (name, (kind, part.clone()))));
+        let looked = if along == 1 { vec![4, 8] } else { vec![2, 16] };
+        case.shapes.extend(["yl", "yr"].map(|name| (name, (FLOAT, looked.clone()))));
+        case.shapes.extend(["y", "z"].map(|name| (name, (FLOAT, vec![4, 16]))));
+        case.shapes.extend([("i", (7, vec![4, 1])), ("flag", (BOOL, vec![]))]);
+        assert_eq!(case.report().is_proven(), is_equal, "{cuts:?} {data:?} {chosen:?}");
+    }
+}
+
+#[test]
 fn expansions_to_the_extents_of_operands_count_for_nothing() {
     let edit = |graph: &mut memc_onnx_proto::onnx::GraphProto| {
         graph.initializer = vec![ints("zero", &[0]), ints("one", &[1]), ints("wide", &[4, 16])];

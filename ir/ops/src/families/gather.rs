@@ -251,7 +251,10 @@ pub const OPERATORS: &[OpInfo] = &[
         .work(Work::None)
         .reads(Reads::Picked(&[0]))
         .split(SplitAxes::Rule(rules::element_indexed)),
-    OpInfo::onnx("GatherND", gather_nd).work(Work::None).reads(Reads::Picked(&[0])),
+    OpInfo::onnx("GatherND", gather_nd)
+        .work(Work::None)
+        .reads(Reads::Picked(&[0]))
+        .split(SplitAxes::Rule(rules::slices_gathered)),
 ];
 
 #[cfg(test)]

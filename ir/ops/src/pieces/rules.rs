@@ -445,6 +445,25 @@ pub(crate) fn gathered(share: &Share<'_>) -> Option<Pieces> {
     Some(share.made(share.only(index, own), Piece::Along(result)))
 }
 
+/// Splits a lookup of slices along the axes of the indices, along the axes of the slices, or along a batch
+/// axis, which data and indices have in common.
+pub(crate) fn slices_gathered(share: &Share<'_>) -> Option<Pieces> {
+    let (data, indices) = (share.input(0)?, share.input(1)?);
+    let batch = usize::try_from(share.node.data().int("batch_dims", 0)).ok()?;
+    let (last, depth) = (indices.len().checked_sub(1)?, usize::try_from(*indices.last()?).ok()?);
+    let [of_data, of_indices] = [0, 1].map(|index| share.along(index));
+    if let Some(own) = of_data.or(of_indices).filter(|own| *own < batch.min(last)) {
+        (data.get(own) == indices.get(own)).then_some(())?;
+        return Some(share.made(vec![Piece::Along(own); 2], Piece::Along(own)));
+    }
+    let (index, own, result) = match (of_data, of_indices) {
+        (None, Some(own)) if own < last => (1, own, own),
+        (Some(own), None) => (0, own, last + own.checked_sub(batch + depth)?),
+        _ => return None,
+    };
+    Some(share.made(share.only(index, own), Piece::Along(result)))
+}
+
 /// Splits lookups and writes of single elements along one axis. All operands are split along another
 /// axis on which they agree; or along the batch if the indices count within shares; or, for additions to
 /// zeros, along the indexed axis, which gives sums.

@@ -264,6 +264,16 @@ fn indices_are_cut_into_parts_and_scatters_into_zeros_are_added() {
         "0 0 -> 0"
     );
     assert_eq!(asked("GatherElements", 13, &["f32[8,4] @0", "i64[8,4]"], &[axis(0)], &["f32[8,4]"]), "-");
+    let batched = |count| [("batch_dims", Attribute::Int(count))];
+    let slices =
+        |data, indices, count, result| asked("GatherND", 13, &[data, indices], &batched(count), &[result]);
+    assert_eq!(slices("f32[9,5,8] @2", "i64[6,2]", 0, "f32[6,8]"), "2 w -> 1");
+    assert_eq!(slices("f32[9,5,8]", "i64[6,2] @0", 0, "f32[6,8]"), "w 0 -> 0");
+    assert_eq!(slices("f32[8,5,8] @0", "i64[6,2]", 0, "f32[6,8]"), "-");
+    assert_eq!(slices("f32[9,5,8]", "i64[6,2] @1", 0, "f32[6,8]"), "-");
+    assert_eq!(slices("f32[8,5,3] @0", "i64[8,6,1] @0", 1, "f32[8,6,3]"), "0 0 -> 0");
+    assert_eq!(slices("f32[3,5,8] @2", "i64[3,6,1]", 1, "f32[3,6,8]"), "2 w -> 2");
+    assert_eq!(slices("f32[3,8,5] @1", "i64[3,6,1]", 1, "f32[3,6,5]"), "-");
     let add = ("reduction", Attribute::String("add".into()));
     let zeros = "f32[2,1]=0,0";
     let write = |into, attributes: &[(&str, Attribute)]| {
