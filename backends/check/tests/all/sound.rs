@@ -279,12 +279,14 @@ fn updates_of_a_box_are_joined_with_the_rest() {
         node(&format!("take_{name}"), "Slice", &["x", bounds[0], bounds[1], "one"], &[name])
     };
     let updates = || [slice("part", ["none", "three"]), node("tanh", "Tanh", &["part"], &["u"])];
-    // The columns from 5 on are the box; others, and a row twice, are not.
+    // The columns from 5 on are the box; others, a row twice, and every other column are not.
     let cases = [
         ([0, 1, 2, 3], [5, 6, 7], "none", true),
         ([0, 1, 2, 3], [4, 5, 6], "none", false),
         ([0, 1, 2, 3], [5, 6, 8], "none", false),
         ([0, 1, 2, 2], [5, 6, 7], "none", false),
+        ([0, 0, 0, 0], [5, 6, 7], "none", false),
+        ([0, 1, 2, 3], [5, 7, 9], "none", false),
         ([0, 1, 2, 3], [-11, -10, -9], "none", false),
         ([0, 1, 2, 3], [5, 6, 7], "add", false),
     ];
