@@ -100,22 +100,23 @@ pub enum Error {
     },
     /// No plan keeps a limit of bytes and a limit of time together.
     #[error(
-        "no plan was found that needs at most {} and at most {} % extra time: the fastest plan of that size takes {} % extra",
-        Bytes(*limit).exact(),
+        "no plan was found that {} at most {} % extra time: the fastest {} takes {} % extra",
+        limit.map_or_else(|| "takes".to_owned(), |limit| format!("needs at most {} and", Bytes(limit).exact())),
         percent(*slowdown),
+        if limit.is_some() { "plan of that size" } else { "plan" },
         percent(*takes)
     )]
     Slow {
-        /// Limit of the first space, in bytes.
-        limit: u64,
+        /// Limit of the first space, in bytes, if there is one.
+        limit: Option<u64>,
         /// Time allowed beyond that of the model as it was given, in hundredths of a percent.
         slowdown: u32,
         /// Time that the fastest plan within the bytes takes beyond it, in hundredths of a percent.
         takes: u32,
         /// Bytes that this plan needs.
         needs: u64,
-        /// Bytes that the smallest plan within the time needs.
-        smallest: u64,
+        /// Bytes that the smallest plan within the time needs, if one was found.
+        smallest: Option<u64>,
     },
     /// No plan keeps a time.
     #[error(transparent)]
@@ -322,7 +323,7 @@ impl Error {
     pub fn smallest(&self) -> Option<u64> {
         match self {
             Self::Budget { arena, .. } => Some(*arena),
-            Self::Slow { smallest, .. } => Some(*smallest),
+            Self::Slow { smallest, .. } => *smallest,
             Self::Slo(error) => error.smallest,
             Self::Pipeline(PipelineError::Pass(memc_passes::PassError::Budget(short))) => Some(short.least.0),
             _ => None,
@@ -395,10 +396,12 @@ impl Error {
                 Some(format!("{maker}`--max-value {bytes}` is enough, or bind smaller dimensions with `--dim`"))
             }
             Self::LargestUnknown { .. } => Some("state its size: `--assume VALUE=N`, or bind dimensions with `--dim`".to_owned()),
-            Self::Slow { takes, smallest, .. } => {
+            Self::Slow { limit, takes, smallest, .. } => {
                 // Rounded up, so that a plan keeps the slowdown in the message.
                 let takes = f64::from(takes.div_ceil(10)) / 10.0;
-                Some(format!("use `--slowdown {takes}%` with this budget, or `--budget {smallest}` with this slowdown"))
+                let more = if limit.is_some() { " with this budget" } else { "" };
+                let budget = smallest.map(|bytes| format!(", or `--budget {bytes}` with this slowdown"));
+                Some(format!("use `--slowdown {takes}%`{more}{}", budget.unwrap_or_default()))
             }
             Self::Slo(error) => Some(error.help()),
             Self::Pipeline(PipelineError::Pass(memc_passes::PassError::Budget(short))) => Some(relief(short)),

@@ -175,11 +175,11 @@ fn refused(refusal: Refusal, model: &Model<'_>, wish: Wish) -> Error {
     match refusal {
         Refusal::Pipeline(error) => error.into(),
         Refusal::Slow { nanos, needs, smallest, .. } => Error::Slow {
-            limit: wish.limit.unwrap_or_default().0,
+            limit: wish.limit.map(|limit| limit.0),
             slowdown: wish.slowdown,
             takes: memc_plan::slowdown(nanos, model.options.total_nanos(model.module)),
             needs: needs.0,
-            smallest: smallest.0,
+            smallest: smallest.map(|smallest| smallest.0),
         },
     }
 }

@@ -71,6 +71,9 @@ pub struct Rewriting {
     pub standard: bool,
     /// Whether integer kernels replace operators between quantized integers.
     pub integer_kernels: bool,
+    /// Whether only the positions that readers need are computed. No option takes it back, but planning does
+    /// if the cuts take more time than is allowed.
+    pub rows: bool,
     /// Channels of a block, if images use a layout in blocks of channels.
     pub nchwc: Option<u32>,
     /// Number of equal parts of the batch, computed in turn. `None`: the number that is worth its time.
@@ -94,6 +97,7 @@ impl Default for Rewriting {
             exact: false,
             standard: false,
             integer_kernels: false,
+            rows: true,
             nchwc: None,
             micro_batches: None,
             slowdown: 0,

@@ -20,11 +20,11 @@ pub struct Transform {
     pub applies: fn(&Module, &Options) -> bool,
     /// The option that asks for it; `None` if planning runs it without being asked.
     pub option: Option<&'static str>,
-    /// When plans do without the transform although the option asks for it.
+    /// When plans do without the transform, although the option asks for it if there is one.
     pub leave_out: LeaveOut,
 }
 
-/// When plans do without a transform that an option asks for. The functions take the option back.
+/// When plans do without a transform. The functions take it out of the options.
 #[derive(Clone, Copy, Debug)]
 pub enum LeaveOut {
     /// Every plan has the transform.
@@ -33,6 +33,8 @@ pub enum LeaveOut {
     IfBetter(fn(&mut Options)),
     /// Plans without it are sought only if no plan with it keeps the limits.
     IfRefused(fn(&mut Options)),
+    /// Plans without it are sought only if all plans with it that keep the byte limit take too long.
+    IfLate(fn(&mut Options)),
 }
 
 impl Transform {

@@ -170,6 +170,7 @@ pub fn request(arguments: &Optimize) -> Result<Request, Failure> {
         exact: arguments.exact,
         standard: arguments.std_ops,
         integer_kernels: arguments.integer_kernels,
+        rows: true,
         nchwc: arguments.nchwc.and_then(|blocks| blocks.0),
         micro_batches: arguments.micro_batches,
         slowdown: arguments.slowdown,

@@ -135,11 +135,30 @@ fn bytes_and_time_are_kept_together() {
     let least = arena(&slower);
     let Err(error @ Error::Slow { .. }) = by(1, Some(least)) else { panic!("both limits cannot be kept") };
     assert_eq!(error.exit_code(), 3);
-    let Error::Slow { takes, smallest, .. } = error else { unreachable!() };
+    let Error::Slow { takes, smallest: Some(smallest), .. } = error else { unreachable!() };
     // Both numbers in the message can be reached.
     let kept = by(takes, Some(least)).unwrap();
     assert!(arena(&kept) <= least && time(&kept) <= 1.0 + f64::from(takes + 1) / 10_000.0);
     assert!(arena(&by(1, Some(smallest)).unwrap()) <= smallest);
+}
+
+#[test]
+fn cuts_that_take_longer_than_is_allowed_are_left_out() {
+    // A cut of five numbers costs a node, and saves four of them in another.
+    let row = stated(node("Gather", &["s", "row"], &["r"]), vec![int("axis", 0)]);
+    let model = with(vec![node("Sigmoid", &["x"], &["s"]), row, node("Neg", &["r"], &["y"])], |graph| {
+        graph.input = vec![fixed("x", &[5])];
+        graph.output = vec![fixed("y", &[1])];
+        graph.initializer.push(integers("row", &[2]));
+    });
+    let by = |slowdown: u32| {
+        let planned = planned_by(&model, &request(|request| request.rewrite.slowdown = slowdown)).unwrap();
+        let cost = &planned.layout.cost;
+        (peaks(&planned).0, cost.modelled_ns_after / cost.modelled_ns_before)
+    };
+    let ((kept, in_time), (cut, later)) = (by(1), by(10_000));
+    assert!(in_time <= 1.0001, "{in_time}");
+    assert!(cut < kept && later > in_time, "{cut} {kept} {later}");
 }
 
 #[test]

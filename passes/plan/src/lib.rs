@@ -64,12 +64,14 @@ pub struct Without {
     pub refused: Vec<&'static str>,
     /// Options without which the plan is better.
     pub worse: Vec<&'static str>,
+    /// Passes that nobody asked for, with which every plan takes too long.
+    pub late: Vec<&'static str>,
 }
 
 impl Without {
     /// Returns all of the options.
     fn names(&self) -> String {
-        [&*self.refused, &*self.worse].concat().join(" ")
+        [&*self.refused, &*self.worse, &*self.late].concat().join(" ")
     }
 }
 
@@ -88,8 +90,8 @@ pub enum Refusal {
         nanos: u64,
         /// Need of this plan, in bytes.
         needs: Bytes,
-        /// Need of the smallest plan within the time limit, in bytes.
-        smallest: Bytes,
+        /// Need of the smallest plan within the time limit, in bytes, if one was found.
+        smallest: Option<Bytes>,
     },
 }
 
@@ -112,6 +114,10 @@ pub fn plan(
         let gave_up = best.as_ref().map(|best| &best.without.refused);
         if gave_up.is_some_and(|refused| refused.len() < without.refused.len()) {
             break;
+        }
+        let is_late = best.is_none() && matches!(refusal, Some(Refusal::Slow { .. }));
+        if !without.late.is_empty() && !is_late {
+            continue;
         }
         let model = Model { options: &options, ..model.clone() };
         let mut search = Search::new(&model, tuning, wish, goal, Some(&mut *tell))?;
@@ -171,12 +177,13 @@ const INTEGER_KERNELS: (&str, LeaveOut) =
 
 /// Returns the families of options: without each requested option that admits more plans, and with it, each
 /// with the options left out. So such an option never gives a worse plan. Those without an option that
-/// only a refusal may leave out come last, so that it never refuses a plan either.
+/// only a refusal may leave out come last, so that it never refuses a plan either; among equal ones, those
+/// without a pass that only a late plan may leave out.
 fn families(module: &Module, transforms: Transforms<'_>) -> Vec<(Options, Without)> {
     let asked = transforms
         .of_use(module)
         .into_iter()
-        .filter_map(|transform| Some((transform.option?, transform.leave_out)));
+        .map(|transform| (transform.option.unwrap_or(transform.pass.name), transform.leave_out));
     let kernels = transforms.options.rewrite.integer_kernels.then_some(INTEGER_KERNELS);
     let mut families = vec![(transforms.options.clone(), Without::default())];
     for (option, leave_out) in asked.chain(kernels) {
@@ -191,13 +198,17 @@ fn families(module: &Module, transforms: Transforms<'_>) -> Vec<(Options, Withou
                     take_back(&mut options);
                     without.refused.push(option);
                 }
+                LeaveOut::IfLate(take_back) => {
+                    take_back(&mut options);
+                    without.late.push(option);
+                }
             }
             Some((options, without))
         });
         families.extend(less.collect::<Vec<_>>());
     }
     families.reverse();
-    families.sort_by_key(|(_, without)| without.refused.len());
+    families.sort_by_key(|(_, without)| (without.refused.len(), without.late.len()));
     families
 }
 
@@ -208,6 +219,7 @@ mod tests {
     #[test]
     fn families_cover_every_subset_of_options() {
         let (module, mut options) = (Module::default(), Options::default());
+        options.rewrite.rows = false;
         assert_eq!(families(&module, Transforms { own: &[], options: &options }).len(), 1);
         (options.rewrite.nchwc, options.rewrite.integer_kernels) = (Some(8), true);
         let names: Vec<_> = families(&module, Transforms { own: &[], options: &options })
@@ -222,5 +234,11 @@ mod tests {
             .collect();
         let both = "--encode-weights --integer-kernels";
         assert_eq!(names, ["--integer-kernels", "", both, "--encode-weights"]);
+        (options.rewrite.rows, options.rewrite.integer_kernels) = (true, false);
+        let names: Vec<_> = families(&module, Transforms { own: &[], options: &options })
+            .into_iter()
+            .map(|(_, without)| without.names())
+            .collect();
+        assert_eq!(names, ["", "rows", "--encode-weights", "--encode-weights rows"]);
     }
 }

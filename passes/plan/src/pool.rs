@@ -233,9 +233,9 @@ impl<'o> Pool<'o> {
         self.late
     }
 
-    /// Returns the need, in bytes, of the smallest plan that keeps the time limit.
-    pub(crate) fn smallest_in_time(&self) -> Bytes {
-        self.smallest_in_time
+    /// Returns the need, in bytes, of the smallest plan that keeps the time limit; `None` if none was found.
+    pub(crate) fn smallest_in_time(&self) -> Option<Bytes> {
+        Some(self.smallest_in_time).filter(|bytes| *bytes != Bytes(u64::MAX))
     }
 
     /// Records the refusal of a search that recomputes without splitting operators.

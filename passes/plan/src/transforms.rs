@@ -45,9 +45,10 @@ pub const TRANSFORMS: &[Transform] = &[
         pass: &rows::INFO,
         passes: "rows,dce",
         turn: Turn::Prepared,
-        applies: |_, options| options.rewrite.enabled,
+        applies: |_, options| options.rewrite.enabled && options.rewrite.rows,
         option: None,
-        leave_out: LeaveOut::Never,
+        // A cut of a small value may take longer than the rows that it saves.
+        leave_out: LeaveOut::IfLate(|options| options.rewrite.rows = false),
     },
     Transform {
         pass: &weight_parts::INFO,
