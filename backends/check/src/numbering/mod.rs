@@ -24,6 +24,7 @@ mod depends;
 pub mod fused;
 mod joins;
 mod quantized;
+mod repeated;
 mod span;
 mod spread;
 pub mod turned;
@@ -111,6 +112,8 @@ pub(crate) struct Numbering<'s> {
     joined: HashMap<u32, Joined>,
     /// For the number of a value with the other sign: the value, and the operator of the sign.
     opposites: HashMap<u32, (u32, u32)>,
+    /// For the number of a function that may follow itself: its head, and the number of its operand.
+    applied: HashMap<u32, (u32, u32)>,
     /// For the number of an expanded value: the value.
     expanded: HashMap<u32, u32>,
     /// Extents of values that no node of a model makes.
@@ -242,6 +245,7 @@ impl<'s> Numbering<'s> {
             if result == 0 && instance.is_none() {
                 self.note_integers(side, row, value, (number, &part));
                 self.note_cast(side, row, value, (number, &part));
+                self.note_applied(side, row, (number, &part));
             }
             let wide = (names.wide)(value).map(|wide| walk.values[wide]).filter(|wide| *wide != ABSENT);
             walk.values.set(value, (names.fixed)(value).or(wide).unwrap_or(number));
@@ -271,7 +275,8 @@ impl<'s> Numbering<'s> {
         {
             return part.operands.get(position).copied();
         }
-        if let Some(base) = self.cast_back(side, row, value, part) {
+        if let Some(base) = self.cast_back(side, row, value, part).or_else(|| self.repeated(side, row, part))
+        {
             return Some(base);
         }
         if let Some(cut) = self.cut(side, row, value, part).or_else(|| self.filled(side, row, part)) {

@@ -341,6 +341,41 @@ fn updates_of_a_box_are_joined_with_the_rest() {
 }
 
 #[test]
+fn functions_that_follow_themselves_settle_or_undo_themselves() {
+    let edit = |graph: &mut memc_onnx_proto::onnx::GraphProto| {
+        graph.initializer.clear();
+        graph.output = vec![info("z", FLOAT, &[4, 16])];
+    };
+    let chain = |names: &[&str]| -> Vec<NodeProto> {
+        let value = |at: usize| format!("v{at}");
+        let mut nodes: Vec<NodeProto> = (names.iter().enumerate())
+            .map(|(at, name)| {
+                let from = if at == 0 { "x".to_owned() } else { value(at - 1) };
+                node(&format!("node_{at}"), name, &[&from], &[&value(at)])
+            })
+            .collect();
+        nodes.push(node("last", "Tanh", &[&value(names.len() - 1)], &["z"]));
+        nodes
+    };
+    for (given, made, is_equal) in [
+        (&["Exp", "Relu", "Relu"][..], &["Exp", "Relu"][..], true),
+        (&["Exp", "Abs", "Abs", "Abs"], &["Exp", "Abs"], true),
+        (&["Exp", "Neg", "Neg"], &["Exp"], true),
+        (&["Exp", "Neg", "Neg", "Neg"], &["Exp", "Neg"], true),
+        (&["Exp", "Relu", "Relu"], &["Exp"], false),
+        (&["Exp", "Neg", "Neg"], &["Exp", "Neg"], false),
+        (&["Exp", "Relu", "Abs"], &["Exp", "Abs"], false),
+        (&["Exp", "Sigmoid", "Sigmoid"], &["Exp", "Sigmoid"], false),
+    ] {
+        let mut case = Case::same(chain(made), edit);
+        case.given = Case::same(chain(given), edit).given;
+        case.shapes.extend(["v0", "v1", "v2", "v3"].map(|name| (name, (FLOAT, vec![4, 16]))));
+        case.shapes.extend([("z", (FLOAT, vec![4, 16])), ("flag", (BOOL, vec![]))]);
+        assert_eq!(case.report().is_proven(), is_equal, "{given:?} {made:?}");
+    }
+}
+
+#[test]
 fn slices_are_looked_up_by_columns_and_by_places() {
     let columns = [("x", "l", "none", "half"), ("x", "r", "half", "all")];
     let shifted = [("x", "l", "none", "half"), ("x", "r", "one", "nine")];
