@@ -133,7 +133,7 @@ pub fn plan(
             Err(Refusal::Pipeline(PipelineError::Pass(PassError::Budget(short)))) => {
                 refusal = Some(smaller(refusal, short))
             }
-            Err(slow @ Refusal::Slow { .. }) => refusal = Some(slow),
+            Err(slow @ Refusal::Slow { .. }) => refusal = Some(faster(refusal, slow)),
             Err(other) => return Err(other),
         }
     }
@@ -163,6 +163,15 @@ fn smaller(known: Option<Refusal>, short: Box<Shortage>) -> Refusal {
         Some(known) => known,
         None => short.into(),
     }
+}
+
+/// Returns the refusal for time with the faster plan.
+fn faster(known: Option<Refusal>, slow: Refusal) -> Refusal {
+    let nanos = |refusal: &Refusal| match refusal {
+        Refusal::Slow { nanos, .. } => *nanos,
+        Refusal::Pipeline(_) => u64::MAX,
+    };
+    known.filter(|known| nanos(known) <= nanos(&slow)).unwrap_or(slow)
 }
 
 impl From<Box<Shortage>> for Refusal {

@@ -5,8 +5,8 @@ use crate::side::Side;
 
 /// Functions that change nothing the second time.
 const SETTLED: [&str; 6] = ["Abs", "Ceil", "Floor", "Relu", "Round", "Sign"];
-/// Functions that undo themselves.
-const UNDONE: [&str; 3] = ["BitwiseNot", "Neg", "Not"];
+/// Functions that undo themselves; Neg is followed with the signs of products.
+const UNDONE: [&str; 2] = ["BitwiseNot", "Not"];
 
 impl<'s> Numbering<'s> {
     /// Returns the number of a function of its own result; `None` for other results.
